@@ -1,0 +1,104 @@
+"""Everything hardwon raises on purpose.
+
+HardwonError
+├── InvalidInput                 the caller's text, name or number is wrong; names the field
+│   └── InvalidSetting           an environment variable or setting is wrong; names the variable
+├── NotFound                     no such entry, pattern, context or checkpoint in this workspace
+├── Conflict                     the request contradicts what is stored
+│   ├── IdempotencyConflict      the same idempotency key with another body
+│   ├── NotOpen                  a resolution for an entry that is not open
+│   └── RejectionOnRecord        a first-attempt approval where a rejection is on record
+├── Unavailable                  a part we depend on does not answer; the same call may work later
+│   ├── StorageUnavailable       Postgres
+│   ├── IndexUnavailable         Qdrant, server or embedded engine
+│   ├── EmbedderUnavailable      the embedding endpoint
+│   └── OwnerUnavailable         the process that owns the data directory, or the hardwon server
+├── EmbedderRejected             the embedding endpoint refuses this text for good
+├── AccessDenied                 a key is missing, wrong, or not allowed to do this
+├── StoreInUse                   another process owns the data directory; names it
+├── StoreIncompatible            the data directory or schema was made by something we cannot open
+└── SpaceMismatch                stored vectors come from another embedding model; names the command to run
+"""
+
+from __future__ import annotations
+
+
+class HardwonError(Exception):
+    """Base of every error hardwon raises on purpose; its text is one sentence for a person."""
+
+
+class InvalidInput(HardwonError):
+    """A value from outside is wrong. `field` is the name the caller used for it."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class InvalidSetting(InvalidInput):
+    """A setting is wrong. `field` is the environment variable."""
+
+
+class NotFound(HardwonError):
+    """Nothing with this id exists in this workspace."""
+
+
+class Conflict(HardwonError):
+    """The request contradicts what is stored; repeating it will not help."""
+
+
+class IdempotencyConflict(Conflict):
+    """The idempotency key was used before with another body."""
+
+
+class NotOpen(Conflict):
+    """The entry is not open, so it cannot be resolved."""
+
+
+class RejectionOnRecord(Conflict):
+    """A gate approval is not a first attempt: a rejection is on record for the same project, gate and task."""
+
+
+class Unavailable(HardwonError):
+    """Something hardwon depends on does not answer; the same call may work later."""
+
+
+class StorageUnavailable(Unavailable):
+    """Postgres cannot be reached or started."""
+
+
+class IndexUnavailable(Unavailable):
+    """The vector index, a Qdrant server or the embedded engine, does not answer or refuses to work."""
+
+
+class EmbedderUnavailable(Unavailable):
+    """The embedding endpoint does not answer, or answers with something that is not embeddings."""
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class OwnerUnavailable(Unavailable):
+    """The hardwon process that owns the stores, or the configured hardwon server, does not answer."""
+
+
+class EmbedderRejected(HardwonError):
+    """The embedding endpoint refuses this request for good: a wrong key, a wrong model, or a text it will not take."""
+
+
+class AccessDenied(HardwonError):
+    """A key is missing or wrong, or does not allow this operation."""
+
+
+class StoreInUse(HardwonError):
+    """Another process owns the data directory."""
+
+
+class StoreIncompatible(HardwonError):
+    """The data directory or the database schema was made by a version this one cannot open."""
+
+
+class SpaceMismatch(HardwonError):
+    """The stored vectors come from another embedding model than the configured one."""

@@ -1,0 +1,385 @@
+"""What hardwon remembers and how it answers: frozen values without behaviour that needs a store.
+
+All times are aware and in UTC. Vectors are float32 and L2-normalised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, ClassVar, NewType
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+EntryId = NewType("EntryId", UUID)
+PatternId = NewType("PatternId", UUID)
+PointId = NewType("PointId", UUID)
+ContextId = NewType("ContextId", UUID)
+CheckpointId = NewType("CheckpointId", UUID)
+LeaseToken = NewType("LeaseToken", UUID)
+
+Vector = npt.NDArray[np.float32]
+
+DEFAULT_WORKSPACE = "default"
+
+
+class EntryType(StrEnum):
+    """The three learning moments."""
+
+    FAILURE_SOLUTION = "failure_solution"
+    GATE_REJECTION = "gate_rejection"
+    GATE_APPROVAL = "gate_approval"
+
+
+class EntryStatus(StrEnum):
+    """Where an entry is in its life. A leased entry is `staged` with a lease in the future."""
+
+    OPEN = "open"
+    STAGED = "staged"
+    EMBEDDED = "embedded"
+    DEAD = "dead"
+    ABANDONED = "abandoned"
+
+
+class CheckpointType(StrEnum):
+    """The moments at which what is staged gets embedded."""
+
+    PHASE_COMPLETION = "phase_completion"
+    PROJECT_COMPLETION = "project_completion"
+    CANCELLATION = "cancellation"
+    MANUAL = "manual"
+
+
+class View(StrEnum):
+    """Which text of an entry a point stands for: its situation, or the task description beside it."""
+
+    SITUATION = "situation"
+    TASK = "task"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEntry:
+    """One learning moment as a caller tells it: the fields of `interface` in Python, HTTP, JSON lines and SQL alike.
+
+    Which fields an entry type needs, and their limits: `knowledge.memory.capture.validate`.
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+    entry_type: EntryType
+    project_id: str
+    workspace: str | None = None
+    agent_type: str | None = None
+    task_type: str | None = None
+    technology: str | None = None
+    task_description: str | None = None
+    failure_description: str | None = None
+    error_message: str | None = None
+    solution_steps: str | None = None
+    success_verified: bool = False
+    verified_by: str | None = None
+    gate_type: str | None = None
+    proposal: str | None = None
+    human_feedback: str | None = None
+    revision_approach: str | None = None
+    approved_approach: str | None = None
+    when_to_try: str | None = None
+    task_id: str | None = None
+    run_id: str | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(NewEntry):
+    """A stored entry. `content_hash` is the sha256 of what the caller told, whatever was added later."""
+
+    entry_id: EntryId
+    status: EntryStatus
+    content_hash: str
+    captured_at: datetime
+    attempts: int = 0
+    dead_reason: str | None = None
+    pattern_id: PatternId | None = None
+    embedded_at: datetime | None = None
+    expires_at: datetime | None = None
+
+
+class CaptureOutcome(StrEnum):
+    """What became of one entry of a capture."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """The answer to one captured entry. A duplicate names the entry that is already there; a refusal says why."""
+
+    outcome: CaptureOutcome
+    entry_id: EntryId | None = None
+    status: EntryStatus | None = None
+    error: str | None = None
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSpace:
+    """All that makes two vectors comparable. Equal dimensions prove nothing: the fingerprint does."""
+
+    provider: str
+    model: str
+    revision: str
+    dims: int
+    max_tokens: int
+    query_prefix: str = ""
+    document_prefix: str = ""
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """The vectors of some texts, in the order of the texts: float32, shape (n, dims), each of length 1.
+
+    `truncated` holds the positions of texts that were cut at the model's limit.
+    """
+
+    vectors: Vector
+    tokens: int
+    truncated: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseVector:
+    """Term ids (unsigned 32 bit, ascending, distinct) and their weights."""
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What the vector index holds: an id, vectors and the fields that are filtered on. No words, no counts."""
+
+    point_id: PointId
+    dense: Vector
+    lexical: SparseVector
+    workspace: str
+    entry_type: EntryType
+    view: View
+    agent_type: str | None
+    task_type: str | None
+    technology: str | None
+    gate_type: str | None
+    embedded_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Which points a search may return.
+
+    `agent_type`, `task_type`, `technology` and `gate_type` let through points with that value and points without one;
+    None asks nothing. `without` are points to leave out.
+    """
+
+    workspace: str
+    live_at: datetime
+    view: View | None = None
+    entry_types: frozenset[EntryType] | None = None
+    agent_type: str | None = None
+    task_type: str | None = None
+    technology: str | None = None
+    gate_type: str | None = None
+    without: frozenset[PointId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A point a search found: cosine of the dense vectors, dot product of the lexical ones (0 where no term is shared)."""
+
+    point_id: PointId
+    cosine: float
+    lexical: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermStatistics:
+    """How common terms are among the `documents` situations seen in a workspace; absent terms were never seen."""
+
+    documents: int
+    frequencies: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Where fused scores lie in one embedding space, ascending; the scale of relevance is drawn through them.
+
+    `unrelated`: median score of unrelated texts (relevance 0). `right_90`: 90 % of right hits reach it (0.70).
+    `right_85`: 85 % do (0.75). `same`: the score of the same text (1).
+    """
+
+    unrelated: float
+    right_90: float
+    right_85: float
+    same: float
+    measured: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundSpace:
+    """An embedding space in use by a store, with what was fixed when its collection was made."""
+
+    space: EmbeddingSpace
+    mean_terms: float
+    calibration: Calibration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A live pattern with its counts and the words of its most trusted, then latest, evidence."""
+
+    pattern_id: PatternId
+    entry_type: EntryType
+    words: Entry
+    success_count: int
+    attempt_count: int
+    project_count: int
+    founded_at: datetime
+    entry_ids: tuple[EntryId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """One way of resolving a situation, as an answer to a query.
+
+    `relevance` is 0..1 (`knowledge.search.calibration`); `success_count` counts distinct (project, task, run).
+    """
+
+    pattern_id: PatternId
+    entry_type: EntryType
+    problem: str
+    solution: str
+    when_to_try: str
+    success_count: int
+    attempt_count: int
+    project_count: int
+    relevance: float
+    agent_type: str | None
+    task_type: str | None
+    technology: str | None
+    gate_type: str | None
+    entry_ids: tuple[EntryId, ...]
+    founded_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadEntry:
+    """An entry the embedder refused, with the reason."""
+
+    entry_id: EntryId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointReport:
+    """What one checkpoint did. `duplicates_joined` entries became further evidence of an existing pattern."""
+
+    checkpoint_id: CheckpointId
+    project_id: str | None
+    checkpoint_type: CheckpointType
+    started_at: datetime
+    finished_at: datetime | None = None
+    embedded: int = 0
+    founded: int = 0
+    joined: int = 0
+    abandoned: int = 0
+    dead: int = 0
+    truncated: int = 0
+    dead_entries: tuple[DeadEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneReport:
+    """What a prune removed, or would remove where `dry_run`."""
+
+    entries: int
+    points: int
+    patterns: int
+    never_resolved: int
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceStats:
+    """Counts of one workspace, from Postgres, and of the points in the index (None where it does not answer)."""
+
+    workspace: str
+    projects: int
+    entries: Mapping[str, int]
+    patterns: int
+    points: int | None
+    checkpoints: int
+    oldest_staged_at: datetime | None
+    last_checkpoint_at: datetime | None
+    next_expiry_at: datetime | None
+    vector_bytes: int
+    embedding_model: str | None
+    dims: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A task about to be assigned. `type` is its kind, such as `bugfix`; `task_id` and `project_id` where known."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+    description: str
+    type: str | None = None
+    technology: str | None = None
+    project_id: str | None = None
+    task_id: str | None = None
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The text handed to an agent, and the patterns in it. `degraded` says why knowledge is missing, if it is."""
+
+    context_id: ContextId
+    text: str
+    patterns: tuple[Pattern, ...] = ()
+    degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPoint:
+    """A point decided for an entry: what Postgres keeps of it, its text's vector included."""
+
+    point_id: PointId
+    view: View
+    text_hash: str
+    vector: Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Which pattern a leased entry is evidence for, and the points its texts stand for."""
+
+    entry: Entry
+    match_key: str
+    points: tuple[NewPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A decision as written: the pattern it joined or founded, and the points to be in the index for it."""
+
+    entry: Entry
+    pattern_id: PatternId
+    founded: bool
+    points: tuple[NewPoint, ...] = field(default_factory=tuple)

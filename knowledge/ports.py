@@ -1,0 +1,350 @@
+"""What the services need from the outside. Adapters inherit these; `knowledge.wiring` picks them.
+
+Every method that talks to a store or endpoint raises an `Unavailable` of `knowledge.errors` when that does not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, Protocol, runtime_checkable
+
+from knowledge.models import (
+    BoundSpace,
+    Calibration,
+    Captured,
+    CheckpointId,
+    CheckpointReport,
+    CheckpointType,
+    Context,
+    Decided,
+    Decision,
+    Embedded,
+    EmbeddingSpace,
+    Entry,
+    EntryId,
+    Evidence,
+    Hit,
+    LeaseToken,
+    PatternId,
+    Point,
+    PointId,
+    PruneReport,
+    SparseVector,
+    Task,
+    TermStatistics,
+    Vector,
+    Where,
+    WorkspaceStats,
+)
+
+
+class Clock(Protocol):
+    """The time, so that a test can set it. Leases do not use it: they go by the database's clock."""
+
+    def now(self) -> datetime:
+        """Return the present moment, aware, in UTC."""
+        ...
+
+
+class Embedder(Protocol):
+    """Texts to vectors of one embedding space. Batching, retries and limits are the adapter's."""
+
+    async def space(self) -> EmbeddingSpace:
+        """Return the space of every vector this makes; the first call may load weights or ask the endpoint."""
+        ...
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        """Embed any number of non-blank texts, in order.
+
+        Raises EmbedderUnavailable (worth a retry) or EmbedderRejected (never worth one).
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Free weights, threads and connections."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """Points of an embedding space: dense and lexical vectors with filter fields. Derived from Postgres, never truth.
+
+    The collection of a space is named after its fingerprint, so vectors of two models never meet; the alias
+    `project_knowledge` points at the one in use.
+    """
+
+    async def ensure(self, space: EmbeddingSpace) -> None:
+        """Create the collection of the space with its payload indexes, if absent; point the alias at it."""
+        ...
+
+    async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
+        """Write all points or raise; once it returns they survive a kill and are found. Refuses a bad batch whole."""
+        ...
+
+    async def search(
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: Where, *, limit: int
+    ) -> list[Hit]:
+        """Return the union of the `limit` nearest points by each vector, both raw scores of each, in one round trip.
+
+        Ordered by point id; the caller ranks.
+        """
+        ...
+
+    async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
+        """Delete points; absent ids are no error."""
+        ...
+
+    async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
+        """Delete a workspace's points with `expires_at <= now`, by the payload index; return how many there were."""
+        ...
+
+    async def count(self, space: EmbeddingSpace, workspace: str) -> int:
+        """Return the exact number of a workspace's points."""
+        ...
+
+    async def scan(
+        self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
+    ) -> list[tuple[PointId, datetime]]:
+        """Return up to `limit` (point id, expires_at) with ids above `after`, ascending by id."""
+        ...
+
+    async def drop(self, space: EmbeddingSpace) -> None:
+        """Delete the collection of the space, if there is one."""
+        ...
+
+    async def aclose(self) -> None:
+        """Flush and let go of the index."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Entries leased to one checkpoint until `lease_until`, oldest first. Empty when nothing is left to take."""
+
+    token: LeaseToken
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What a checkpoint takes: staged entries of a project (None: of every project).
+
+    `only_verified`: only those with a verifier named or decided by a human; `captured_before`: only those captured
+    before then.
+    """
+
+    project_id: str | None = None
+    only_verified: bool = False
+    captured_before: datetime | None = None
+
+
+class EntryStore(Protocol):
+    """Entries of one workspace, the truth. Rows are the queue as well: no second bookkeeping."""
+
+    async def add(self, entries: Sequence[Entry]) -> list[Captured]:
+        """Store new entries and their projects in one transaction; answer each, in order.
+
+        A repeated idempotency key with the same content, or the same content of the same (project, task, run), is a
+        duplicate; a repeated key with other content is refused (field `idempotency_key`).
+        """
+        ...
+
+    async def get(self, entry_id: EntryId) -> Entry:
+        """Return an entry. Raises NotFound."""
+        ...
+
+    async def resolve(
+        self,
+        entry_id: EntryId,
+        *,
+        solution_steps: str | None = None,
+        revision_approach: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+    ) -> Entry:
+        """Give an open entry its resolution and stage it. The same resolution again changes nothing.
+
+        Raises NotFound, or NotOpen for an entry that has another resolution or was abandoned.
+        """
+        ...
+
+    async def rejection_on_record(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
+        """Return a rejection of the same project, gate and task, if there is one."""
+        ...
+
+    async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
+        """Lease up to `limit` due entries, oldest first, by the database's clock; skips what others hold."""
+        ...
+
+    async def extend(self, token: LeaseToken, lease: timedelta) -> int:
+        """Extend a lease that is still held; return how many entries it holds."""
+        ...
+
+    async def release(self, token: LeaseToken) -> None:
+        """Give back what a lease still holds."""
+        ...
+
+    async def bury(self, token: LeaseToken, entry_id: EntryId, reason: str) -> None:
+        """Mark a leased entry dead, with the reason."""
+        ...
+
+    async def abandon(self, project_id: str, *, unverified: bool) -> int:
+        """Abandon a project's open entries and, where `unverified`, its staged ones nobody verified; return how many."""
+        ...
+
+    async def due_projects(self, captured_before: datetime) -> list[str]:
+        """Return the projects with staged entries captured before then, ascending."""
+        ...
+
+    async def pending(self, selection: Selection) -> int:
+        """Return how many entries a checkpoint of this selection would take now, leased ones included."""
+        ...
+
+    async def delete(self, entry_id: EntryId) -> None:
+        """Delete an entry with the pattern evidence and points that rest on it alone; recount. Raises NotFound."""
+        ...
+
+    async def points_of(self, entry_id: EntryId) -> list[PointId]:
+        """Return the points that rest on this entry alone."""
+        ...
+
+
+class PatternStore(Protocol):
+    """Patterns of one workspace and the points that stand for their texts."""
+
+    async def decide(
+        self,
+        token: LeaseToken,
+        decisions: Sequence[Decision],
+        space: EmbeddingSpace,
+        *,
+        embedded_at: datetime,
+        expires_at: datetime,
+    ) -> list[Decided]:
+        """Write which pattern each entry joins or founds, with its points and vectors, in one transaction.
+
+        Holds one lock per workspace. Leaves out entries the token no longer holds. A decision made before stands.
+        """
+        ...
+
+    async def mark_embedded(
+        self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
+    ) -> set[EntryId]:
+        """Mark entries embedded and recount their patterns, in one transaction; return those the token still held."""
+        ...
+
+    async def undecided_points(self, point_ids: Sequence[PointId]) -> list[PointId]:
+        """Return those of the ids that no stored point has: what must not be in the index."""
+        ...
+
+    async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
+        """Return the live patterns behind points, with words; points without live evidence are left out."""
+        ...
+
+    async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
+        """Return a live pattern. Raises NotFound."""
+        ...
+
+    async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
+        """Delete up to `limit` expired entries and those open or abandoned since before `open_before`; recount.
+
+        Their points go from Postgres too; the index is pruned first, by its own filter.
+        """
+        ...
+
+    async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
+        """Return what a whole prune would delete."""
+        ...
+
+
+class SpaceStore(Protocol):
+    """The embedding spaces of a store, and how common terms are in one workspace."""
+
+    async def bound(self) -> BoundSpace | None:
+        """Return the space in use, if one is bound."""
+        ...
+
+    async def bind(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
+        """Bind a space, once, whoever comes first. Raises SpaceMismatch if another one already has vectors."""
+        ...
+
+    async def recalibrate(self, space: EmbeddingSpace, calibration: Calibration) -> None:
+        """Replace the calibration of a space."""
+        ...
+
+    async def statistics(self, terms: Sequence[int]) -> TermStatistics:
+        """Return how common these terms are in this workspace."""
+        ...
+
+    async def count_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
+        """Add newly embedded situations to the statistics of this workspace."""
+        ...
+
+    async def sample_vectors(self, space: EmbeddingSpace, limit: int) -> tuple[list[str], Vector]:
+        """Return up to `limit` embedded situations of this workspace with their vectors, spread over all of them."""
+        ...
+
+
+class CheckpointStore(Protocol):
+    """The checkpoints of one workspace."""
+
+    async def start(self, project_id: str | None, checkpoint_type: CheckpointType) -> CheckpointReport:
+        """Record that a checkpoint began."""
+        ...
+
+    async def finish(self, report: CheckpointReport) -> None:
+        """Record what it did."""
+        ...
+
+    async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
+        """Return a checkpoint's report. Raises NotFound."""
+        ...
+
+    async def stats(self) -> WorkspaceStats:
+        """Return the counts of the workspace; `points` is left None."""
+        ...
+
+
+class ContextStore(Protocol):
+    """Which context was handed out for which task with which patterns, of one workspace."""
+
+    async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
+        """Keep the context's ids. Need not survive a power cut."""
+        ...
+
+
+class JobStore(Protocol):
+    """One run per job and slot, over any number of processes."""
+
+    async def begin(self, job: str, slot: datetime, *, takeover_after: timedelta) -> bool:
+        """Return whether this process is to run the slot; a run that died is taken over after `takeover_after`."""
+        ...
+
+    async def finish(self, job: str, slot: datetime, error: str | None) -> None:
+        """Record the end of a run."""
+        ...
+
+
+@runtime_checkable
+class Progress(Protocol):
+    """Told how far long work is. Called often; must be quick."""
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """`done` of `total` items are done; a total of None is unknown."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """The open ports of one workspace."""
+
+    workspace: str
+    entries: EntryStore
+    patterns: PatternStore
+    spaces: SpaceStore
+    checkpoints: CheckpointStore
+    contexts: ContextStore
+    index: VectorIndex
+    embedder: Embedder
+    clock: Clock

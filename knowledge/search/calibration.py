@@ -1,0 +1,73 @@
+"""Fused score to relevance 0..1, one scale for every embedding space.
+
+0 = the median score of unrelated texts, 0.70 = the score 90 % of right hits reach, 0.75 = 85 % do, 1 = the same text;
+straight lines between. A right hit is a relevant text among the first three, the places a context has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+
+from knowledge.models import Calibration
+
+BUNDLED = Calibration(unrelated=0.17, right_90=0.49, right_85=0.53, same=1.0, measured=True)
+"""all-MiniLM-L6-v2 with our lexical half, pooled evenly over seven sets of real texts (`make evaluate`)."""
+
+TEXT_EMBEDDING_3_SMALL = Calibration(unrelated=0.20, right_90=0.49, right_85=0.53, same=1.0, measured=False)
+"""OpenAI's text-embedding-3-small: assumed to lie as the bundled model does; not measured."""
+
+CONSERVATIVE = Calibration(unrelated=0.30, right_90=0.55, right_85=0.60, same=1.0, measured=False)
+"""For models nobody measured: high enough that a crowded cosine range does not pass as likeness."""
+
+
+def shipped(model: str) -> Calibration:
+    """Return the calibration that ships for a model."""
+    match model:
+        case "all-MiniLM-L6-v2":
+            return BUNDLED
+        case "text-embedding-3-small":
+            return TEXT_EMBEDDING_3_SMALL
+        case _:
+            return CONSERVATIVE
+
+
+def relevance(score: float, calibration: Calibration) -> float:
+    """Return the relevance of a fused score, 0..1."""
+    marks = (
+        (calibration.unrelated, 0.0),
+        (calibration.right_90, 0.70),
+        (calibration.right_85, 0.75),
+        (calibration.same, 1.0),
+    )
+    if score <= calibration.unrelated:
+        return 0.0
+    for (low, at_low), (high, at_high) in pairwise(marks):
+        if score <= high:
+            return at_low + (at_high - at_low) * (score - low) / (high - low)
+    return 1.0
+
+
+def recalibrate(base: Calibration, unrelated_scores: Sequence[float]) -> Calibration:
+    """Return `base` lifted to where a store's own unrelated texts lie; never below what was shipped.
+
+    The marks for right hits keep their place between unrelated and same, as shipped. (A text's own middle part was
+    tried as the right hit: its scores start where those of real right hits end, and it cut more than half of them;
+    docs/adr/0006.)
+    """
+    if not unrelated_scores:
+        return base
+    unrelated = min(max(base.unrelated, median(unrelated_scores)), 0.9 * base.same)
+    span = (base.same - unrelated) / (base.same - base.unrelated)
+
+    def lifted(mark: float) -> float:
+        return base.same - (base.same - mark) * span
+
+    return Calibration(
+        unrelated=unrelated,
+        right_90=lifted(base.right_90),
+        right_85=lifted(base.right_85),
+        same=base.same,
+        measured=base.measured,
+    )

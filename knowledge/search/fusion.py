@@ -1,0 +1,13 @@
+"""Dense and lexical scores to one score."""
+
+from __future__ import annotations
+
+from knowledge.models import Hit
+
+DENSE_WEIGHT = 0.5
+"""Equal weights beat both alone, other weights and rank fusion on seven sets of real texts (docs/evaluation.md)."""
+
+
+def fuse(hit: Hit) -> float:
+    """Return the equal-weight convex sum of cosine and lexical coverage; ours, after measuring (docs/evaluation.md)."""
+    return DENSE_WEIGHT * hit.cosine + (1 - DENSE_WEIGHT) * hit.lexical

@@ -1,0 +1,100 @@
+"""Words of a text as sparse vectors: identifiers, error codes, paths and version numbers count whole and split.
+
+BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework"): the document side of the product is
+written into the stored vector, the inverse document frequency into the query's, so that an engine's dot product of the
+two is the score. k1 and b are the usual ones; the mean length is fixed per collection.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import snowballstemmer
+
+from knowledge.models import SparseVector, TermStatistics
+
+K1 = 1.2
+B = 0.75
+DEFAULT_MEAN_TERMS = 80.0
+"""Mean number of terms of a situation, used until a collection has its own (49-132 over our sets of real texts)."""
+
+_CHUNK = re.compile(r"[^\W_](?:[\w.:/\\#@+-]*[\w])?|\w", re.UNICODE)
+_WORD = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_STOP = frozenset(
+    "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it its"
+    " just me more most my no nor not of on or our out she should so some such than that the their them then there these"
+    " they this those to too very was we were what when where which while who will with would you your".split()
+)
+_MAX_WHOLE = 80
+
+_local = threading.local()
+
+
+def _stem(words: Sequence[str]) -> list[str]:
+    stemmer = getattr(_local, "stemmer", None)
+    if stemmer is None:
+        stemmer = _local.stemmer = snowballstemmer.stemmer("english")
+    return stemmer.stemWords(words)  # type: ignore[no-any-return]
+
+
+def terms(text: str) -> list[str]:
+    """Return the terms of a text in order: stemmed words, and whole identifiers beside their parts."""
+    wholes: list[str] = []
+    words: list[str] = []
+    for chunk in _CHUNK.findall(text):
+        parts = [part.lower() for piece in _CAMEL.split(chunk) for part in _WORD.findall(piece)]
+        if len(parts) > 1 and len(chunk) <= _MAX_WHOLE:
+            wholes.append(chunk.lower())
+        words.extend(parts)
+    kept = [word for word in words if word not in _STOP]
+    return _stem(kept) + wholes
+
+
+def term_id(term: str) -> int:
+    """Return the number of a term: CRC-32, unsigned. Two of 100,000 terms share one about once in a store."""
+    return zlib.crc32(term.encode())
+
+
+def term_counts(text: str) -> Counter[int]:
+    """Return how often each term id occurs in a text."""
+    return Counter(map(term_id, terms(text)))
+
+
+def document_vector(counts: Mapping[int, int], mean_terms: float) -> SparseVector:
+    """Return the stored side of BM25: saturated term frequencies, normalised by length."""
+    norm = K1 * (1 - B + B * sum(counts.values()) / mean_terms)
+    indices = tuple(sorted(counts))
+    return SparseVector(
+        indices=indices, values=tuple(counts[i] * (K1 + 1) / (counts[i] + norm) for i in indices)
+    )
+
+
+def inverse_document_frequency(documents: int, frequency: int) -> float:
+    """Return ln(1 + (N - n + 0.5) / (n + 0.5)), the never negative form that Lucene and Qdrant use."""
+    return math.log1p((max(documents, frequency) - frequency + 0.5) / (frequency + 0.5))
+
+
+def query_vector(counts: Mapping[int, int], statistics: TermStatistics) -> SparseVector:
+    """Return the asking side of BM25, divided by the sum of its weights.
+
+    So the dot product with a stored vector says which share of the query's rarity a text covers: about 1 where every
+    word is there once in a text of mean length. Words never seen count as rare ones that nothing covers.
+    """
+    indices = tuple(sorted(counts))
+    weights = [
+        counts[i] * inverse_document_frequency(statistics.documents, statistics.frequencies.get(i, 0)) for i in indices
+    ]
+    total = sum(weights) or 1.0
+    return SparseVector(indices=indices, values=tuple(weight / total for weight in weights))
+
+
+def mean_terms(counted: Iterable[Mapping[int, int]]) -> float:
+    """Return the mean number of terms of some counted texts, or the default where there are none."""
+    lengths = [sum(counts.values()) for counts in counted]
+    return sum(lengths) / len(lengths) if lengths and sum(lengths) else DEFAULT_MEAN_TERMS

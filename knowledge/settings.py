@@ -1,0 +1,133 @@
+"""Every setting, read from the environment once, with the prefix HARDWON_."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Self
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from knowledge.errors import InvalidSetting
+
+BUNDLED_MODEL = "all-MiniLM-L6-v2"
+OPENAI_MODEL = "text-embedding-3-small"
+
+
+def default_home() -> Path:
+    """Return the data directory: for root /var/lib/hardwon (the server runs as another user, /root is closed to it)."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/hardwon")
+    return platformdirs.user_data_path("hardwon", appauthor=False)
+
+
+class KnowledgeSettings(BaseSettings):
+    """How to reach the stores and the embedder, and the defaults of queries. Frozen.
+
+    An invalid value raises InvalidSetting, which names the variable.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="HARDWON_", frozen=True, extra="forbid", env_ignore_empty=True)
+
+    home: Path = Field(default_factory=default_home)
+    """The data directory of the embedded stores."""
+    database_url: SecretStr | None = None
+    """A Postgres server; unset: the embedded one."""
+    qdrant_url: str | None = None
+    """A Qdrant server; unset: the embedded engine."""
+    qdrant_api_key: SecretStr | None = None
+    embedding_model: str | None = None
+    """Unset: text-embedding-3-small where OPENAI_API_KEY is set, else the bundled model."""
+    embedding_base_url: str | None = None
+    """An OpenAI-compatible endpoint; unset: OpenAI's."""
+    embedding_api_key: SecretStr | None = None
+    """Unset: OPENAI_API_KEY."""
+    embedding_dims: int | None = Field(default=None, ge=2, le=65536)
+    """Asks the endpoint for shorter vectors; only some models can."""
+    query_deadline_ms: int = Field(default=300, ge=1, le=600_000)
+    task_relevance: float = Field(default=0.7, ge=0, le=1)
+    failure_relevance: float = Field(default=0.75, ge=0, le=1)
+    retention_years: int = Field(default=1, ge=1, le=100, alias="HARDWON_RETENTION")
+    """Calendar years from embedding to expiry."""
+    context_max_tokens: int = Field(default=2000, ge=50, le=1_000_000)
+    context_max_patterns: int = Field(default=3, ge=1, le=3)
+    api_url: str | None = None
+    """A hardwon server for the CLI and `orchestrator.connect`; unset: the stores themselves."""
+    api_key: SecretStr | None = None
+    checkpoint_batch: int = Field(default=256, ge=1, le=2048)
+    """Entries leased and embedded at a time."""
+    lease_seconds: int = Field(default=60, ge=1, le=86_400)
+
+    @field_validator("retention_years", mode="before")
+    @classmethod
+    def _years(cls, value: Any) -> Any:
+        """Accept `1`, `1 year` and `2 years`."""
+        if isinstance(value, str):
+            number, _, unit = value.strip().partition(" ")
+            if unit.strip() in {"", "year", "years"}:
+                return number
+            raise ValueError("give whole years, such as '1 year'")
+        return value
+
+    @field_validator("home")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @field_validator("database_url")
+    @classmethod
+    def _postgres(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and not value.get_secret_value().startswith(("postgresql://", "postgres://", "postgresql+asyncpg://")):
+            raise ValueError("give a Postgres address, such as postgresql://user:password@host/database")
+        return value
+
+    @field_validator("qdrant_url", "embedding_base_url", "api_url")
+    @classmethod
+    def _http(cls, value: str | None) -> str | None:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError("give an http:// or https:// address")
+        return value
+
+    @model_validator(mode="after")
+    def _model(self) -> Self:
+        openai_key = os.environ.get("OPENAI_API_KEY")
+        if self.embedding_model is None:
+            remote = openai_key or self.embedding_base_url or self.embedding_api_key
+            object.__setattr__(self, "embedding_model", OPENAI_MODEL if remote else BUNDLED_MODEL)
+        if self.embedding_api_key is None and openai_key:
+            object.__setattr__(self, "embedding_api_key", SecretStr(openai_key))
+        return self
+
+    def __init__(self, **values: Any) -> None:
+        if "retention_years" in values:
+            values["HARDWON_RETENTION"] = values.pop("retention_years")
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0]) if first["loc"] else "settings"
+            variable = name if name.startswith("HARDWON_") else f"HARDWON_{name.upper()}"
+            raise InvalidSetting(variable, first["msg"].removeprefix("Value error, ")) from error
+
+    @property
+    def bundled_model(self) -> bool:
+        """Whether texts are embedded by the bundled weights, in process."""
+        return self.embedding_model == BUNDLED_MODEL and self.embedding_base_url is None
+
+    @property
+    def embedded_postgres(self) -> bool:
+        """Whether Postgres is started from the data directory."""
+        return self.database_url is None
+
+    @property
+    def embedded_index(self) -> bool:
+        """Whether the vector index lives in the data directory, which one process at a time owns."""
+        return self.qdrant_url is None
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a checkpoint holds what it claimed without saying it is alive."""
+        return timedelta(seconds=self.lease_seconds)
