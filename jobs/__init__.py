@@ -1,0 +1,1 @@
+"""What runs by the clock: the checkpoint sweeper and the daily prune."""

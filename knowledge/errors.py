@@ -13,7 +13,8 @@ HardwonError
 │   ├── IndexUnavailable         Qdrant, server or embedded engine
 │   ├── EmbedderUnavailable      the embedding endpoint
 │   └── OwnerUnavailable         the process that owns the data directory, or the hardwon server
-├── EmbedderRejected             the embedding endpoint refuses this text for good
+├── EmbedderRejected             the embedding endpoint refuses for good: a wrong key, model or setting
+│   └── TextRejected             it refuses this very text
 ├── AccessDenied                 a key is missing, wrong, or not allowed to do this
 ├── StoreInUse                   another process owns the data directory; names it
 ├── StoreIncompatible            the data directory or schema was made by something we cannot open
@@ -21,6 +22,8 @@ HardwonError
 """
 
 from __future__ import annotations
+
+from typing import Protocol
 
 
 class HardwonError(Exception):
@@ -85,7 +88,11 @@ class OwnerUnavailable(Unavailable):
 
 
 class EmbedderRejected(HardwonError):
-    """The embedding endpoint refuses this request for good: a wrong key, a wrong model, or a text it will not take."""
+    """The embedding endpoint refuses for good, whatever the text: a wrong key, model or setting, a spent quota."""
+
+
+class TextRejected(EmbedderRejected):
+    """The embedding endpoint refuses this very text; another one it may take."""
 
 
 class AccessDenied(HardwonError):
@@ -100,5 +107,23 @@ class StoreIncompatible(HardwonError):
     """The data directory or the database schema was made by a version this one cannot open."""
 
 
+class NamedSpace(Protocol):
+    """What a mismatch says of a space."""
+
+    @property
+    def model(self) -> str: ...  # noqa: D102
+    @property
+    def dims(self) -> int: ...  # noqa: D102
+    @property
+    def fingerprint(self) -> str: ...  # noqa: D102
+
+
 class SpaceMismatch(HardwonError):
     """The stored vectors come from another embedding model than the configured one."""
+
+    def __init__(self, stored: NamedSpace, asked: NamedSpace) -> None:
+        super().__init__(
+            f"the store was embedded with {stored.model} ({stored.dims} dimensions, {stored.fingerprint}), the settings"
+            f" ask for {asked.model} ({asked.dims} dimensions, {asked.fingerprint}): run"
+            f" `hardwon reembed --model {asked.model}` to change over, or set HARDWON_EMBEDDING_MODEL={stored.model}"
+        )

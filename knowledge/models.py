@@ -6,11 +6,11 @@ All times are aware and in UTC. Vectors are float32 and L2-normalised.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, NewType
-from uuid import UUID
+from uuid import UUID, uuid5
 
 import numpy as np
 import numpy.typing as npt
@@ -200,7 +200,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A point a search found: cosine of the dense vectors, dot product of the lexical ones (0 where no term is shared)."""
+    """A point a search found: cosine of the dense vectors, dot product of the lexical ones (0 if no term is shared)."""
 
     point_id: PointId
     cosine: float
@@ -356,30 +356,38 @@ class Context:
     degraded: str | None = None
 
 
+MAX_POINTS = 8
+"""At most this many texts of one pattern stand in the index; further ones are evidence only."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewPoint:
-    """A point decided for an entry: what Postgres keeps of it, its text's vector included."""
+class TextPoint:
+    """A text of an entry and its vector, as a point of the pattern that the entry belongs to."""
 
     point_id: PointId
     view: View
-    text_hash: str
     vector: Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Which pattern a leased entry is evidence for, and the points its texts stand for."""
-
-    entry: Entry
-    match_key: str
-    points: tuple[NewPoint, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """A decision as written: the pattern it joined or founded, and the points to be in the index for it."""
+    """Which pattern an entry joins or founds, and the points its texts stand for there."""
 
     entry: Entry
     pattern_id: PatternId
-    founded: bool
-    points: tuple[NewPoint, ...] = field(default_factory=tuple)
+    match_key: str
+    founds: bool
+    points: tuple[TextPoint, ...]
+
+
+_NAMESPACE = UUID("6f0f7d2b-4c0b-5a39-9d43-0c6a8d0c2a11")
+
+
+def pattern_id_of(workspace: str, founder: EntryId) -> PatternId:
+    """Return the id of the pattern an entry founds: a repeated founding is the same pattern."""
+    return PatternId(uuid5(_NAMESPACE, f"pattern\0{workspace}\0{founder}"))
+
+
+def point_id_of(workspace: str, pattern_id: PatternId, view: View, text: str) -> PointId:
+    """Return the id of the point of a text of a pattern: a repeated upsert is the same point."""
+    return PointId(uuid5(_NAMESPACE, f"point\0{workspace}\0{pattern_id}\0{view}\0{text}"))

@@ -6,9 +6,10 @@ Every method that talks to a store or endpoint raises an `Unavailable` of `knowl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from knowledge.models import (
     BoundSpace,
@@ -18,7 +19,6 @@ from knowledge.models import (
     CheckpointReport,
     CheckpointType,
     Context,
-    Decided,
     Decision,
     Embedded,
     EmbeddingSpace,
@@ -130,12 +130,12 @@ class Claim:
 class Selection:
     """What a checkpoint takes: staged entries of a project (None: of every project).
 
-    `only_verified`: only those with a verifier named or decided by a human; `captured_before`: only those captured
+    `only_vouched`: only those with a verifier named or decided by a human; `captured_before`: only those captured
     before then.
     """
 
     project_id: str | None = None
-    only_verified: bool = False
+    only_vouched: bool = False
     captured_before: datetime | None = None
 
 
@@ -177,11 +177,11 @@ class EntryStore(Protocol):
         """Lease up to `limit` due entries, oldest first, by the database's clock; skips what others hold."""
         ...
 
-    async def extend(self, token: LeaseToken, lease: timedelta) -> int:
-        """Extend a lease that is still held; return how many entries it holds."""
+    async def extend(self, claim: Claim, lease: timedelta) -> int:
+        """Extend a lease; return how many of its entries it still holds."""
         ...
 
-    async def release(self, token: LeaseToken) -> None:
+    async def release(self, claim: Claim) -> None:
         """Give back what a lease still holds."""
         ...
 
@@ -189,8 +189,8 @@ class EntryStore(Protocol):
         """Mark a leased entry dead, with the reason."""
         ...
 
-    async def abandon(self, project_id: str, *, unverified: bool) -> int:
-        """Abandon a project's open entries and, where `unverified`, its staged ones nobody verified; return how many."""
+    async def abandon(self, project_id: str, *, unvouched: bool) -> int:
+        """Abandon a project's open entries and, where `unvouched`, staged ones nobody vouches for; return how many."""
         ...
 
     async def due_projects(self, captured_before: datetime) -> list[str]:
@@ -205,27 +205,34 @@ class EntryStore(Protocol):
         """Delete an entry with the pattern evidence and points that rest on it alone; recount. Raises NotFound."""
         ...
 
-    async def points_of(self, entry_id: EntryId) -> list[PointId]:
+    async def sole_points(self, entry_id: EntryId) -> list[PointId]:
         """Return the points that rest on this entry alone."""
+        ...
+
+
+class Deciding(Protocol):
+    """A transaction in which entries are given to patterns, alone in its workspace until it ends."""
+
+    async def held(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId | None]:
+        """Return those entries that the lease still holds, with the pattern an earlier attempt decided on."""
+        ...
+
+    async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
+        """Return the patterns that have one of the keys."""
+        ...
+
+    async def write(
+        self, decisions: Sequence[Decision], space: EmbeddingSpace, *, embedded_at: datetime, expires_at: datetime
+    ) -> set[PointId]:
+        """Write patterns, links, points and vectors; return the points kept, at most `MAX_POINTS` a pattern."""
         ...
 
 
 class PatternStore(Protocol):
     """Patterns of one workspace and the points that stand for their texts."""
 
-    async def decide(
-        self,
-        token: LeaseToken,
-        decisions: Sequence[Decision],
-        space: EmbeddingSpace,
-        *,
-        embedded_at: datetime,
-        expires_at: datetime,
-    ) -> list[Decided]:
-        """Write which pattern each entry joins or founds, with its points and vectors, in one transaction.
-
-        Holds one lock per workspace. Leaves out entries the token no longer holds. A decision made before stands.
-        """
+    def deciding(self, token: LeaseToken) -> AbstractAsyncContextManager[Deciding]:
+        """Open the transaction in which leased entries join or found patterns; it commits when the block ends well."""
         ...
 
     async def mark_embedded(
@@ -234,8 +241,8 @@ class PatternStore(Protocol):
         """Mark entries embedded and recount their patterns, in one transaction; return those the token still held."""
         ...
 
-    async def undecided_points(self, point_ids: Sequence[PointId]) -> list[PointId]:
-        """Return those of the ids that no stored point has: what must not be in the index."""
+    async def known_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        """Return those of the ids that are points of this workspace; any other must not be in the index."""
         ...
 
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
@@ -281,15 +288,15 @@ class SpaceStore(Protocol):
         """Add newly embedded situations to the statistics of this workspace."""
         ...
 
-    async def sample_vectors(self, space: EmbeddingSpace, limit: int) -> tuple[list[str], Vector]:
-        """Return up to `limit` embedded situations of this workspace with their vectors, spread over all of them."""
+    async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
+        """Return up to `limit` entries of this workspace, spread over all, with their situations' vectors (n, dims)."""
         ...
 
 
 class CheckpointStore(Protocol):
     """The checkpoints of one workspace."""
 
-    async def start(self, project_id: str | None, checkpoint_type: CheckpointType) -> CheckpointReport:
+    async def start(self, project_id: str | None, checkpoint_type: CheckpointType, now: datetime) -> CheckpointReport:
         """Record that a checkpoint began."""
         ...
 
@@ -315,7 +322,7 @@ class ContextStore(Protocol):
 
 
 class JobStore(Protocol):
-    """One run per job and slot, over any number of processes."""
+    """One run per job and slot, over any number of processes; jobs go over all workspaces."""
 
     async def begin(self, job: str, slot: datetime, *, takeover_after: timedelta) -> bool:
         """Return whether this process is to run the slot; a run that died is taken over after `takeover_after`."""
@@ -325,12 +332,15 @@ class JobStore(Protocol):
         """Record the end of a run."""
         ...
 
+    async def workspaces(self) -> list[str]:
+        """Return the workspaces that hold anything, ascending."""
+        ...
 
-@runtime_checkable
+
 class Progress(Protocol):
     """Told how far long work is. Called often; must be quick."""
 
-    def __call__(self, done: int, total: int | None) -> None:
+    def __call__(self, done: int, total: int | None, /) -> None:
         """`done` of `total` items are done; a total of None is unknown."""
         ...
 

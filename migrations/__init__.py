@@ -1,0 +1,1 @@
+"""Alembic migrations: forward only; additive in one release, destructive in the next."""

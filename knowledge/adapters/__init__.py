@@ -1,0 +1,1 @@
+"""The ports, for real: the only place, with wiring, that names a driver."""

@@ -1,0 +1,1 @@
+"""What finding again rests on: words, fusion of scores, relevance."""

@@ -26,11 +26,12 @@ DEFAULT_MEAN_TERMS = 80.0
 _CHUNK = re.compile(r"[^\W_](?:[\w.:/\\#@+-]*[\w])?|\w", re.UNICODE)
 _WORD = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_STOP = frozenset(
-    "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it its"
-    " just me more most my no nor not of on or our out she should so some such than that the their them then there these"
-    " they this those to too very was we were what when where which while who will with would you your".split()
+_STOP_WORDS = (
+    "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it"
+    " its just me more most my no nor not of on or our out she should so some such than that the their them then there"
+    " these they this those to too very was we were what when where which while who will with would you your"
 )
+_STOP = frozenset(_STOP_WORDS.split())
 _MAX_WHOLE = 80
 
 _local = threading.local()
@@ -70,9 +71,7 @@ def document_vector(counts: Mapping[int, int], mean_terms: float) -> SparseVecto
     """Return the stored side of BM25: saturated term frequencies, normalised by length."""
     norm = K1 * (1 - B + B * sum(counts.values()) / mean_terms)
     indices = tuple(sorted(counts))
-    return SparseVector(
-        indices=indices, values=tuple(counts[i] * (K1 + 1) / (counts[i] + norm) for i in indices)
-    )
+    return SparseVector(indices=indices, values=tuple(counts[i] * (K1 + 1) / (counts[i] + norm) for i in indices))
 
 
 def inverse_document_frequency(documents: int, frequency: int) -> float:

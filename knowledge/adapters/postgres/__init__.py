@@ -1,0 +1,1 @@
+"""Postgres, the truth: tables, one file a store with all its SQL, the bundled server."""

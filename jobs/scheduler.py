@@ -1,0 +1,59 @@
+"""The clock behind the jobs: APScheduler with cron in code, each slot run once whatever the number of replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC
+
+import structlog
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.cron import CronTrigger
+
+from jobs.table import JOBS, Job, RunsJobs, run_job
+from knowledge.wiring import Knowledge
+
+log = structlog.get_logger(__name__)
+
+MISFIRE_GRACE_SECONDS = 3600
+"""APScheduler's own second would skip a job whenever the loop was busy for two."""
+STOP_GRACE_SECONDS = 30.0
+
+
+@asynccontextmanager
+async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[None]:
+    """Run the jobs of the table for a block, each also once at its start; at its end running ones may finish."""
+    running: set[asyncio.Task[None]] = set()
+    cron = AsyncIOScheduler(
+        timezone=UTC,
+        job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": MISFIRE_GRACE_SECONDS},
+    )
+
+    async def tracked(job: Job) -> None:
+        # shutdown(wait=True) cancels coroutine jobs, so that we wait ourselves
+        task = asyncio.create_task(_logged(knowledge, job))
+        running.add(task)
+        task.add_done_callback(running.discard)
+        await asyncio.shield(task)
+
+    for job in JOBS.values():
+        cron.add_job(tracked, CronTrigger(timezone=UTC, jitter=60, **job.cron), args=[job], id=job.name)
+        cron.add_job(tracked, args=[job], id=f"{job.name} at start")
+    cron.start()
+    try:
+        yield
+    finally:
+        cron.pause()
+        if running:
+            await asyncio.wait(running, timeout=STOP_GRACE_SECONDS)
+        for task in running:
+            task.cancel()
+        cron.shutdown(wait=False)
+
+
+async def _logged(knowledge: Knowledge | RunsJobs, job: Job) -> None:
+    try:
+        await run_job(knowledge, job.name, once_per_slot=True)
+    except Exception:  # the scheduler's loop goes on whatever one run met
+        log.exception("job_failed", job=job.name)

@@ -1,0 +1,101 @@
+"""Which job runs when, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, runtime_checkable
+
+import structlog
+
+from knowledge.errors import InvalidInput
+from knowledge.wiring import Knowledge
+
+log = structlog.get_logger(__name__)
+
+SWEEP_AFTER = timedelta(days=1)
+"""A project whose staged entries are older than this never reached a checkpoint: the sweeper makes one."""
+
+TAKEOVER_AFTER = timedelta(hours=1)
+"""A run that died is repeated by another process after this time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job: its name, the cron fields of its trigger (UTC), the length of a slot, and its work on all workspaces.
+
+    The work returns how many things it dealt with.
+    """
+
+    name: str
+    cron: dict[str, str]
+    slot: timedelta
+    work: Callable[[Knowledge], Awaitable[int]]
+
+
+@runtime_checkable
+class RunsJobs(Protocol):
+    """Knowledge behind HTTP, where the server runs the job."""
+
+    async def run_job(self, name: str, *, once_per_slot: bool) -> int | None:
+        """Run a job."""
+        ...
+
+
+async def _sweep(knowledge: Knowledge) -> int:
+    swept = 0
+    for workspace in await knowledge.workspaces():
+        reports = await knowledge.in_workspace(workspace).checkpoints.sweep(staged_for=SWEEP_AFTER)
+        swept += sum(report.embedded for report in reports)
+    return swept
+
+
+async def _prune(knowledge: Knowledge) -> int:
+    pruned = 0
+    for workspace in await knowledge.workspaces():
+        report = await knowledge.in_workspace(workspace).pruning.prune()
+        pruned += report.entries + report.never_resolved
+    return pruned
+
+
+JOBS = {
+    "sweep": Job(name="sweep", cron={"minute": "15"}, slot=timedelta(hours=1), work=_sweep),
+    "prune": Job(name="prune", cron={"hour": "3"}, slot=timedelta(days=1), work=_prune),
+}
+"""The sweeper runs hourly; the prune daily, and both also at start, for a machine that was off at the time."""
+
+
+def slot_of(job: Job, now: datetime) -> datetime:
+    """Return the beginning of the slot that `now` lies in, in UTC."""
+    begin = datetime(2000, 1, 1, tzinfo=UTC)
+    return begin + (now - begin) // job.slot * job.slot
+
+
+async def run_job(knowledge: Knowledge | RunsJobs, name: str, *, once_per_slot: bool) -> int | None:
+    """Run a job now; return how many things it dealt with, None if its slot was run already.
+
+    With `once_per_slot` one run per slot over any number of processes. Raises InvalidInput for an unknown name, and
+    what the work raises, after recording it.
+    """
+    job = JOBS.get(name)
+    if job is None:
+        raise InvalidInput("job", f"must be one of {', '.join(JOBS)}, not {name!r}")
+    if isinstance(knowledge, RunsJobs):
+        return await knowledge.run_job(name, once_per_slot=once_per_slot)
+    if not once_per_slot:
+        return await job.work(knowledge)
+    slot = slot_of(job, knowledge.stores.clock.now())
+    if not await knowledge.jobs.begin(name, slot, takeover_after=TAKEOVER_AFTER):
+        return None
+    error: str | None = "cancelled"
+    try:
+        done = await job.work(knowledge)
+        error = None
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}"
+        raise
+    finally:
+        await knowledge.jobs.finish(name, slot, error)
+    log.info("job_finished", job=name, slot=slot.isoformat(), dealt_with=done)
+    return done

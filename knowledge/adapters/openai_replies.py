@@ -1,0 +1,144 @@
+"""What an endpoint of the OpenAI protocol says: vectors in the order of the texts, or what its refusal means."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import numpy as np
+import openai
+from pydantic import BaseModel, ConfigDict
+
+from knowledge.adapters.embedding_space import unit
+from knowledge.errors import EmbedderRejected
+from knowledge.models import Vector
+
+_REASON_LENGTH = 200
+_OUT_OF_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+_OUR_PARAMETERS = frozenset({"model", "dimensions", "encoding_format"})
+_ABOUT_SIZE = re.compile(
+    r"too (long|large|many)|context length|batch size|(less|more) than \d+|at most \d+"
+    r"|(maximum|exceed).*(length|limit|size|tokens|inputs)",
+    re.IGNORECASE,
+)
+
+
+class PassingError(Exception):
+    """A try failed in a way that another may not; `for_all` holds back every caller, `told_seconds` says how long."""
+
+    def __init__(self, reason: str, *, told_seconds: float | None = None, for_all: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.told_seconds = told_seconds
+        self.for_all = for_all
+
+
+class RefusedError(Exception):
+    """The endpoint will not take these texts; `about_size` where it says that less would do."""
+
+    def __init__(self, reason: str, *, about_size: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.about_size = about_size
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One vector of length 1 per text, in order, and the tokens the endpoint counted (0 where it tells none)."""
+
+    rows: Vector
+    tokens: int
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(strict=True)
+    index: int
+    embedding: str | list[float]
+
+
+class _Reply(BaseModel):
+    data: list[_Row]
+    usage: Any = None
+
+
+def read_reply(content: bytes, texts: int) -> Answer:
+    """Return the vectors of a reply in the order of the texts, whatever order it has them in.
+
+    Raises ValueError for anything but exactly one usable vector for each text, all of one size.
+    """
+    reply = _Reply.model_validate_json(content)
+    by_index = {row.index: _numbers(row.embedding) for row in reply.data}
+    if len(reply.data) != texts or by_index.keys() != set(range(texts)):
+        raise ValueError("the reply has not one vector for each text")
+    rows = np.stack([by_index[index] for index in range(texts)])
+    if not rows.shape[1]:
+        raise ValueError("the vectors are empty")
+    used = reply.usage.get("total_tokens") if isinstance(reply.usage, dict) else None
+    return Answer(unit(rows), used if isinstance(used, int) else 0)
+
+
+def _numbers(embedding: str | list[float]) -> Vector:
+    if isinstance(embedding, list):  # some servers know no base64
+        with np.errstate(over="ignore"):
+            return np.asarray(embedding, dtype=np.float32)
+    try:
+        return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
+    except binascii.Error as exc:
+        raise ValueError("a vector is not base64") from exc
+
+
+def judged(error: openai.APIStatusError, *, address: str, model: str, key: str) -> Exception:
+    """Return what an error status means: EmbedderRejected (any text), RefusedError (these texts) or PassingError."""
+    status, endpoint = error.status_code, f"The embedding endpoint {address}"
+    if status in {401, 403}:
+        return EmbedderRejected(f"{endpoint} refuses the key ({status}): set HARDWON_EMBEDDING_API_KEY to a valid one.")
+    if status == 402 or {error.code, error.type} & _OUT_OF_QUOTA:
+        return EmbedderRejected(
+            f"{endpoint} says the quota of the key is spent ({status}): raise it, or set HARDWON_EMBEDDING_API_KEY to "
+            "another key."
+        )
+    reason = _reason(error, key)
+    if status in {404, 405} or error.code == "model_not_found" or error.param in _OUR_PARAMETERS:
+        return EmbedderRejected(
+            f"{endpoint} does not offer {model} as asked ({status}, {reason}): correct HARDWON_EMBEDDING_MODEL, "
+            "HARDWON_EMBEDDING_BASE_URL or HARDWON_EMBEDDING_DIMS."
+        )
+    if status in {400, 413, 422}:
+        return RefusedError(reason, about_size=status == 413 or bool(_ABOUT_SIZE.search(reason)))
+    if status in {408, 409, 425, 429} or status >= 500:
+        told = told_seconds(error.response.headers)
+        return PassingError(f"answers {status}", told_seconds=told, for_all=status == 429 or told is not None)
+    return EmbedderRejected(f"{endpoint} answers {status} ({reason}): correct HARDWON_EMBEDDING_BASE_URL.")
+
+
+def _reason(error: openai.APIStatusError, key: str) -> str:
+    """Return what the endpoint said, in one line, short and without the key."""
+    body = error.body
+    said = body.get("message") if isinstance(body, dict) else body
+    line = " ".join(str(said or f"status {error.status_code}").replace(key, "***").split())
+    return line[:_REASON_LENGTH].rstrip(".")
+
+
+def told_seconds(headers: Mapping[str, str]) -> float | None:
+    """Return how long an endpoint asks to be left alone: retry-after-ms, else Retry-After in seconds or as a date.
+
+    None where it does not ask, or nothing can be made of it.
+    """
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            told = float(headers.get(name, "")) * scale
+        except ValueError:
+            continue
+        if math.isfinite(told):
+            return max(told, 0.0)
+    try:  # by the endpoint's own clock, which ours may differ from
+        then, sent = (parsedate_to_datetime(headers.get(name, "")) for name in ("retry-after", "date"))
+        return max((then - sent).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return None

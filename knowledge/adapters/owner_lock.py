@@ -1,0 +1,73 @@
+"""One process at a time owns a data directory: a lock the kernel drops when the owner dies, however it dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from knowledge.errors import StorageUnavailable, StoreInUse
+
+OWNER_FILE = "owner.lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The process that owns a data directory, and the unix socket it serves the API on, if it does."""
+
+    pid: int
+    command: str
+    socket: str | None
+
+    def __str__(self) -> str:
+        """Name it to a person."""
+        return f"process {self.pid} ({self.command})"
+
+
+@contextmanager
+def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
+    """Own the data directory for a block, creating it. Raises StoreInUse, naming the owner, if another process does."""
+    import fcntl  # noqa: PLC0415 - POSIX only; the embedded stores are too
+
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.geteuid() == 0 and home.stat().st_uid == 0:
+            home.chmod(0o755)  # as root Postgres runs as another user, who must reach its own folder inside
+        descriptor = os.open(home / OWNER_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StorageUnavailable(
+            f"the data directory {home} cannot be used: {error.strerror}; set HARDWON_HOME to another one"
+        ) from error
+    with os.fdopen(descriptor, "r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreInUse(
+                f"the data directory {home} is in use by {read_owner(home) or 'another process'}: stop it, or set"
+                " HARDWON_HOME to another directory"
+            ) from error
+        owner = Owner(pid=os.getpid(), command=_command(), socket=str(socket) if socket else None)
+        file.truncate(0)
+        file.write(json.dumps(asdict(owner)))
+        file.flush()
+        try:
+            yield
+        finally:
+            file.seek(0)
+            file.truncate(0)
+
+
+def read_owner(home: Path) -> Owner | None:
+    """Return who wrote itself down as the owner; it may be gone since."""
+    try:
+        return Owner(**json.loads((home / OWNER_FILE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _command() -> str:
+    return " ".join([Path(sys.argv[0]).name or "python", *sys.argv[1:]])[:120]

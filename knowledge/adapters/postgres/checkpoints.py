@@ -1,0 +1,154 @@
+"""The records around the loop in Postgres: checkpoints, contexts handed out, job runs, counts."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+from pydantic import TypeAdapter
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.tables import (
+    checkpoints,
+    contexts,
+    embedding_spaces,
+    job_run,
+    knowledge_staging,
+    patterns,
+    points,
+    projects,
+)
+from knowledge.errors import NotFound
+from knowledge.models import CheckpointId, CheckpointReport, CheckpointType, Context, Task, WorkspaceStats
+from knowledge.ports import CheckpointStore, ContextStore, JobStore
+
+_REPORT = TypeAdapter(CheckpointReport)
+_E = knowledge_staging.c
+
+
+class PostgresCheckpoints(CheckpointStore):
+    """Checkpoints of one workspace, and its counts."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def start(self, project_id: str | None, checkpoint_type: CheckpointType, now: datetime) -> CheckpointReport:
+        report = CheckpointReport(
+            checkpoint_id=CheckpointId(uuid4()), project_id=project_id, checkpoint_type=checkpoint_type, started_at=now
+        )
+        row = insert(checkpoints).values(
+            id=report.checkpoint_id,
+            workspace=self._workspace,
+            project_id=project_id,
+            checkpoint_type=checkpoint_type,
+            started_at=now,
+            report=_REPORT.dump_python(report, mode="json"),
+        )
+        async with reading(self._engine) as connection:
+            await connection.execute(row)
+        return report
+
+    async def finish(self, report: CheckpointReport) -> None:
+        update = (
+            sa.update(checkpoints)
+            .where(checkpoints.c.id == report.checkpoint_id)
+            .values(finished_at=report.finished_at, report=_REPORT.dump_python(report, mode="json"))
+        )
+        async with reading(self._engine) as connection:
+            await connection.execute(update)
+
+    async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
+        query = sa.select(checkpoints.c.report).where(
+            checkpoints.c.workspace == self._workspace, checkpoints.c.id == checkpoint_id
+        )
+        async with reading(self._engine) as connection:
+            report = await connection.scalar(query)
+        if report is None:
+            raise NotFound(f"there is no checkpoint {checkpoint_id} in workspace {self._workspace}")
+        return _REPORT.validate_python(report)
+
+    async def stats(self) -> WorkspaceStats:
+        async with reading(self._engine) as connection:
+
+            async def one(column: sa.ColumnElement[Any], table: sa.Table) -> Any:
+                return await connection.scalar(sa.select(column).where(table.c.workspace == self._workspace))
+
+            by_status = (
+                sa.select(_E.status, sa.func.count().label("number"))
+                .where(_E.workspace == self._workspace)
+                .group_by(_E.status)
+            )
+            entries = {row.status: row.number for row in await connection.execute(by_status)}
+            staged = sa.func.min(_E.timestamp).filter(_E.status == "staged")
+            space = await connection.scalar(sa.select(embedding_spaces.c.space).where(embedding_spaces.c.active))
+            return WorkspaceStats(
+                workspace=self._workspace,
+                projects=await one(sa.func.count(), projects),
+                entries=entries,
+                patterns=await one(sa.func.count(), patterns),
+                points=None,
+                checkpoints=await one(sa.func.count(), checkpoints),
+                oldest_staged_at=await one(staged, knowledge_staging),
+                last_checkpoint_at=await one(sa.func.max(checkpoints.c.finished_at), checkpoints),
+                next_expiry_at=await one(sa.func.min(_E.expires_at), knowledge_staging),
+                vector_bytes=await one(sa.func.coalesce(sa.func.sum(sa.func.length(points.c.vector)), 0), points),
+                embedding_model=space and space["model"],
+                dims=space and space["dims"],
+            )
+
+
+class PostgresContexts(ContextStore):
+    """Contexts handed out in one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
+        row = insert(contexts).values(
+            id=context.context_id,
+            workspace=self._workspace,
+            project_id=task.project_id,
+            task_id=task.task_id,
+            run_id=task.run_id,
+            agent_type=agent_type,
+            pattern_ids=[pattern.pattern_id for pattern in context.patterns],
+            created_at=now,
+        )
+        async with transaction(self._engine) as connection:
+            # the agent waits for this: the row is worth less than an fsync
+            await connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
+            await connection.execute(row)
+
+
+class PostgresJobs(JobStore):
+    """Job runs of the whole store."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def begin(self, job: str, slot: datetime, *, takeover_after: timedelta) -> bool:
+        new = insert(job_run).values(job=job, slot=slot)
+        died = sa.and_(job_run.c.finished_at.is_(None), job_run.c.started_at < sa.func.now() - takeover_after)
+        claim = new.on_conflict_do_update(
+            index_elements=[job_run.c.job, job_run.c.slot],
+            set_={"started_at": sa.func.now(), "attempts": job_run.c.attempts + 1},
+            where=died,
+        ).returning(job_run.c.attempts)
+        async with reading(self._engine) as connection:
+            return (await connection.execute(claim)).first() is not None
+
+    async def finish(self, job: str, slot: datetime, error: str | None) -> None:
+        update = sa.update(job_run).where(job_run.c.job == job, job_run.c.slot == slot)
+        async with reading(self._engine) as connection:
+            await connection.execute(update.values(finished_at=sa.func.now(), error=error))
+
+    async def workspaces(self) -> list[str]:
+        query = sa.select(projects.c.workspace).distinct().order_by(projects.c.workspace)
+        async with reading(self._engine) as connection:
+            return list((await connection.execute(query)).scalars())

@@ -1,0 +1,82 @@
+"""The database: an engine on a server's address, its transactions, and its errors in our words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from knowledge.errors import StorageUnavailable
+
+
+def make_engine(dsn: str, *, pool_size: int = 10) -> AsyncEngine:
+    """Return an engine on a Postgres address; nothing is connected yet. Statements are capped at a minute."""
+    return create_async_engine(
+        sa.make_url(dsn).set(drivername="postgresql+asyncpg"),
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_pre_ping=False,
+        pool_recycle=1800,
+        connect_args={"timeout": 10, "server_settings": {"application_name": "hardwon", "timezone": "UTC"}},
+    )
+
+
+_GONE = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.QueryCanceledError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+_REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+
+
+def translate(error: BaseException) -> StorageUnavailable | None:
+    """Return our error for a driver's that says Postgres is gone, full or closed to us; None for any other."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, _REFUSED):
+            return StorageUnavailable(f"Postgres refuses the connection: {cause}; check HARDWON_DATABASE_URL")
+        if isinstance(cause, _GONE):
+            return StorageUnavailable(
+                f"Postgres does not answer ({type(cause).__name__}: {cause});"
+                " is it running, and is HARDWON_DATABASE_URL right?"
+            )
+        if isinstance(cause, DBAPIError) and cause.connection_invalidated:
+            return StorageUnavailable("Postgres closed the connection; the same call may work now")
+        cause = cause.__cause__ or getattr(cause, "orig", None)
+    return None
+
+
+@asynccontextmanager
+async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """Run a block in one transaction, committed at its end; a Postgres that is gone raises StorageUnavailable."""
+    try:
+        async with engine.begin() as connection:
+            yield connection
+    except (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        if ours := translate(error):
+            raise ours from error
+        raise
+
+
+@asynccontextmanager
+async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """Run statements that each stand alone, without a transaction's extra round trips."""
+    try:
+        async with engine.connect() as plain:
+            yield await plain.execution_options(isolation_level="AUTOCOMMIT")
+    except (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        if ours := translate(error):
+            raise ours from error
+        raise

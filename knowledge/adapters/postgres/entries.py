@@ -1,0 +1,269 @@
+"""The entries of a workspace in Postgres: capture, resolution, the lease, deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.patterns import recount
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry, to_row
+from knowledge.adapters.postgres.tables import knowledge_staging, points, projects
+from knowledge.errors import NotFound, NotOpen
+from knowledge.models import (
+    Captured,
+    CaptureOutcome,
+    Entry,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    LeaseToken,
+    PointId,
+)
+from knowledge.ports import Claim, EntryStore, Selection
+
+_E = knowledge_staging.c
+_VOUCHED = sa.or_(_E.verified_by.is_not(None), _E.entry_type != EntryType.FAILURE_SOLUTION)
+_INSERT_ONE = (
+    insert(knowledge_staging)
+    .add_cte(
+        insert(projects)
+        .values(workspace=sa.bindparam("in_workspace"), project_id=sa.bindparam("in_project"))
+        .on_conflict_do_nothing()
+        .cte("project")
+    )
+    .on_conflict_do_nothing()
+    .returning(_E.id)
+)
+_INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id)
+
+
+class PostgresEntries(EntryStore):
+    """Entries of one workspace; one row is an entry for its whole life."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def add(self, entries: Sequence[Entry]) -> list[Captured]:
+        rows = [to_row(entry) for entry in entries]
+        for row in rows:
+            row["workspace"] = self._workspace
+        if len(rows) == 1:  # one statement is a transaction of its own: one round trip, one fsync
+            async with reading(self._engine) as connection:
+                named = {"in_workspace": self._workspace, "in_project": rows[0]["project_id"]}
+                stored = set((await connection.execute(_INSERT_ONE, rows[0] | named)).scalars())
+        else:
+            async with transaction(self._engine) as connection:
+                stored = await self._add_many(connection, rows)
+        return [
+            Captured(outcome=CaptureOutcome.ACCEPTED, entry_id=entry.entry_id, status=entry.status)
+            if entry.entry_id in stored
+            else await self._already_there(entry)
+            for entry in entries
+        ]
+
+    async def _add_many(self, connection: AsyncConnection, rows: list[dict[str, Any]]) -> set[Any]:
+        if not rows:
+            return set()
+        # in one order, so that two batches never wait for each other's projects
+        named = [{"workspace": self._workspace, "project_id": p} for p in sorted({row["project_id"] for row in rows})]
+        await connection.execute(insert(projects).on_conflict_do_nothing(), named)
+        return set((await connection.execute(_INSERT_MANY, rows)).scalars())
+
+    async def _already_there(self, entry: Entry) -> Captured:
+        """Answer an entry that a unique key kept out: by its idempotency key first, else by its content."""
+        same_key = sa.and_(_E.idempotency_key.is_not(None), _E.idempotency_key == entry.idempotency_key)
+        same_event = sa.and_(
+            _E.project_id == entry.project_id,
+            sa.func.coalesce(_E.task_id, "") == (entry.task_id or ""),
+            sa.func.coalesce(_E.run_id, "") == (entry.run_id or ""),
+            _E.content_hash == entry.content_hash,
+        )
+        query = (
+            sa.select(_E.id, _E.status, _E.content_hash, _E.project_id, _E.task_id, _E.run_id)
+            .where(_E.workspace == self._workspace, sa.or_(same_key, same_event))
+            .order_by(sa.case((same_key, 0), else_=1))
+            .limit(1)
+        )
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(query)).first()
+        if row is None:
+            return Captured(
+                outcome=CaptureOutcome.REFUSED, error="it was deleted while it was captured; capture it again"
+            )
+        told = (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)
+        if (row.content_hash, row.project_id, row.task_id, row.run_id) != told:
+            return Captured(
+                outcome=CaptureOutcome.REFUSED,
+                field="idempotency_key",
+                error="was used before for another entry",
+                entry_id=EntryId(row.id),
+            )
+        return Captured(outcome=CaptureOutcome.DUPLICATE, entry_id=EntryId(row.id), status=EntryStatus(row.status))
+
+    async def get(self, entry_id: EntryId) -> Entry:
+        query = sa.select(*ENTRY_COLUMNS).where(_E.workspace == self._workspace, _E.id == entry_id)
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(query)).first()
+        if row is None:
+            raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
+        return to_entry(row)
+
+    async def resolve(
+        self,
+        entry_id: EntryId,
+        *,
+        solution_steps: str | None = None,
+        revision_approach: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+    ) -> Entry:
+        told: dict[str, Any] = {"solution_steps": solution_steps, "revision_approach": revision_approach}
+        told |= {"verified_by": verified_by, "when_to_try": when_to_try}
+        told = {name: value for name, value in told.items() if value is not None}
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.status == EntryStatus.OPEN)
+            .values(
+                **told,
+                status=EntryStatus.STAGED,
+                success_verified=sa.case(
+                    (_E.entry_type == EntryType.FAILURE_SOLUTION, True), else_=_E.success_verified
+                ),
+            )
+            .returning(*ENTRY_COLUMNS)
+        )
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(update)).first()
+        if row is not None:
+            return to_entry(row)
+        found = await self.get(entry_id)
+        same = all(getattr(found, name) == value for name, value in told.items())
+        if found.status is EntryStatus.ABANDONED or not same:
+            raise NotOpen(f"entry {entry_id} is {found.status}, not open: it cannot be given another resolution")
+        return found
+
+    async def rejection_on_record(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
+        query = sa.select(_E.id).where(
+            _E.workspace == self._workspace,
+            _E.entry_type == EntryType.GATE_REJECTION,
+            _E.project_id == project_id,
+            _E.gate_type == gate_type,
+            _E.task_id.is_not_distinct_from(task_id),
+        )
+        async with reading(self._engine) as connection:
+            found = await connection.scalar(query.order_by(_E.timestamp).limit(1))
+        return None if found is None else EntryId(found)
+
+    def _due(self, selection: Selection) -> list[sa.ColumnElement[bool]]:
+        due: list[sa.ColumnElement[bool]] = [
+            _E.workspace == self._workspace,
+            _E.status == sa.literal_column("'staged'"),  # spelt out, so that the partial index is seen to fit
+        ]
+        if selection.project_id is not None:
+            due.append(_E.project_id == selection.project_id)
+        if selection.only_vouched:
+            due.append(_VOUCHED)
+        if selection.captured_before is not None:
+            due.append(_E.timestamp < selection.captured_before)
+        return due
+
+    async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
+        token = LeaseToken(uuid4())
+        free = sa.or_(_E.lease_until.is_(None), _E.lease_until < sa.func.now())
+        due = (
+            sa.select(_E.id)
+            .where(*self._due(selection), free)
+            .order_by(_E.timestamp, _E.id)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+            .cte("due")
+        )
+        take = (
+            sa.update(knowledge_staging)
+            .where(_E.id == due.c.id)
+            .values(lease_token=token, lease_until=sa.func.now() + lease, attempts=_E.attempts + 1)
+            .returning(*ENTRY_COLUMNS)
+        )
+        async with reading(self._engine) as connection:
+            taken = [to_entry(row) for row in await connection.execute(take)]
+        return Claim(token=token, entries=tuple(sorted(taken, key=lambda e: (e.captured_at, e.entry_id))))
+
+    def _held(self, claim: Claim) -> sa.ColumnElement[bool]:
+        return sa.and_(_E.id.in_([entry.entry_id for entry in claim.entries]), _E.lease_token == claim.token)
+
+    async def extend(self, claim: Claim, lease: timedelta) -> int:
+        later = sa.update(knowledge_staging).where(self._held(claim)).values(lease_until=sa.func.now() + lease)
+        async with reading(self._engine) as connection:
+            return (await connection.execute(later)).rowcount
+
+    async def release(self, claim: Claim) -> None:
+        free = sa.update(knowledge_staging).where(self._held(claim)).values(lease_token=None, lease_until=None)
+        async with reading(self._engine) as connection:
+            await connection.execute(free)
+
+    async def bury(self, token: LeaseToken, entry_id: EntryId, reason: str) -> None:
+        dead = (
+            sa.update(knowledge_staging)
+            .where(_E.id == entry_id, _E.lease_token == token)
+            .values(status=EntryStatus.DEAD, dead_reason=reason, lease_token=None, lease_until=None)
+        )
+        async with reading(self._engine) as connection:
+            await connection.execute(dead)
+
+    async def abandon(self, project_id: str, *, unvouched: bool) -> int:
+        gone = _E.status == EntryStatus.OPEN
+        if unvouched:
+            gone = sa.or_(gone, sa.and_(_E.status == EntryStatus.STAGED, ~_VOUCHED))
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.project_id == project_id, gone)
+            .values(status=EntryStatus.ABANDONED, lease_token=None, lease_until=None)
+        )
+        async with reading(self._engine) as connection:
+            return (await connection.execute(update)).rowcount
+
+    async def due_projects(self, captured_before: datetime) -> list[str]:
+        due = self._due(Selection(captured_before=captured_before))
+        query = sa.select(_E.project_id).where(*due).distinct().order_by(_E.project_id)
+        async with reading(self._engine) as connection:
+            return list((await connection.execute(query)).scalars())
+
+    async def pending(self, selection: Selection) -> int:
+        query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*self._due(selection))
+        async with reading(self._engine) as connection:
+            return await connection.scalar(query) or 0
+
+    async def sole_points(self, entry_id: EntryId) -> list[PointId]:
+        async with reading(self._engine) as connection:
+            return await self._sole_points(connection, entry_id)
+
+    async def _sole_points(self, connection: AsyncConnection, entry_id: EntryId) -> list[PointId]:
+        other = knowledge_staging.alias("other")
+        own = sa.select(sa.func.unnest(_E.point_ids).label("id"), _E.pattern_id).where(
+            _E.workspace == self._workspace, _E.id == entry_id
+        )
+        mine = own.subquery("mine")
+        shared = sa.exists().where(
+            other.c.pattern_id == mine.c.pattern_id, other.c.id != entry_id, mine.c.id == sa.any_(other.c.point_ids)
+        )
+        found = await connection.execute(sa.select(mine.c.id).where(~shared))
+        return [PointId(point) for point in found.scalars()]
+
+    async def delete(self, entry_id: EntryId) -> None:
+        async with transaction(self._engine) as connection:
+            sole = await self._sole_points(connection, entry_id)
+            await connection.execute(sa.delete(points).where(points.c.id.in_(sole)))
+            gone = sa.delete(knowledge_staging).where(_E.workspace == self._workspace, _E.id == entry_id)
+            row = (await connection.execute(gone.returning(_E.pattern_id))).first()
+            if row is None:
+                raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
+            if row.pattern_id is not None:
+                await recount(connection, [row.pattern_id])

@@ -1,0 +1,315 @@
+"""The patterns of a workspace in Postgres: decisions under one lock, counts from evidence, words, pruning."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
+from knowledge.adapters.postgres.tables import knowledge_staging, patterns, points
+from knowledge.errors import NotFound
+from knowledge.models import (
+    MAX_POINTS,
+    Decision,
+    EmbeddingSpace,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    Evidence,
+    LeaseToken,
+    PatternId,
+    PointId,
+    PruneReport,
+)
+from knowledge.ports import Deciding, PatternStore
+
+_E = knowledge_staging.c
+_P = patterns.c
+_T = points.c
+_EMBEDDED = _E.status == sa.literal_column("'embedded'")
+_UNRESOLVED = _E.status.in_([sa.literal_column("'open'"), sa.literal_column("'abandoned'")])
+
+SHOWN_ENTRY_IDS = 100
+"""A pattern names at most this many of its entries, the latest."""
+
+
+async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> None:
+    """Derive the counts of patterns from their evidence; a pattern that nothing supports goes, with its points.
+
+    A distinct (project, task, run) is one success; the entry's id stands in for a missing task, the hash of its content
+    for a missing run (product.md).
+    """
+    ids = sorted(set(pattern_ids))
+    if not ids:
+        return
+    event = sa.tuple_(
+        _E.project_id,
+        sa.func.coalesce(_E.task_id, sa.cast(_E.id, sa.Text)),
+        sa.func.coalesce(_E.run_id, _E.content_hash),
+    )
+    counted = (
+        sa.select(
+            _P.id,
+            sa.func.count(sa.distinct(event)).filter(_EMBEDDED).label("successes"),
+            sa.func.count(sa.distinct(_E.project_id)).filter(_EMBEDDED).label("projects"),
+            sa.func.count(_E.id).label("entries"),
+        )
+        .select_from(patterns.outerjoin(knowledge_staging, _E.pattern_id == _P.id))
+        .where(_P.id.in_(ids))
+        .group_by(_P.id)
+        .cte("counted")
+    )
+    gone = sa.delete(patterns).where(_P.id == counted.c.id, counted.c.entries == 0).cte("gone")
+    update = (
+        sa.update(patterns)
+        .add_cte(gone)
+        .where(_P.id == counted.c.id, counted.c.entries > 0)
+        .values(success_count=counted.c.successes, attempt_count=counted.c.successes, project_count=counted.c.projects)
+    )
+    await connection.execute(update)
+
+
+class _PostgresDeciding(Deciding):
+    def __init__(self, connection: AsyncConnection, workspace: str, token: LeaseToken) -> None:
+        self._connection = connection
+        self._workspace = workspace
+        self._token = token
+
+    async def held(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId | None]:
+        query = (
+            sa.select(_E.id, _E.pattern_id)
+            .where(_E.id.in_(list(entry_ids)), _E.lease_token == self._token)
+            .with_for_update()
+        )
+        return {row.id: row.pattern_id for row in await self._connection.execute(query)}
+
+    async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
+        query = sa.select(_P.match_key, _P.id).where(_P.workspace == self._workspace, _P.match_key.in_(match_keys))
+        return {row.match_key: row.id for row in await self._connection.execute(query)}
+
+    async def write(
+        self, decisions: Sequence[Decision], space: EmbeddingSpace, *, embedded_at: datetime, expires_at: datetime
+    ) -> set[PointId]:
+        if founded := [self._founded(decision, embedded_at) for decision in decisions if decision.founds]:
+            await self._connection.execute(insert(patterns).on_conflict_do_nothing(), founded)
+        kept = await self._within_limit(decisions)
+        rows = [
+            {
+                "id": point.point_id,
+                "workspace": self._workspace,
+                "space": space.fingerprint,
+                "pattern_id": decision.pattern_id,
+                "entry_id": decision.entry.entry_id,
+                "view": point.view,
+                "vector": point.vector.astype(np.float16).tobytes(),
+                "embedded_at": embedded_at,
+                "expires_at": expires_at,
+            }
+            for decision in decisions
+            for point in decision.points
+            if point.point_id in kept
+        ]
+        if rows:
+            new = insert(points)
+            later: dict[str, Any] = {
+                name: new.excluded[name] for name in ("space", "entry_id", "vector", "embedded_at")
+            }
+            later["expires_at"] = sa.func.greatest(_T.expires_at, new.excluded.expires_at)
+            await self._connection.execute(new.on_conflict_do_update(index_elements=[_T.id], set_=later), rows)
+        link = (
+            sa.update(knowledge_staging)
+            .where(_E.id == sa.bindparam("entry"), _E.lease_token == self._token)
+            .values(pattern_id=sa.bindparam("pattern"), point_ids=sa.bindparam("points"))
+        )
+        links = [
+            {
+                "entry": decision.entry.entry_id,
+                "pattern": decision.pattern_id,
+                "points": [point.point_id for point in decision.points if point.point_id in kept],
+            }
+            for decision in decisions
+        ]
+        if links:
+            await self._connection.execute(link, links)
+        return kept
+
+    def _founded(self, decision: Decision, founded_at: datetime) -> dict[str, Any]:
+        return {
+            "id": decision.pattern_id,
+            "workspace": self._workspace,
+            "entry_type": decision.entry.entry_type,
+            "match_key": decision.match_key,
+            "founding_entry_id": decision.entry.entry_id,
+            "founded_at": founded_at,
+        }
+
+    async def _within_limit(self, decisions: Sequence[Decision]) -> set[PointId]:
+        """Return the points of the decisions that fit into their patterns' limit, those already there included."""
+        there: dict[UUID, set[UUID]] = {}
+        known = sa.select(_T.pattern_id, _T.id).where(
+            _T.pattern_id.in_([decision.pattern_id for decision in decisions if not decision.founds])
+        )
+        for row in await self._connection.execute(known):
+            there.setdefault(row.pattern_id, set()).add(row.id)
+        kept: set[PointId] = set()
+        for decision in decisions:
+            ids = there.setdefault(decision.pattern_id, set())
+            for point in decision.points:
+                if point.point_id in ids or len(ids) < MAX_POINTS:
+                    ids.add(point.point_id)
+                    kept.add(point.point_id)
+        return kept
+
+
+class PostgresPatterns(PatternStore):
+    """Patterns of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    @asynccontextmanager
+    async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
+        async with transaction(self._engine) as connection:
+            lock = sa.func.hashtextextended(f"hardwon/decide/{self._workspace}", 0)
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+            yield _PostgresDeciding(connection, self._workspace, token)
+
+    async def mark_embedded(
+        self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
+    ) -> set[EntryId]:
+        mark = (
+            sa.update(knowledge_staging)
+            .where(_E.id.in_(list(entry_ids)), _E.lease_token == token, _E.pattern_id.is_not(None))
+            .values(
+                status=EntryStatus.EMBEDDED,
+                embedded_at=embedded_at,
+                expires_at=expires_at,
+                lease_token=None,
+                lease_until=None,
+            )
+            .returning(_E.id, _E.pattern_id)
+        )
+        async with transaction(self._engine) as connection:
+            marked = (await connection.execute(mark)).all()
+            await recount(connection, (row.pattern_id for row in marked))
+        return {EntryId(row.id) for row in marked}
+
+    async def known_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        query = sa.select(_T.id).where(_T.workspace == self._workspace, _T.id.in_(list(point_ids)))
+        async with reading(self._engine) as connection:
+            return {PointId(found) for found in (await connection.execute(query)).scalars()}
+
+    def _live(self, now: datetime) -> sa.Select[Any]:
+        """Select live patterns with their words: those of the most trusted, then latest, evidence."""
+        live = sa.and_(_E.pattern_id == _P.id, _EMBEDDED, _E.expires_at > now)
+        trust = sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0)
+        words = (
+            sa.select(*ENTRY_COLUMNS).where(live).order_by(trust.desc(), _E.embedded_at.desc(), _E.id).limit(1)
+        ).lateral("words")
+        latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
+        return (
+            sa.select(
+                _P.id.label("found_id"),
+                _P.success_count,
+                _P.attempt_count,
+                _P.project_count,
+                _P.founded_at,
+                sa.func.array(latest.scalar_subquery()).label("entry_ids"),
+                words,
+            )
+            .join(words, sa.true())
+            .where(_P.workspace == self._workspace, _P.success_count > 0)
+        )
+
+    async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
+        of_point = sa.select(_T.id, _T.pattern_id).where(_T.workspace == self._workspace, _T.id.in_(list(point_ids)))
+        wanted = of_point.cte("wanted")
+        found = self._live(now).where(_P.id.in_(sa.select(wanted.c.pattern_id))).subquery("found")
+        query = sa.select(wanted.c.id.label("point_id"), found).join(found, found.c.found_id == wanted.c.pattern_id)
+        async with reading(self._engine) as connection:
+            return {row.point_id: _evidence(row) for row in await connection.execute(query)}
+
+    async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(self._live(now).where(_P.id == pattern_id))).first()
+        if row is None:
+            raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
+        return _evidence(row)
+
+    async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
+        expired, unresolved = self._expired(now), self._never_resolved(open_before)
+        async with transaction(self._engine) as connection:
+            stale = sa.select(_T.id).where(_T.workspace == self._workspace, _T.expires_at <= now).limit(limit)
+            gone_points = await connection.execute(sa.delete(points).where(_T.id.in_(stale)))
+            old = sa.select(_E.id).where(*expired).limit(limit).with_for_update(skip_locked=True)
+            gone = await connection.execute(sa.delete(knowledge_staging).where(_E.id.in_(old)).returning(_E.pattern_id))
+            of_patterns = [row.pattern_id for row in gone]
+            open_ones = sa.select(_E.id).where(*unresolved).limit(limit).with_for_update(skip_locked=True)
+            forgotten = await connection.execute(sa.delete(knowledge_staging).where(_E.id.in_(open_ones)))
+            before = await self._count_of(connection, of_patterns)
+            await recount(connection, of_patterns)
+            after = await self._count_of(connection, of_patterns)
+        return PruneReport(
+            entries=len(of_patterns),
+            points=gone_points.rowcount,
+            patterns=before - after,
+            never_resolved=forgotten.rowcount,
+        )
+
+    async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
+        expired = self._expired(now)
+        others = knowledge_staging.alias("others")
+        alive = sa.exists().where(
+            others.c.pattern_id == _E.pattern_id,
+            sa.or_(others.c.expires_at.is_(None), others.c.expires_at > now),
+        )
+        async with reading(self._engine) as connection:
+
+            async def count(query: sa.Select[Any]) -> int:
+                return await connection.scalar(query) or 0
+
+            entries = sa.select(sa.func.count()).select_from(knowledge_staging)
+            stale = sa.select(sa.func.count()).select_from(points)
+            lonely = sa.select(sa.func.count(sa.distinct(_E.pattern_id))).where(*expired, ~alive)
+            return PruneReport(
+                entries=await count(entries.where(*expired)),
+                points=await count(stale.where(_T.workspace == self._workspace, _T.expires_at <= now)),
+                patterns=await count(lonely),
+                never_resolved=await count(entries.where(*self._never_resolved(open_before))),
+                dry_run=True,
+            )
+
+    def _expired(self, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+        return (_E.workspace == self._workspace, _EMBEDDED, _E.expires_at <= now)
+
+    def _never_resolved(self, before: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+        return (_E.workspace == self._workspace, _UNRESOLVED, _E.timestamp < before)
+
+    @staticmethod
+    async def _count_of(connection: AsyncConnection, pattern_ids: Sequence[UUID]) -> int:
+        query = sa.select(sa.func.count()).select_from(patterns).where(_P.id.in_(set(pattern_ids)))
+        return await connection.scalar(query) or 0
+
+
+def _evidence(row: sa.Row[Any]) -> Evidence:
+    words = to_entry(row)
+    return Evidence(
+        pattern_id=PatternId(row.found_id),
+        entry_type=words.entry_type,
+        words=words,
+        success_count=row.success_count,
+        attempt_count=row.attempt_count,
+        project_count=row.project_count,
+        founded_at=row.founded_at,
+        entry_ids=tuple(row._mapping["entry_ids"]),  # noqa: SLF001 - SQLAlchemy's public name for a row by key
+    )

@@ -1,0 +1,30 @@
+"""Rows of `knowledge_staging` as entries, and back."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import Row
+
+from knowledge.adapters.postgres.tables import knowledge_staging
+from knowledge.models import Entry, EntryStatus, EntryType
+
+_RENAMED = {"entry_id": "id", "captured_at": "timestamp"}
+_COLUMN_OF = {field.name: _RENAMED.get(field.name, field.name) for field in fields(Entry)}
+
+ENTRY_COLUMNS = [knowledge_staging.c[column].label(name) for name, column in _COLUMN_OF.items()]
+"""The columns of an entry, named as its fields."""
+
+
+def to_row(entry: Entry) -> dict[str, Any]:
+    """Return an entry as the values of its columns."""
+    return {column: getattr(entry, name) for name, column in _COLUMN_OF.items()}
+
+
+def to_entry(row: Row[Any]) -> Entry:
+    """Return a row that has `ENTRY_COLUMNS` as an entry."""
+    values = {name: getattr(row, name) for name in _COLUMN_OF}
+    values["entry_type"] = EntryType(values["entry_type"])
+    values["status"] = EntryStatus(values["status"])
+    return Entry(**values)

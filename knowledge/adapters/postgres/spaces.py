@@ -1,0 +1,119 @@
+"""The embedding spaces of a store, and the lexicon of a workspace, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
+from knowledge.adapters.postgres.tables import embedding_spaces, knowledge_staging, lexicon, points
+from knowledge.errors import SpaceMismatch
+from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
+from knowledge.ports import SpaceStore
+
+_S = embedding_spaces.c
+_L = lexicon.c
+_DOCUMENTS = -1
+"""The term whose row counts the situations themselves; real terms are not negative."""
+
+
+def _bound(row: sa.Row[Any]) -> BoundSpace:
+    return BoundSpace(
+        space=EmbeddingSpace(**row.space), mean_terms=row.mean_terms, calibration=Calibration(**row.calibration)
+    )
+
+
+class PostgresSpaces(SpaceStore):
+    """Spaces are of the whole store, term statistics of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def bound(self) -> BoundSpace | None:
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(sa.select(embedding_spaces).where(_S.active))).first()
+        return None if row is None else _bound(row)
+
+    async def bind(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
+        async with transaction(self._engine) as connection:
+            lock = sa.func.hashtextextended("hardwon/bind", 0)
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+            row = (await connection.execute(sa.select(embedding_spaces).where(_S.active))).first()
+            if row is not None and row.fingerprint == space.fingerprint:
+                return _bound(row)
+            if row is not None:
+                await self._unbind_unused(connection, _bound(row).space, space)
+            new = insert(embedding_spaces).values(
+                fingerprint=space.fingerprint,
+                space=asdict(space),
+                mean_terms=mean_terms,
+                calibration=asdict(calibration),
+                active=True,
+            )
+            await connection.execute(
+                new.on_conflict_do_update(
+                    index_elements=[_S.fingerprint],
+                    set_={"active": True, "mean_terms": mean_terms, "calibration": asdict(calibration)},
+                )
+            )
+        return BoundSpace(space=space, mean_terms=mean_terms, calibration=calibration)
+
+    @staticmethod
+    async def _unbind_unused(connection: AsyncConnection, old: EmbeddingSpace, new: EmbeddingSpace) -> None:
+        if await connection.scalar(sa.select(sa.exists().where(points.c.id.is_not(None)))):
+            raise SpaceMismatch(old, new)
+        await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
+
+    async def recalibrate(self, space: EmbeddingSpace, calibration: Calibration) -> None:
+        update = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint)
+        async with reading(self._engine) as connection:
+            await connection.execute(update.values(calibration=asdict(calibration)))
+
+    async def statistics(self, terms: Sequence[int]) -> TermStatistics:
+        query = sa.select(_L.term, _L.documents).where(
+            _L.workspace == self._workspace,
+            _L.term == sa.any_(sa.literal([*terms, _DOCUMENTS], sa.ARRAY(sa.BigInteger))),
+        )
+        async with reading(self._engine) as connection:
+            found = {row.term: row.documents for row in await connection.execute(query)}
+        return TermStatistics(documents=found.pop(_DOCUMENTS, 0), frequencies=found)
+
+    async def count_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
+        counts = {**frequencies, _DOCUMENTS: documents}
+        ordered = sorted(counts)  # in one order, so that two checkpoints never wait for each other
+        given = sa.select(
+            sa.literal(self._workspace),
+            sa.func.unnest(sa.literal(ordered, sa.ARRAY(sa.BigInteger))),
+            sa.func.unnest(sa.literal([counts[term] for term in ordered], sa.ARRAY(sa.BigInteger))),
+        )
+        new = insert(lexicon).from_select(["workspace", "term", "documents"], given)
+        add = new.on_conflict_do_update(
+            index_elements=[_L.workspace, _L.term], set_={"documents": _L.documents + new.excluded.documents}
+        )
+        async with transaction(self._engine) as connection:
+            await connection.execute(add)
+
+    async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
+        query = (
+            sa.select(points.c.vector, *ENTRY_COLUMNS)
+            .join(knowledge_staging, knowledge_staging.c.id == points.c.entry_id)
+            .where(
+                points.c.workspace == self._workspace,
+                points.c.space == space.fingerprint,
+                points.c.view == View.SITUATION,
+            )
+            .order_by(points.c.id)  # ids are hashes: the first ones are a fair sample
+            .limit(limit)
+        )
+        async with reading(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+        vectors = np.array([np.frombuffer(row.vector, dtype=np.float16) for row in rows], dtype=np.float32)
+        return [to_entry(row) for row in rows], vectors.reshape(len(rows), space.dims)

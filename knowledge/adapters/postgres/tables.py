@@ -1,0 +1,287 @@
+"""Every table, as SQLAlchemy Core; the invariants live here, and the migrations make the same (a test compares them).
+
+Texts an agent or a person wrote stand in `knowledge_staging` alone; every other row is ids, counts and times.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB, UUID
+
+metadata = sa.MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_N_name)s_key",
+        "fk": "%(table_name)s_%(column_0_N_name)s_fkey",
+        "ck": "%(table_name)s_%(constraint_name)s_check",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+TIME = sa.DateTime(timezone=True)
+NOW = sa.text("now()")
+
+
+def _not_blank(column: str) -> str:
+    return f"coalesce({column} ~ '[^[:space:]]', false)"
+
+
+projects = sa.Table(
+    "projects",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("project_id", sa.String(200), primary_key=True),
+    sa.Column("created_at", TIME, nullable=False, server_default=NOW),
+)
+"""A project appears with its first entry; deleting it deletes its entries."""
+
+knowledge_staging = sa.Table(
+    "knowledge_staging",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("project_id", sa.String(200), nullable=False),
+    sa.Column("entry_type", sa.String(50), nullable=False),
+    sa.Column("agent_type", sa.String(100)),
+    sa.Column("task_type", sa.String(100)),
+    sa.Column("technology", sa.String(100)),
+    sa.Column("task_description", sa.Text),
+    # failure
+    sa.Column("failure_description", sa.Text),
+    sa.Column("error_message", sa.Text),
+    sa.Column("solution_steps", sa.Text),
+    # gate
+    sa.Column("gate_type", sa.String(50)),
+    sa.Column("proposal", sa.Text),
+    sa.Column("human_feedback", sa.Text),
+    sa.Column("revision_approach", sa.Text),
+    sa.Column("approved_approach", sa.Text),
+    # evidence
+    sa.Column("when_to_try", sa.Text),
+    sa.Column("success_verified", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("verified_by", sa.String(500)),
+    sa.Column("task_id", sa.String(200)),
+    sa.Column("run_id", sa.String(200)),
+    sa.Column("idempotency_key", sa.String(200)),
+    sa.Column("content_hash", sa.String(64), nullable=False),
+    sa.Column("timestamp", TIME, nullable=False),
+    # life
+    sa.Column("status", sa.String(20), nullable=False),
+    sa.Column("embedded", sa.Boolean, sa.Computed("status = 'embedded'", persisted=True), nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("lease_token", UUID(as_uuid=True)),
+    sa.Column("lease_until", TIME),
+    sa.Column("dead_reason", sa.Text),
+    sa.Column("pattern_id", UUID(as_uuid=True)),
+    sa.Column("point_ids", sa.ARRAY(UUID(as_uuid=True)), nullable=False, server_default=sa.text("'{}'::uuid[]")),
+    sa.Column("embedded_at", TIME),
+    sa.Column("expires_at", TIME),
+    sa.ForeignKeyConstraint(
+        ["workspace", "project_id"], ["projects.workspace", "projects.project_id"], ondelete="CASCADE"
+    ),
+    sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"]),
+    sa.CheckConstraint("entry_type IN ('failure_solution', 'gate_rejection', 'gate_approval')", name="entry_type"),
+    sa.CheckConstraint("status IN ('open', 'staged', 'embedded', 'dead', 'abandoned')", name="status"),
+    sa.CheckConstraint(
+        "CASE entry_type"
+        f" WHEN 'failure_solution' THEN {_not_blank('failure_description')} AND {_not_blank('agent_type')}"
+        f" WHEN 'gate_rejection' THEN {_not_blank('gate_type')} AND {_not_blank('human_feedback')}"
+        f" WHEN 'gate_approval' THEN {_not_blank('gate_type')} AND {_not_blank('approved_approach')}"
+        " ELSE false END",
+        name="situation",
+    ),
+    sa.CheckConstraint(
+        "status IN ('open', 'abandoned') OR CASE entry_type"
+        f" WHEN 'failure_solution' THEN {_not_blank('solution_steps')} AND success_verified"
+        f" WHEN 'gate_rejection' THEN {_not_blank('revision_approach')}"
+        " ELSE true END",
+        name="resolution",
+    ),
+    sa.CheckConstraint(
+        "(status = 'embedded') = (embedded_at IS NOT NULL AND expires_at IS NOT NULL)"
+        " AND (status <> 'embedded' OR pattern_id IS NOT NULL) AND expires_at > embedded_at",
+        name="embedded",
+    ),
+    sa.CheckConstraint("(status = 'dead') = (dead_reason IS NOT NULL)", name="dead"),
+    sa.CheckConstraint("(lease_token IS NULL) = (lease_until IS NULL)", name="lease"),
+    sa.CheckConstraint("lease_token IS NULL OR status = 'staged'", name="leased"),
+)
+"""The entries: the design's staging table, which is also where they stay until they expire."""
+
+_entries = knowledge_staging.c
+sa.Index(
+    "ix_knowledge_staging_pending",
+    _entries.workspace,
+    _entries.timestamp,
+    _entries.id,
+    postgresql_where=sa.text("status = 'staged'"),
+)
+sa.Index(
+    "ix_knowledge_staging_pending_project",
+    _entries.workspace,
+    _entries.project_id,
+    _entries.timestamp,
+    _entries.id,
+    postgresql_where=sa.text("status = 'staged'"),
+)
+sa.Index(
+    "ix_knowledge_staging_expiry",
+    _entries.workspace,
+    _entries.expires_at,
+    postgresql_where=sa.text("status = 'embedded'"),
+)
+sa.Index(
+    "ix_knowledge_staging_unresolved",
+    _entries.workspace,
+    _entries.timestamp,
+    postgresql_where=sa.text("status IN ('open', 'abandoned')"),
+)
+sa.Index("ix_knowledge_staging_pattern", _entries.pattern_id, postgresql_where=sa.text("pattern_id IS NOT NULL"))
+sa.Index(
+    "knowledge_staging_idempotency_key",
+    _entries.workspace,
+    _entries.idempotency_key,
+    unique=True,
+    postgresql_where=sa.text("idempotency_key IS NOT NULL"),
+)
+sa.Index(
+    "knowledge_staging_event_key",
+    _entries.workspace,
+    _entries.project_id,
+    sa.text("coalesce(task_id, '')"),
+    sa.text("coalesce(run_id, '')"),
+    _entries.content_hash,
+    unique=True,
+)
+sa.Index(
+    "ix_knowledge_staging_rejection",
+    _entries.workspace,
+    _entries.project_id,
+    _entries.gate_type,
+    postgresql_where=sa.text("entry_type = 'gate_rejection'"),
+)
+
+patterns = sa.Table(
+    "patterns",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("entry_type", sa.String(50), nullable=False),
+    sa.Column("match_key", sa.String(64), nullable=False),
+    sa.Column("founding_entry_id", UUID(as_uuid=True), nullable=False),
+    sa.Column("success_count", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("attempt_count", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("project_count", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("founded_at", TIME, nullable=False),
+    sa.UniqueConstraint("workspace", "match_key", name="patterns_match_key"),
+    sa.CheckConstraint("success_count >= 0 AND attempt_count >= success_count AND project_count >= 0", name="counts"),
+)
+"""Ways of resolving a situation. Counts are derived from the entries and outcomes, in the same transaction."""
+
+points = sa.Table(
+    "points",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("space", sa.String(64), nullable=False),
+    sa.Column("pattern_id", UUID(as_uuid=True), nullable=False),
+    sa.Column("entry_id", UUID(as_uuid=True), nullable=False),
+    sa.Column("view", sa.String(20), nullable=False),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.Column("embedded_at", TIME, nullable=False),
+    sa.Column("expires_at", TIME, nullable=False),
+    sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
+)
+"""What the index is to hold: one row a point, with the entry whose text it is and the vector as float16."""
+
+sa.Index("ix_points_pattern", points.c.pattern_id)
+sa.Index("ix_points_expiry", points.c.workspace, points.c.expires_at)
+
+checkpoints = sa.Table(
+    "checkpoints",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("project_id", sa.String(200)),
+    sa.Column("checkpoint_type", sa.String(50), nullable=False),
+    sa.Column("started_at", TIME, nullable=False),
+    sa.Column("finished_at", TIME),
+    sa.Column("report", JSONB, nullable=False, server_default=sa.text("'{}'::jsonb")),
+    sa.CheckConstraint(
+        "checkpoint_type IN ('phase_completion', 'project_completion', 'cancellation', 'manual')",
+        name="checkpoint_type",
+    ),
+)
+sa.Index("ix_checkpoints_started", checkpoints.c.workspace, checkpoints.c.started_at)
+
+contexts = sa.Table(
+    "contexts",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("project_id", sa.String(200)),
+    sa.Column("task_id", sa.String(200)),
+    sa.Column("run_id", sa.String(200)),
+    sa.Column("agent_type", sa.String(100)),
+    sa.Column("pattern_ids", sa.ARRAY(UUID(as_uuid=True)), nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+)
+"""Which patterns were handed out for which task."""
+
+outcomes = sa.Table(
+    "outcomes",
+    metadata,
+    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("context_id", UUID(as_uuid=True), nullable=False),
+    sa.Column("pattern_id", UUID(as_uuid=True), nullable=False),
+    sa.Column("project_id", sa.String(200), nullable=False),
+    sa.Column("task_id", sa.String(200), nullable=False),
+    sa.Column("run_id", sa.String(200), nullable=False),
+    sa.Column("worked", sa.Boolean, nullable=False),
+    sa.Column("recorded_at", TIME, nullable=False),
+    sa.ForeignKeyConstraint(["context_id"], ["contexts.id"], ondelete="CASCADE"),
+    sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
+    sa.UniqueConstraint("workspace", "pattern_id", "project_id", "task_id", "run_id", name="outcomes_event_key"),
+)
+"""What came of an injected pattern; filled by `record_outcome`."""
+
+job_run = sa.Table(
+    "job_run",
+    metadata,
+    sa.Column("job", sa.String(100), primary_key=True),
+    sa.Column("slot", TIME, primary_key=True),
+    sa.Column("started_at", TIME, nullable=False, server_default=NOW),
+    sa.Column("finished_at", TIME),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("error", sa.Text),
+)
+"""One row a job and slot: the guard that lets one of many replicas run it."""
+
+embedding_spaces = sa.Table(
+    "embedding_spaces",
+    metadata,
+    sa.Column("fingerprint", sa.String(64), primary_key=True),
+    sa.Column("space", JSONB, nullable=False),
+    sa.Column("mean_terms", sa.Float, nullable=False),
+    sa.Column("calibration", JSONB, nullable=False),
+    sa.Column("active", sa.Boolean, nullable=False),
+    sa.Column("bound_at", TIME, nullable=False, server_default=NOW),
+)
+"""The embedding models of the store; the active one is what the index holds."""
+
+sa.Index(
+    "embedding_spaces_one_active",
+    embedding_spaces.c.active,
+    unique=True,
+    postgresql_where=sa.text("active"),
+)
+
+lexicon = sa.Table(
+    "lexicon",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("term", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("documents", sa.BigInteger, nullable=False),
+)
+"""In how many situations of a workspace a term was seen. Only grows; the row of term -1 counts the situations."""

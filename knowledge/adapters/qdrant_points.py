@@ -1,0 +1,172 @@
+"""What both Qdrant adapters say alike: names, payloads, checks and filters. Knows no engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+
+from knowledge.errors import InvalidInput
+from knowledge.models import EmbeddingSpace, Point, PointId, SparseVector, Vector, Where
+
+ALIAS: Final = "project_knowledge"
+"""Points at the collection in use."""
+
+DENSE: Final = "dense"
+LEXICAL: Final = "lexical"
+
+TENANT: Final = "workspace"
+EXPIRES_AT: Final = "expires_at"
+KEYWORDS: Final = ("entry_type", "view", "agent_type", "task_type", "technology", "gate_type")
+MOMENTS: Final = ("embedded_at", EXPIRES_AT)
+
+UNREADABLE: Final = datetime.min.replace(tzinfo=UTC)
+"""Stands for an expiry that cannot be read: no stored row has it, so `verify` sees the difference."""
+
+_FINGERPRINT = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_LARGEST_WEIGHT = float(np.finfo(np.float32).max)
+_LARGEST_ID = (1 << 128) - 1
+
+
+def collection_name(space: EmbeddingSpace) -> str:
+    """Return the name of a space's collection: a directory and a part of a URL, so odd fingerprints are refused."""
+    if not _FINGERPRINT.fullmatch(space.fingerprint):
+        raise InvalidInput("fingerprint", "an embedding space needs one of 1 to 128 letters, digits, '-' or '_'")
+    return f"hardwon_{space.fingerprint}"
+
+
+def write_moment(when: datetime, field: str) -> str:
+    """Return a moment as RFC 3339 in UTC with microseconds, the finest the engines compare by."""
+    if when.tzinfo is None:
+        raise InvalidInput(field, "give a time with its zone")
+    return when.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def read_moment(written: object) -> datetime:
+    """Return a moment found in a payload, or UNREADABLE: one strange row must not stop a scan."""
+    if not isinstance(written, str):
+        return UNREADABLE
+    try:
+        when = datetime.fromisoformat(written)
+        return when.astimezone(UTC) if when.tzinfo else UNREADABLE
+    except (ValueError, OverflowError):
+        return UNREADABLE
+
+
+def payload(point: Point) -> dict[str, str]:
+    """Return the filter fields of a point. Absent ones are left out, so that "is empty" finds them. No booleans.
+
+    (The embedded engine turns a boolean match into an integer one that matches nothing.)
+    """
+    words: dict[str, str | None] = {
+        TENANT: point.workspace,
+        "entry_type": point.entry_type.value,
+        "view": point.view.value,
+        "agent_type": point.agent_type,
+        "task_type": point.task_type,
+        "technology": point.technology,
+        "gate_type": point.gate_type,
+        "embedded_at": write_moment(point.embedded_at, "embedded_at"),
+        EXPIRES_AT: write_moment(point.expires_at, EXPIRES_AT),
+    }
+    return {key: word for key, word in words.items() if word is not None}
+
+
+def check_batch(space: EmbeddingSpace, points: Sequence[Point]) -> None:
+    """Raise InvalidInput, naming the point, if any of a batch is not fit to be stored.
+
+    Before the first write: an engine logs a write before it looks at it, so what it refuses can come back.
+    """
+    for position, point in enumerate(points):
+        name = f"points[{position}]"
+        if not isinstance(point.point_id, UUID):
+            raise InvalidInput(f"{name}.point_id", "a point's id is a UUID")
+        check_dense(space, point.dense, f"{name}.dense")
+        check_lexical(point.lexical, f"{name}.lexical")
+        write_moment(point.embedded_at, f"{name}.embedded_at")
+        write_moment(point.expires_at, f"{name}.{EXPIRES_AT}")
+        for key, word in payload(point).items():
+            if not word:
+                raise InvalidInput(f"{name}.{key}", "leave it out instead of giving an empty text")
+            _check_word(word, f"{name}.{key}")
+
+
+def check_dense(space: EmbeddingSpace, vector: Vector, field: str) -> None:
+    """Raise InvalidInput unless the vector has the space's dimensions, finite numbers and a length."""
+    if vector.shape != (space.dims,):
+        raise InvalidInput(field, f"this embedding space has {space.dims} dimensions, the vector has {vector.shape}")
+    length = float(np.linalg.norm(vector.astype(np.float64)))
+    # Vectors come normalised; a length far off is a broken embedding, and cosine of a zero vector means nothing.
+    # Written so that NaN and infinity fail it too.
+    if not 1e-6 < length < 1e6:
+        raise InvalidInput(field, f"an embedding needs finite numbers and a length near 1, this one has {length}")
+
+
+def check_lexical(vector: SparseVector, field: str) -> None:
+    """Raise InvalidInput unless term ids are distinct, ascending, unsigned 32 bit, each with a finite weight."""
+    if len(vector.indices) != len(vector.values):
+        raise InvalidInput(field, f"{len(vector.indices)} term ids do not go with {len(vector.values)} weights")
+    before = -1
+    for index in vector.indices:
+        if not before < index < 1 << 32:
+            raise InvalidInput(field, "term ids must ascend, be distinct and fit 32 bits")
+        before = index
+    if not all(abs(value) <= _LARGEST_WEIGHT for value in vector.values):
+        raise InvalidInput(field, "term weights must be finite")
+
+
+def _check_word(word: str, field: str) -> None:
+    try:
+        word.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidInput(field, "the text holds half of a character (a lone surrogate)") from exc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """A `Where` in words of payload fields: `one_of` values are asked for, `same_or_absent` fields may be missing."""
+
+    one_of: tuple[tuple[str, tuple[str, ...]], ...]
+    same_or_absent: tuple[tuple[str, str], ...]
+    live_at: datetime
+    without: frozenset[PointId]
+
+    @property
+    def impossible(self) -> bool:
+        """Whether no point can meet them, because nothing is allowed in some field."""
+        return any(not values for _, values in self.one_of)
+
+
+def conditions(where: Where) -> Conditions:
+    """Return what a search asks of payloads. Fields without a wish are left out, never compared with nothing."""
+    one_of: list[tuple[str, tuple[str, ...]]] = [(TENANT, (where.workspace,))]
+    if where.view is not None:
+        one_of.append(("view", (where.view.value,)))
+    if where.entry_types is not None:
+        one_of.append(("entry_type", tuple(sorted(kind.value for kind in where.entry_types))))
+    wishes = {
+        "agent_type": where.agent_type,
+        "task_type": where.task_type,
+        "technology": where.technology,
+        "gate_type": where.gate_type,
+    }
+    for field, wish in (*wishes.items(), (TENANT, where.workspace)):
+        if wish is not None:
+            _check_word(wish, field)
+    write_moment(where.live_at, "live_at")
+    return Conditions(
+        one_of=tuple(one_of),
+        same_or_absent=tuple((field, wish) for field, wish in wishes.items() if wish is not None),
+        live_at=where.live_at,
+        without=where.without,
+    )
+
+
+def id_after(point_id: PointId) -> UUID | None:
+    """Return the next possible id, where a page starts that comes after this one; None after the last."""
+    return None if point_id.int == _LARGEST_ID else UUID(int=point_id.int + 1)

@@ -1,0 +1,330 @@
+"""The vector index on a Qdrant server, through the official client. Runs over the client's in-memory mode too."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final, NoReturn
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import httpx
+from grpc import RpcError  # type: ignore[import-untyped]
+from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+from knowledge.adapters import qdrant_points as shape
+from knowledge.errors import AccessDenied, HardwonError, IndexUnavailable, StoreIncompatible
+from knowledge.models import EmbeddingSpace, Hit, Point, PointId, SparseVector, Vector, Where
+from knowledge.ports import VectorIndex
+
+BATCH: Final = 256
+"""Points per request."""
+
+BATCH_NUMBERS: Final = 1_000_000
+"""Numbers per request: 20 bytes of JSON each, and a server takes 32 MB. Cuts batches above 3,906 dimensions."""
+
+_LIMITS: Final = httpx.Limits(max_keepalive_connections=8, keepalive_expiry=3.0)
+"""The client's own default opens a connection per request to a local server; servers drop idle ones after 5 s."""
+
+_CLIENT_ERRORS: Final = (
+    ApiException,
+    QdrantException,
+    httpx.HTTPError,
+    httpx.InvalidURL,
+    RpcError,
+    OSError,
+    # What the in-memory mode and the client's own checks raise.
+    ValueError,
+    KeyError,
+    RuntimeError,
+    AssertionError,
+)
+
+
+def connect(url: str, api_key: str | None = None, *, timeout_seconds: float = 10.0) -> QdrantServerIndex:
+    """Return an index on the server at `url` (with the port: 6333 unless named). Nothing is sent yet.
+
+    `timeout_seconds` is per request, rounded up to whole seconds: the client knows no finer ones.
+    """
+    with warnings.catch_warnings():
+        # A key over http is how a server inside a compose network is reached; saying so at each start helps nobody.
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        client = AsyncQdrantClient(
+            url=url,
+            api_key=api_key,
+            timeout=math.ceil(timeout_seconds),
+            check_compatibility=False,  # a thread that prints a warning at some later moment
+            limits=_LIMITS,
+        )
+    return QdrantServerIndex(client)
+
+
+class QdrantServerIndex(VectorIndex):
+    """Points in a collection per embedding space on a server that any number of processes share.
+
+    Every call may be repeated: ids are deterministic and deletions are by id or by expiry.
+    """
+
+    def __init__(self, client: AsyncQdrantClient) -> None:
+        self._client = client
+        self._address = _address(client)
+
+    async def ensure(self, space: EmbeddingSpace) -> None:
+        name = shape.collection_name(space)
+        with self._translated():
+            await self._create_if_absent(name, space)
+            found = await self._client.get_collection(name)
+            self._must_fit(found, name, space)
+            for field, schema in _payload_indexes().items():
+                if self._indexes_work and field not in found.payload_schema:
+                    self._must_be_done(await self._client.create_payload_index(name, field, schema, wait=True))
+            await self._point_alias_at(name)
+
+    async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
+        shape.check_batch(space, points)
+        name = shape.collection_name(space)
+        size = min(BATCH, max(1, BATCH_NUMBERS // space.dims))
+        for start in range(0, len(points), size):
+            batch = [_stored(point) for point in points[start : start + size]]
+            with self._translated():
+                self._must_be_done(await self._client.upsert(name, batch, wait=True))
+
+    async def search(
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: Where, *, limit: int
+    ) -> list[Hit]:
+        shape.check_dense(space, dense, "dense")
+        shape.check_lexical(lexical, "lexical")
+        wanted = shape.conditions(where)
+        name = shape.collection_name(space)
+        if limit < 1 or wanted.impossible:
+            return []
+        requests = _requests(dense.tolist(), lexical, _filter(wanted), limit)
+        with self._translated():
+            pages = await self._client.query_batch_points(name, requests=requests)
+        by_sense, *by_words = [{_id(found.id): found.score for found in page.points} for page in pages]
+        words = by_words[0] if by_words else {}
+        hits = [Hit(point_id=i, cosine=cosine, lexical=words.get(i, 0.0)) for i, cosine in by_sense.items()]
+        return sorted(hits, key=lambda hit: hit.point_id)
+
+    async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
+        name = shape.collection_name(space)
+        for start in range(0, len(point_ids), BATCH):
+            chosen: list[int | str | UUID] = list(map(str, point_ids[start : start + BATCH]))
+            with self._translated():
+                selector = models.PointIdsList(points=chosen)
+                self._must_be_done(await self._client.delete(name, points_selector=selector, wait=True))
+
+    async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
+        name = shape.collection_name(space)
+        shape.write_moment(now, "now")
+        until = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(lte=now))
+        expired = models.Filter(must=[_is(shape.TENANT, workspace), until])
+        with self._translated():
+            counted = await self._client.count(name, count_filter=expired, exact=True)
+            if counted.count:
+                selector = models.FilterSelector(filter=expired)
+                self._must_be_done(await self._client.delete(name, points_selector=selector, wait=True))
+            return counted.count
+
+    async def count(self, space: EmbeddingSpace, workspace: str) -> int:
+        name = shape.collection_name(space)
+        with self._translated():
+            mine = models.Filter(must=[_is(shape.TENANT, workspace)])
+            return (await self._client.count(name, count_filter=mine, exact=True)).count
+
+    async def scan(
+        self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
+    ) -> list[tuple[PointId, datetime]]:
+        name = shape.collection_name(space)
+        start = None if after is None else shape.id_after(after)
+        if limit < 1 or (after is not None and start is None):
+            return []
+        with self._translated():
+            page, _ = await self._client.scroll(
+                name,
+                scroll_filter=models.Filter(must=[_is(shape.TENANT, workspace)]),
+                limit=limit,
+                offset=None if start is None else str(start),
+                with_payload=[shape.EXPIRES_AT],
+                with_vectors=False,
+            )
+        return [(_id(found.id), shape.read_moment((found.payload or {}).get(shape.EXPIRES_AT))) for found in page]
+
+    async def drop(self, space: EmbeddingSpace) -> None:
+        with self._translated():
+            await self._client.delete_collection(shape.collection_name(space))
+
+    async def aclose(self) -> None:
+        with self._translated():
+            await self._client.close()
+
+    async def _create_if_absent(self, name: str, space: EmbeddingSpace) -> None:
+        if await self._client.collection_exists(name):
+            return
+        try:
+            await self._client.create_collection(
+                name,
+                vectors_config={shape.DENSE: models.VectorParams(size=space.dims, distance=models.Distance.COSINE)},
+                # No idf modifier: the query's weights carry the idf, the score must be the plain dot product.
+                sparse_vectors_config={shape.LEXICAL: models.SparseVectorParams()},
+                # One graph per workspace and none over all of them, since no search crosses workspaces.
+                hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
+            )
+        except (UnexpectedResponse, RpcError, ValueError):
+            # Another process was quicker, and each server version says so in its own words.
+            if not await self._client.collection_exists(name):
+                raise
+
+    def _must_fit(self, found: models.CollectionInfo, name: str, space: EmbeddingSpace) -> None:
+        vectors = found.config.params.vectors
+        dense = vectors.get(shape.DENSE) if isinstance(vectors, dict) else None
+        if dense is None or dense.size != space.dims:
+            raise StoreIncompatible(
+                f"The collection {name} at {self._address} does not hold vectors of {space.dims} dimensions; it holds "
+                "nothing that Postgres lacks: delete it and run `hardwon rebuild`."
+            )
+
+    async def _point_alias_at(self, name: str) -> None:
+        known = {alias.alias_name: alias.collection_name for alias in (await self._client.get_aliases()).aliases}
+        if known.get(shape.ALIAS) == name:
+            return
+        create = models.CreateAliasOperation(
+            create_alias=models.CreateAlias(collection_name=name, alias_name=shape.ALIAS)
+        )
+        delete = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=shape.ALIAS))
+        # One request, so that there is no moment without the alias.
+        await self._client.update_collection_aliases([delete, create] if shape.ALIAS in known else [create])
+
+    @property
+    def _indexes_work(self) -> bool:
+        """Whether there is a server: the in-memory mode has no payload indexes and warns about each."""
+        return self._client.init_options.get("location") != ":memory:" and not self._client.init_options.get("path")
+
+    def _must_be_done(self, result: models.UpdateResult) -> None:
+        if result.status != models.UpdateStatus.COMPLETED:
+            raise IndexUnavailable(
+                f"Qdrant at {self._address} took a change but did not make it in time ({result.status.value}); "
+                "try again."
+            )
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except HardwonError:
+            raise
+        except _CLIENT_ERRORS as exc:
+            self._raise(exc)
+
+    def _raise(self, exc: Exception) -> NoReturn:
+        source = exc.source if isinstance(exc, ResponseHandlingException) else exc
+        status = _status(exc)
+        if status in {401, 403}:
+            raise AccessDenied(
+                f"Qdrant at {self._address} refuses the key ({status}); set HARDWON_QDRANT_API_KEY "
+                "to one that may write."
+            ) from exc
+        if status == 404:
+            raise IndexUnavailable(f"Qdrant at {self._address} lacks the collection; run `hardwon rebuild`.") from exc
+        if isinstance(exc, ResourceExhaustedResponse):
+            said = f"asks to wait {exc.retry_after_s} s"
+        elif status is not None:
+            said = f"answered {status}: {_short(exc)}"
+        elif isinstance(source, httpx.TimeoutException):
+            said = "did not answer in time"
+        elif isinstance(source, httpx.HTTPError | OSError):
+            said = f"cannot be reached: {_short(source) or type(source).__name__}"
+        else:
+            said = f"refused to work: {_short(source) or type(source).__name__}"
+        raise IndexUnavailable(f"Qdrant at {self._address} {said}.") from exc
+
+
+def _status(exc: Exception) -> int | None:
+    """Return the HTTP status an answer had; gRPC's codes for what needs its own error as their HTTP fellows."""
+    if isinstance(exc, UnexpectedResponse):
+        return exc.status_code
+    code = getattr(exc, "code", None)
+    if isinstance(exc, RpcError) and callable(code):
+        return {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404}.get(code().name)
+    if isinstance(exc, ValueError) and str(exc).endswith(" not found"):  # the in-memory mode's word for it
+        return 404
+    return None
+
+
+def _short(exc: Exception) -> str:
+    said = exc.content.decode(errors="replace") if isinstance(exc, UnexpectedResponse) else str(exc)
+    return " ".join(said.split())[:200].rstrip(".")
+
+
+def _address(client: AsyncQdrantClient) -> str:
+    """Return where a client looks for its server, without any password in it."""
+    options = client.init_options
+    given = options.get("url") or options.get("location") or options.get("path") or options.get("host") or "localhost"
+    parts = urlsplit(str(given))
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _payload_indexes() -> dict[str, models.KeywordIndexParams | models.DatetimeIndexParams]:
+    keyword, moment = models.KeywordIndexType.KEYWORD, models.DatetimeIndexType.DATETIME
+    return {
+        shape.TENANT: models.KeywordIndexParams(type=keyword, is_tenant=True),
+        **{field: models.KeywordIndexParams(type=keyword, enable_hnsw=False) for field in shape.KEYWORDS},
+        **{field: models.DatetimeIndexParams(type=moment, enable_hnsw=False) for field in shape.MOMENTS},
+    }
+
+
+def _stored(point: Point) -> models.PointStruct:
+    return models.PointStruct(
+        id=str(point.point_id),
+        vector={shape.DENSE: point.dense.tolist(), shape.LEXICAL: _sparse(point.lexical)},
+        payload=shape.payload(point),
+    )
+
+
+def _sparse(vector: SparseVector) -> models.SparseVector:
+    return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
+
+
+def _id(found: object) -> PointId:
+    return PointId(UUID(str(found)))
+
+
+def _is(field: str, value: str) -> models.FieldCondition:
+    return models.FieldCondition(key=field, match=models.MatchValue(value=value))
+
+
+def _filter(wanted: shape.Conditions) -> models.Filter:
+    asked = [
+        models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in wanted.one_of
+    ]
+    live = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(gt=wanted.live_at))
+    same_or_absent = [
+        models.Filter(should=[_is(field, value), models.IsEmptyCondition(is_empty=models.PayloadField(key=field))])
+        for field, value in wanted.same_or_absent
+    ]
+    without = models.HasIdCondition(has_id=list(map(str, wanted.without)))
+    return models.Filter(must=[*asked, live, *same_or_absent], must_not=[without] if wanted.without else None)
+
+
+def _requests(
+    dense: list[float], lexical: SparseVector, allowed: models.Filter, limit: int
+) -> list[models.QueryRequest]:
+    """Return what asks for both scores of the union of both top lists in one request: each list scored by both vectors.
+
+    A point without a shared term is missing from the second answer. Without terms there is only the first to ask.
+    """
+    nearest: list[tuple[str, list[float] | models.SparseVector]] = [(shape.DENSE, dense)]
+    if lexical.indices:
+        nearest.append((shape.LEXICAL, _sparse(lexical)))
+    tops = [models.Prefetch(query=vector, using=name, filter=allowed, limit=limit) for name, vector in nearest]
+    return [
+        models.QueryRequest(
+            prefetch=tops, query=vector, using=name, limit=2 * limit, with_payload=False, with_vector=False
+        )
+        for name, vector in nearest
+    ]

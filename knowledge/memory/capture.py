@@ -1,0 +1,364 @@
+"""Capture: learning moments, checked whole and staged in Postgres. Needs neither the embedder nor the index."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from typing import NoReturn
+from uuid import uuid4
+
+from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, RejectionOnRecord
+from knowledge.models import (
+    Captured,
+    CaptureOutcome,
+    Entry,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    NewEntry,
+)
+from knowledge.ports import Stores
+
+MAX_TEXT_BYTES = 64 * 1024
+"""A text field holds at most this many bytes of UTF-8."""
+
+_MAX_CHARS = {
+    "project_id": 200,
+    "workspace": 200,
+    "agent_type": 100,
+    "task_type": 100,
+    "technology": 100,
+    "gate_type": 50,
+    "verified_by": 500,
+    "task_id": 200,
+    "run_id": 200,
+    "idempotency_key": 200,
+}
+_REQUIRED = {
+    EntryType.FAILURE_SOLUTION: ("project_id", "agent_type", "failure_description"),
+    EntryType.GATE_REJECTION: ("project_id", "gate_type", "human_feedback"),
+    EntryType.GATE_APPROVAL: ("project_id", "gate_type", "approved_approach"),
+}
+_COMMON = {"entry_type", "project_id", "workspace", "agent_type", "task_type", "technology", "task_description"} | {
+    "when_to_try", "task_id", "run_id", "idempotency_key", "verified_by", "success_verified"
+}  # fmt: skip
+_OWN = {
+    EntryType.FAILURE_SOLUTION: {"failure_description", "error_message", "solution_steps"},
+    EntryType.GATE_REJECTION: {"gate_type", "proposal", "human_feedback", "revision_approach"},
+    EntryType.GATE_APPROVAL: {"gate_type", "proposal", "approved_approach"},
+}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TEXTS = tuple(field.name for field in fields(NewEntry) if field.name not in {"entry_type", "success_verified"})
+
+
+def check_text(field: str, value: object) -> None:
+    """Raise InvalidInput, naming the field, unless the value is a text that can be stored: not blank, NUL or too long."""
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
+    if not value.strip():
+        raise InvalidInput(field, "is empty or blank")
+    if "\0" in value:
+        raise InvalidInput(field, "holds a NUL character, which Postgres cannot store")
+    if _SURROGATE.search(value):
+        raise InvalidInput(field, "holds a lone surrogate, which is no Unicode text")
+    longest = _MAX_CHARS.get(field)
+    if longest is not None and len(value) > longest:
+        raise InvalidInput(field, f"has {len(value)} characters, more than the {longest} allowed")
+    if longest is None and len(value) > MAX_TEXT_BYTES // 4 and (size := len(value.encode())) > MAX_TEXT_BYTES:
+        raise InvalidInput(field, f"has {size:,} bytes, more than the {MAX_TEXT_BYTES:,} (64 KiB) allowed")
+
+
+def validate(entry: NewEntry) -> None:
+    """Raise InvalidInput, naming the first field that is wrong, unless the entry can be stored."""
+    try:
+        entry_type = EntryType(entry.entry_type)
+    except ValueError:
+        raise InvalidInput("entry_type", f"must be one of {', '.join(EntryType)}, not {entry.entry_type!r}") from None
+    for name in _REQUIRED[entry_type]:
+        if getattr(entry, name) is None:
+            raise InvalidInput(name, f"is required for a {entry_type}")
+    for name in _TEXTS:
+        value = getattr(entry, name)
+        if value is None:
+            continue
+        if name not in _COMMON and name not in _OWN[entry_type]:
+            raise InvalidInput(name, f"does not belong to a {entry_type}")
+        check_text(name, value)
+    if not isinstance(entry.success_verified, bool):
+        raise InvalidInput("success_verified", "must be true or false")
+
+
+def first_status(entry: NewEntry) -> EntryStatus:
+    """Return the status a new entry has: staged once its resolution is there and, for a failure, verified; else open."""
+    match entry.entry_type:
+        case EntryType.FAILURE_SOLUTION:
+            ready = entry.solution_steps is not None and entry.success_verified
+        case EntryType.GATE_REJECTION:
+            ready = entry.revision_approach is not None
+        case EntryType.GATE_APPROVAL:
+            ready = True
+    return EntryStatus.STAGED if ready else EntryStatus.OPEN
+
+
+_HASHED = tuple(
+    f.name
+    for f in fields(NewEntry)
+    if f.name not in {"workspace", "project_id", "task_id", "run_id", "idempotency_key"}
+)
+
+
+def content_hash(entry: NewEntry) -> str:
+    """Return the sha256 of what was told, without who told it: project, task, run and idempotency key are apart."""
+    told = {name: value for name in _HASHED if (value := getattr(entry, name)) is not None}
+    return sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeCaptureService:
+    """Captures learning moments during project execution."""
+
+    stores: Stores
+
+    async def capture_failure_solution(
+        self,
+        *,
+        project_id: str,
+        agent_type: str,
+        failure_description: str,
+        task_type: str | None = None,
+        error_message: str | None = None,
+        solution_steps: str | None = None,
+        technology: str | None = None,
+        success_verified: bool = False,
+        verified_by: str | None = None,
+        task_description: str | None = None,
+        when_to_try: str | None = None,
+        task_id: str | None = None,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> EntryId:
+        """Capture a failed test or task; without a verified solution it stays open until `resolve_failure`.
+
+        Returns the entry's id; of a repeated event, the id it already has. Raises InvalidInput or IdempotencyConflict.
+        """
+        return await self.capture(
+            NewEntry(
+                entry_type=EntryType.FAILURE_SOLUTION,
+                project_id=project_id,
+                agent_type=agent_type,
+                task_type=task_type,
+                technology=technology,
+                task_description=task_description,
+                failure_description=failure_description,
+                error_message=error_message,
+                solution_steps=solution_steps,
+                success_verified=success_verified,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                task_id=task_id,
+                run_id=run_id,
+                idempotency_key=idempotency_key,
+            )
+        )
+
+    async def resolve_failure(
+        self, entry_id: EntryId, *, solution_steps: str, verified_by: str, when_to_try: str | None = None
+    ) -> EntryId:
+        """Give an open failure its verified solution and stage it. Raises NotFound, NotOpen or InvalidInput."""
+        check_text("solution_steps", solution_steps)
+        check_text("verified_by", verified_by)
+        if when_to_try is not None:
+            check_text("when_to_try", when_to_try)
+        await self._must_be(entry_id, EntryType.FAILURE_SOLUTION, "resolve_failure")
+        entry = await self.stores.entries.resolve(
+            entry_id, solution_steps=solution_steps, verified_by=verified_by, when_to_try=when_to_try
+        )
+        return entry.entry_id
+
+    async def capture_gate_rejection(
+        self,
+        *,
+        project_id: str,
+        gate_type: str,
+        human_feedback: str,
+        revision_approach: str | None = None,
+        proposal: str | None = None,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        task_description: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+        task_id: str | None = None,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> EntryId:
+        """Capture that a human turned a proposal down; without the accepted revision it stays open until resolved.
+
+        Returns the entry's id; of a repeated event, the id it already has. Raises InvalidInput or IdempotencyConflict.
+        """
+        return await self.capture(
+            NewEntry(
+                entry_type=EntryType.GATE_REJECTION,
+                project_id=project_id,
+                gate_type=gate_type,
+                proposal=proposal,
+                human_feedback=human_feedback,
+                revision_approach=revision_approach,
+                agent_type=agent_type,
+                task_type=task_type,
+                technology=technology,
+                task_description=task_description,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                task_id=task_id,
+                run_id=run_id,
+                idempotency_key=idempotency_key,
+            )
+        )
+
+    async def resolve_gate_rejection(
+        self,
+        entry_id: EntryId,
+        *,
+        revision_approach: str,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+    ) -> EntryId:
+        """Give an open rejection the revision that was accepted and stage it. Raises NotFound, NotOpen, InvalidInput."""
+        check_text("revision_approach", revision_approach)
+        for name, value in (("verified_by", verified_by), ("when_to_try", when_to_try)):
+            if value is not None:
+                check_text(name, value)
+        await self._must_be(entry_id, EntryType.GATE_REJECTION, "resolve_gate_rejection")
+        entry = await self.stores.entries.resolve(
+            entry_id, revision_approach=revision_approach, verified_by=verified_by, when_to_try=when_to_try
+        )
+        return entry.entry_id
+
+    async def capture_gate_approval(
+        self,
+        *,
+        project_id: str,
+        gate_type: str,
+        approved_approach: str,
+        proposal: str | None = None,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        task_description: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+        task_id: str | None = None,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> EntryId:
+        """Capture a proposal that passed its gate at the first attempt.
+
+        Returns the entry's id; of a repeated event, the id it already has. Raises InvalidInput, IdempotencyConflict, or
+        RejectionOnRecord where the same project, gate and task was turned down before.
+        """
+        return await self.capture(
+            NewEntry(
+                entry_type=EntryType.GATE_APPROVAL,
+                project_id=project_id,
+                gate_type=gate_type,
+                proposal=proposal,
+                approved_approach=approved_approach,
+                agent_type=agent_type,
+                task_type=task_type,
+                technology=technology,
+                task_description=task_description,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                task_id=task_id,
+                run_id=run_id,
+                idempotency_key=idempotency_key,
+            )
+        )
+
+    async def capture(self, entry: NewEntry) -> EntryId:
+        """Capture one entry of any type. Returns and raises as the methods for each type do."""
+        await self._check(entry)
+        (answer,) = await self.stores.entries.add([self._new(entry)])
+        if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
+            _refuse(answer)
+        return answer.entry_id
+
+    async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
+        """Capture many entries, each on its own: a refused one says why and stops no other. In order."""
+        answers: list[Captured | None] = []
+        accepted: list[Entry] = []
+        turned_down: set[tuple[str, str | None, str | None]] = set()
+        for entry in entries:
+            gate = (entry.project_id, entry.gate_type, entry.task_id)
+            try:
+                if entry.entry_type is EntryType.GATE_APPROVAL and gate in turned_down:
+                    raise RejectionOnRecord(_on_record(entry))
+                await self._check(entry)
+            except (InvalidInput, Conflict) as error:
+                field = error.field if isinstance(error, InvalidInput) else None
+                reason = error.reason if isinstance(error, InvalidInput) else str(error)
+                answers.append(Captured(outcome=CaptureOutcome.REFUSED, field=field, error=reason))
+                continue
+            if entry.entry_type is EntryType.GATE_REJECTION:
+                turned_down.add(gate)
+            accepted.append(self._new(entry))
+            answers.append(None)
+        stored = iter(await self.stores.entries.add(accepted))
+        return [answer or next(stored) for answer in answers]
+
+    async def get(self, entry_id: EntryId) -> Entry:
+        """Return an entry. Raises NotFound."""
+        return await self.stores.entries.get(entry_id)
+
+    async def delete(self, entry_id: EntryId) -> None:
+        """Delete an entry everywhere: first the points that rest on it alone, then the row; counts follow."""
+        sole = await self.stores.entries.sole_points(entry_id)
+        bound = await self.stores.spaces.bound() if sole else None
+        if bound is not None:
+            await self.stores.index.delete(bound.space, sole)
+        await self.stores.entries.delete(entry_id)
+
+    async def _check(self, entry: NewEntry) -> None:
+        validate(entry)
+        if entry.workspace not in {None, self.stores.workspace}:
+            raise InvalidInput("workspace", f"is {entry.workspace!r}, but {self.stores.workspace!r} is open")
+        if entry.entry_type is not EntryType.GATE_APPROVAL:
+            return
+        gate_type = entry.gate_type or ""
+        if await self.stores.entries.rejection_on_record(entry.project_id, gate_type, entry.task_id):
+            raise RejectionOnRecord(_on_record(entry))
+
+    async def _must_be(self, entry_id: EntryId, entry_type: EntryType, method: str) -> None:
+        entry = await self.stores.entries.get(entry_id)
+        if entry.entry_type is not entry_type:
+            raise Conflict(f"entry {entry_id} is a {entry.entry_type}: {method} is for a {entry_type}")
+
+    def _new(self, entry: NewEntry) -> Entry:
+        told = {field.name: getattr(entry, field.name) for field in fields(NewEntry)}
+        return Entry(
+            **{**told, "workspace": self.stores.workspace, "entry_type": EntryType(entry.entry_type)},
+            entry_id=EntryId(uuid4()),
+            status=first_status(entry),
+            content_hash=content_hash(entry),
+            captured_at=self.stores.clock.now(),
+        )
+
+
+def _on_record(entry: NewEntry) -> str:
+    task = f" and task {entry.task_id}" if entry.task_id else ""
+    return (
+        f"a rejection is on record for project {entry.project_id}, gate {entry.gate_type}{task}, so this was no first"
+        " attempt: resolve that rejection with the accepted revision instead"
+    )
+
+
+def _refuse(answer: Captured) -> NoReturn:
+    reason = answer.error or "it was refused"
+    if answer.field == "idempotency_key":
+        raise IdempotencyConflict(f"idempotency_key: {reason} ({answer.entry_id})")
+    raise Conflict(reason)

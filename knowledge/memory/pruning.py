@@ -1,0 +1,61 @@
+"""Pruning: a year after embedding, knowledge goes from both stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from knowledge.models import PruneReport
+from knowledge.ports import Progress, Stores
+
+UNRESOLVED_FOR = timedelta(days=90)
+"""An entry that was open or abandoned for this long goes too."""
+
+SLICE = 5_000
+"""Rows deleted in one transaction."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgePruningService:
+    """Automatically prunes knowledge past its year."""
+
+    stores: Stores
+
+    async def prune_old_knowledge(self) -> int:
+        """Delete expired knowledge from both stores; return how many entries went."""
+        report = await self.prune()
+        return report.entries
+
+    async def prune(self, *, dry_run: bool = False, progress: Progress | None = None) -> PruneReport:
+        """Delete expired entries, their points and patterns, and what was never resolved; or say what would go.
+
+        The index goes first, by its own filter: a kill in between leaves rows that the next run deletes. Slice by
+        slice, so that no transaction is long.
+        """
+        now = self.stores.clock.now()
+        before = now - UNRESOLVED_FOR
+        if dry_run:
+            return await self.stores.patterns.prunable(now, open_before=before)
+        bound = await self.stores.spaces.bound()
+        if bound is not None:
+            await self.stores.index.ensure(bound.space)
+            await self.stores.index.delete_expired(bound.space, self.stores.workspace, now)
+        done = PruneReport(entries=0, points=0, patterns=0, never_resolved=0)
+        while True:
+            part = await self.stores.patterns.prune(now, open_before=before, limit=SLICE)
+            if not (part.entries or part.points or part.never_resolved):
+                break
+            done = PruneReport(
+                entries=done.entries + part.entries,
+                points=done.points + part.points,
+                patterns=done.patterns + part.patterns,
+                never_resolved=done.never_resolved + part.never_resolved,
+            )
+            if progress:
+                progress(done.entries, None)
+        log.info("knowledge_pruned", entries=done.entries, points=done.points, patterns=done.patterns)
+        return done

@@ -1,0 +1,162 @@
+"""Queries: how were such situations resolved before? One embedding, one round trip to the index, one to Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from knowledge.errors import InvalidInput
+from knowledge.memory import texts
+from knowledge.memory.capture import check_text
+from knowledge.memory.ranking import Match, rank
+from knowledge.memory.spaces import space_in_use
+from knowledge.models import (
+    BoundSpace,
+    EntryType,
+    Evidence,
+    Pattern,
+    PatternId,
+    PointId,
+    SparseVector,
+    Vector,
+    View,
+    Where,
+)
+from knowledge.ports import Stores
+from knowledge.search.calibration import relevance
+from knowledge.search.fusion import fuse
+from knowledge.search.lexical import query_vector, term_counts
+
+CANDIDATES = 100
+"""Points taken from each half of the search (docs/evaluation.md: 100 loses nothing against all)."""
+
+MAX_RESULTS = 100
+_MAX_QUERY_CHARS = 20_000
+"""A longer question is cut: the model reads its beginning only, and the words of a log repeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RAGQueryService:
+    """Orchestrator-only service for querying what was learned."""
+
+    stores: Stores
+    task_relevance: float
+    failure_relevance: float
+
+    async def query_for_task(
+        self,
+        task_description: str,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        max_results: int = 5,
+        *,
+        min_relevance: float | None = None,
+    ) -> list[Pattern]:
+        """Return the patterns to know before a task is assigned, best first.
+
+        The description is compared with task descriptions and with situations. Where fewer than `max_results` patterns
+        of this agent type, task type and technology fit, others fill up. `min_relevance` (0..1) replaces the setting.
+        Raises InvalidInput, Unavailable or SpaceMismatch.
+        """
+        check_text("task_description", task_description[:_MAX_QUERY_CHARS])
+        where = replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology)
+        floor = self.task_relevance if min_relevance is None else min_relevance
+        return await self._query(task_description, where, floor, max_results)
+
+    async def query_for_failure(
+        self,
+        failure_description: str,
+        error_message: str | None = None,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        max_results: int = 3,
+        *,
+        min_relevance: float | None = None,
+    ) -> list[Pattern]:
+        """Return how failures like this one were solved, best first; fills up and raises as `query_for_task` does."""
+        check_text("failure_description", failure_description[:_MAX_QUERY_CHARS])
+        where = replace(
+            self._where(),
+            view=View.SITUATION,
+            entry_types=frozenset({EntryType.FAILURE_SOLUTION}),
+            agent_type=agent_type,
+            task_type=task_type,
+        )
+        floor = self.failure_relevance if min_relevance is None else min_relevance
+        text = texts.failure_situation(failure_description, error_message)
+        return await self._query(text, where, floor, max_results)
+
+    async def get(self, pattern_id: PatternId) -> Pattern:
+        """Return a live pattern as a query would show it, with relevance 1. Raises NotFound."""
+        evidence = await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
+        return _pattern(evidence, 1.0)
+
+    def _where(self) -> Where:
+        return Where(workspace=self.stores.workspace, live_at=self.stores.clock.now())
+
+    async def _query(self, text: str, where: Where, floor: float, max_results: int) -> list[Pattern]:
+        if not 1 <= max_results <= MAX_RESULTS:
+            raise InvalidInput("max_results", f"must be 1 to {MAX_RESULTS}, not {max_results}")
+        bound = await space_in_use(self.stores)
+        if bound is None:
+            return []
+        dense, lexical = await self._encode(text[:_MAX_QUERY_CHARS])
+        matches = await self._matches(bound, dense, lexical, where, floor, max_results)
+        asked = replace(where, agent_type=None, task_type=None, technology=None)
+        if len({match.evidence.pattern_id for match in matches}) < max_results and asked != where:
+            wider = await self._matches(bound, dense, lexical, asked, floor, max_results)
+            fitting = {match.evidence.pattern_id for match in matches}
+            matches += [replace(match, fits=False) for match in wider if match.evidence.pattern_id not in fitting]
+        return [_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
+
+    async def _encode(self, text: str) -> tuple[Vector, SparseVector]:
+        counts = term_counts(text)
+        embedded, statistics = await asyncio.gather(
+            self.stores.embedder.embed([text], "query"), self.stores.spaces.statistics(list(counts))
+        )
+        return embedded.vectors[0], query_vector(counts, statistics)
+
+    async def _matches(
+        self, bound: BoundSpace, dense: Vector, lexical: SparseVector, where: Where, floor: float, max_results: int
+    ) -> list[Match]:
+        """Search, drop what is not relevant, and fetch the words of the rest in one hop."""
+        hits = await self.stores.index.search(bound.space, dense, lexical, where, limit=CANDIDATES)
+        scores: Mapping[PointId, float] = {hit.point_id: fuse(hit.cosine, hit.lexical) for hit in hits}
+        found = [(score, point) for point, score in scores.items() if relevance(score, bound.calibration) >= floor]
+        found.sort(reverse=True)
+        nearest = [point for _, point in found[: max(32, 4 * max_results)]]
+        if not nearest:
+            return []
+        evidence = await self.stores.patterns.evidence(nearest, now=where.live_at)
+        return [
+            Match(
+                evidence=evidence[point],
+                relevance=relevance(scores[point], bound.calibration),
+                score=scores[point],
+            )
+            for point in nearest
+            if point in evidence
+        ]
+
+
+def _pattern(evidence: Evidence, likeness: float) -> Pattern:
+    words = evidence.words
+    return Pattern(
+        pattern_id=evidence.pattern_id,
+        entry_type=evidence.entry_type,
+        problem=texts.situation(words),
+        solution=texts.resolution(words),
+        when_to_try=texts.when_to_try(words),
+        success_count=evidence.success_count,
+        attempt_count=evidence.attempt_count,
+        project_count=evidence.project_count,
+        relevance=likeness,
+        agent_type=words.agent_type,
+        task_type=words.task_type,
+        technology=words.technology,
+        gate_type=words.gate_type,
+        entry_ids=evidence.entry_ids,
+        founded_at=evidence.founded_at,
+    )

@@ -1,0 +1,81 @@
+"""Which embedding space a store is in: bound at its first checkpoint, checked at every use, recalibrated as it grows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from knowledge.errors import SpaceMismatch
+from knowledge.memory import texts
+from knowledge.models import BoundSpace, TermStatistics, Vector
+from knowledge.ports import Stores
+from knowledge.search.calibration import recalibrate, shipped
+from knowledge.search.fusion import fuse
+from knowledge.search.lexical import DEFAULT_MEAN_TERMS, document_vector, mean_terms, query_vector, term_counts
+
+ENOUGH_SITUATIONS = 200
+"""From this many on, a store's own unrelated texts say where relevance 0 lies; again at each doubling."""
+
+_ENOUGH_FOR_A_MEAN = 100
+
+
+async def space_in_use(stores: Stores) -> BoundSpace | None:
+    """Return the bound space, None while nothing was ever embedded. Raises SpaceMismatch for another embedder's."""
+    bound = await stores.spaces.bound()
+    if bound is None:
+        return None
+    space = await stores.embedder.space()
+    if bound.space.fingerprint != space.fingerprint:
+        raise SpaceMismatch(bound.space, space)
+    return bound
+
+
+async def bind_space(stores: Stores, situations: Sequence[str]) -> BoundSpace:
+    """Return the space to embed into; the first caller binds it, with the mean length of what it is about to embed."""
+    space = await stores.embedder.space()
+    bound = await stores.spaces.bound()
+    if bound is None or bound.space.fingerprint != space.fingerprint:
+        enough = len(situations) >= _ENOUGH_FOR_A_MEAN
+        length = mean_terms(term_counts(text) for text in situations) if enough else DEFAULT_MEAN_TERMS
+        bound = await stores.spaces.bind(space, mean_terms=length, calibration=shipped(space.model))
+    await stores.index.ensure(bound.space)
+    return bound
+
+
+async def recalibrate_if_grown(stores: Stores, bound: BoundSpace, documents_before: int, documents: int) -> None:
+    """Recalibrate the space when the number of situations crossed `ENOUGH_SITUATIONS` times a power of two."""
+
+    def steps(number: int) -> int:
+        return math.floor(math.log2(number / ENOUGH_SITUATIONS)) if number >= ENOUGH_SITUATIONS else -1
+
+    if steps(documents) <= steps(documents_before):
+        return
+    entries, vectors = await stores.spaces.sample_situations(bound.space, 2 * ENOUGH_SITUATIONS)
+    scores = unrelated_scores([texts.situation(entry) for entry in entries], vectors, bound.mean_terms)
+    await stores.spaces.recalibrate(bound.space, recalibrate(shipped(bound.space.model), scores))
+
+
+def unrelated_scores(situations: Sequence[str], vectors: Vector, length: float) -> list[float]:
+    """Return the fused scores of each text asked for and another one, half the list away.
+
+    Two texts picked blindly are unrelated nearly always; the median does not mind the rest. `vectors`: (n, dims).
+    """
+    counted = [term_counts(text) for text in situations]
+    statistics = TermStatistics(
+        documents=len(counted), frequencies=Counter(term for counts in counted for term in counts)
+    )
+    scores = []
+    for asked in range(len(counted)):
+        other = (asked + len(counted) // 2) % len(counted)
+        if other == asked:
+            continue
+        query = query_vector(counted[asked], statistics)
+        stored = document_vector(counted[other], length)
+        weights = dict(zip(stored.indices, stored.values, strict=True))
+        lexical = sum(value * weights.get(index, 0.0) for index, value in zip(query.indices, query.values, strict=True))
+        cosine = float(np.dot(vectors[asked], vectors[other]))
+        scores.append(fuse(cosine, lexical))
+    return scores

@@ -1,0 +1,75 @@
+"""What is embedded of an entry, and what of a query: side by side, so that both sides are alike.
+
+The situation is what happened; the resolution, what worked, is never embedded: a query does not know it.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from knowledge.models import Entry, EntryType, NewEntry, View
+
+
+def failure_situation(failure_description: str, error_message: str | None) -> str:
+    """Return the situation of a failure, stored or asked: the failure, then the error unless it says that already."""
+    if not error_message or error_message.strip() in failure_description:
+        return failure_description
+    return f"{failure_description}\n{error_message}"
+
+
+def situation(entry: NewEntry) -> str:
+    """Return what happened: failure + error; proposal + why it was refused; for an approval what was proposed."""
+    match entry.entry_type:
+        case EntryType.FAILURE_SOLUTION:
+            return failure_situation(entry.failure_description or "", entry.error_message)
+        case EntryType.GATE_REJECTION:
+            return "\n".join(text for text in (entry.proposal, entry.human_feedback) if text)
+        case EntryType.GATE_APPROVAL:
+            told = entry.proposal or entry.task_description
+            return told or f"{entry.gate_type}\n{entry.approved_approach}"
+
+
+def resolution(entry: NewEntry) -> str:
+    """Return what worked: the solution steps, the accepted revision or the approved approach; empty while open."""
+    match entry.entry_type:
+        case EntryType.FAILURE_SOLUTION:
+            return entry.solution_steps or ""
+        case EntryType.GATE_REJECTION:
+            return entry.revision_approach or ""
+        case EntryType.GATE_APPROVAL:
+            return entry.approved_approach or ""
+
+
+def views(entry: NewEntry) -> dict[View, str]:
+    """Return the texts by which an entry can be found: its situation and, where another text, its task description."""
+    found = {View.SITUATION: situation(entry)}
+    task = entry.task_description
+    if task and normalised(task) != normalised(found[View.SITUATION]):
+        found[View.TASK] = task
+    return found
+
+
+def when_to_try(entry: Entry) -> str:
+    """Return when a resolution is worth trying: as captured, else what is known of where it worked."""
+    if entry.when_to_try:
+        return entry.when_to_try
+    match entry.entry_type:
+        case EntryType.FAILURE_SOLUTION:
+            kind = f"a {entry.task_type} task" if entry.task_type else "a task"
+            where = f" in {entry.technology}" if entry.technology else ""
+            return f"When {kind}{where} fails in this way."
+        case EntryType.GATE_REJECTION:
+            return f"Before a proposal like this goes to the {entry.gate_type} gate."
+        case EntryType.GATE_APPROVAL:
+            return f"When a proposal like this goes to the {entry.gate_type} gate."
+
+
+def normalised(text: str) -> str:
+    """Return a text with runs of white space as one blank and without case."""
+    return " ".join(text.split()).casefold()
+
+
+def match_key(entry: NewEntry) -> str:
+    """Return the key that entries of one pattern share: entry type, situation and resolution, normalised; as sha256."""
+    told = "\0".join((entry.entry_type, normalised(situation(entry)), normalised(resolution(entry))))
+    return sha256(told.encode()).hexdigest()

@@ -1,0 +1,203 @@
+"""Open the stores and the embedder as the settings say, and put the services on them: the only place that picks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.owner_lock import owner_lock
+from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresContexts, PostgresJobs
+from knowledge.adapters.postgres.database import make_engine
+from knowledge.adapters.postgres.entries import PostgresEntries
+from knowledge.adapters.postgres.migrating import migrate
+from knowledge.adapters.postgres.patterns import PostgresPatterns
+from knowledge.adapters.postgres.spaces import PostgresSpaces
+from knowledge.errors import Unavailable
+from knowledge.memory.capture import KnowledgeCaptureService, check_text
+from knowledge.memory.checkpoint import CheckpointEmbeddingService
+from knowledge.memory.contexts import ContextLog
+from knowledge.memory.pruning import KnowledgePruningService
+from knowledge.memory.query import RAGQueryService
+from knowledge.models import DEFAULT_WORKSPACE, WorkspaceStats
+from knowledge.ports import Clock, Embedder, JobStore, Stores, VectorIndex
+from knowledge.settings import KnowledgeSettings
+
+
+class SystemClock(Clock):
+    """The machine's clock, in UTC."""
+
+    def now(self) -> datetime:
+        """Return the present moment."""
+        return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """Every service of one workspace on open stores. `jobs` guards jobs that run once over all processes."""
+
+    settings: KnowledgeSettings
+    workspace: str
+    stores: Stores
+    jobs: JobStore
+    capture: KnowledgeCaptureService
+    checkpoints: CheckpointEmbeddingService
+    queries: RAGQueryService
+    pruning: KnowledgePruningService
+    contexts: ContextLog
+    engine: AsyncEngine
+
+    def in_workspace(self, workspace: str) -> Knowledge:
+        """Return the services of another workspace on the same open stores."""
+        if workspace == self.workspace:
+            return self
+        check_text("workspace", workspace)
+        stores = _stores(self.engine, workspace, self.stores.index, self.stores.embedder, self.stores.clock)
+        return _knowledge(self.settings, self.engine, stores)
+
+    async def workspaces(self) -> list[str]:
+        """Return the workspaces that hold anything, ascending."""
+        return await self.jobs.workspaces()
+
+    async def stats(self) -> WorkspaceStats:
+        """Return the workspace's counts; `points` is None where the index does not answer."""
+        stats = await self.stores.checkpoints.stats()
+        bound = await self.stores.spaces.bound()
+        if bound is None:
+            return replace(stats, points=0)
+        try:
+            await self.stores.index.ensure(bound.space)
+            return replace(stats, points=await self.stores.index.count(bound.space, self.workspace))
+        except Unavailable:
+            return stats
+
+
+def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: Embedder, clock: Clock) -> Stores:
+    return Stores(
+        workspace=workspace,
+        entries=PostgresEntries(engine, workspace),
+        patterns=PostgresPatterns(engine, workspace),
+        spaces=PostgresSpaces(engine, workspace),
+        checkpoints=PostgresCheckpoints(engine, workspace),
+        contexts=PostgresContexts(engine, workspace),
+        index=index,
+        embedder=embedder,
+        clock=clock,
+    )
+
+
+def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores) -> Knowledge:
+    return Knowledge(
+        settings=settings,
+        workspace=stores.workspace,
+        stores=stores,
+        jobs=PostgresJobs(engine),
+        capture=KnowledgeCaptureService(stores=stores),
+        checkpoints=CheckpointEmbeddingService(
+            stores=stores,
+            batch=settings.checkpoint_batch,
+            lease=settings.lease,
+            retention_years=settings.retention_years,
+        ),
+        queries=RAGQueryService(
+            stores=stores, task_relevance=settings.task_relevance, failure_relevance=settings.failure_relevance
+        ),
+        pruning=KnowledgePruningService(stores=stores),
+        contexts=ContextLog(stores=stores),
+        engine=engine,
+    )
+
+
+def make_embedder(settings: KnowledgeSettings) -> Embedder:
+    """Return the embedder the settings ask for; nothing is loaded or connected yet."""
+    # drivers are loaded when they are picked: openai and qdrant_client take a second each
+    if settings.bundled_model:
+        from knowledge.adapters.local_embedder import LocalEmbedder  # noqa: PLC0415
+
+        return LocalEmbedder()
+    from knowledge.adapters.openai_embedder import OpenAIEmbedder  # noqa: PLC0415
+
+    return OpenAIEmbedder(
+        settings.embedding_model or "",
+        api_key=settings.embedding_api_key,
+        base_url=settings.embedding_base_url,
+        dimensions=settings.embedding_dims,
+    )
+
+
+async def migrate_stores(settings: KnowledgeSettings) -> bool:
+    """Bring the database schema to this version; return whether it changed. Needs neither index nor embedder."""
+    async with AsyncExitStack() as stack:
+        return await migrate(await _connect_postgres(settings, stack))
+
+
+async def _connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) -> AsyncEngine:
+    if settings.database_url is not None:
+        engine = make_engine(settings.database_url.get_secret_value())
+    else:
+        from knowledge.adapters.postgres.embedded import EmbeddedPostgres  # noqa: PLC0415
+
+        server = EmbeddedPostgres(settings.home)
+        await asyncio.to_thread(server.__enter__)
+        stack.push_async_callback(asyncio.to_thread, server.__exit__, None, None, None)
+        engine = make_engine(server.dsn)
+    stack.push_async_callback(engine.dispose)
+    return engine
+
+
+def _open_index(settings: KnowledgeSettings) -> VectorIndex:
+    if settings.qdrant_url is None:
+        from knowledge.adapters.qdrant_edge import QdrantEdgeIndex  # noqa: PLC0415
+
+        return QdrantEdgeIndex(settings.home / "index")
+    from knowledge.adapters.qdrant_server import connect as connect_qdrant  # noqa: PLC0415
+
+    key = settings.qdrant_api_key
+    return connect_qdrant(settings.qdrant_url, key.get_secret_value() if key else None)
+
+
+@asynccontextmanager
+async def open_knowledge(
+    settings: KnowledgeSettings | None = None,
+    *,
+    workspace: str = DEFAULT_WORKSPACE,
+    clock: Clock | None = None,
+    embedder: Embedder | None = None,
+    socket: Path | None = None,
+) -> AsyncIterator[Knowledge]:
+    """Open the stores, migrate the schema and give the services; everything is closed again at the end.
+
+    With the embedded index this process owns the data directory meanwhile. Raises StoreInUse, naming the owner, if
+    another one does; `orchestrator.connect` is for working beside it. Also raises InvalidSetting, StorageUnavailable or
+    StoreIncompatible. `clock` and `embedder` replace what the settings say; `socket` is where this process will serve
+    the API to others.
+    """
+    settings = settings or KnowledgeSettings()
+    check_text("workspace", workspace)
+    async with AsyncExitStack() as stack:
+        if settings.embedded_index:
+            stack.enter_context(owner_lock(settings.home, socket=socket))
+        embedder = embedder or make_embedder(settings)
+        stack.push_async_callback(embedder.aclose)
+        loading = asyncio.create_task(_warm(settings, embedder))
+        try:
+            engine = await _connect_postgres(settings, stack)
+            await migrate(engine)
+            index = _open_index(settings)
+            stack.push_async_callback(index.aclose)
+        finally:
+            await asyncio.gather(loading, return_exceptions=True)
+        loading.result()
+        stores = _stores(engine, workspace, index, embedder, clock or SystemClock())
+        yield _knowledge(settings, engine, stores)
+
+
+async def _warm(settings: KnowledgeSettings, embedder: Embedder) -> None:
+    """Load bundled weights while Postgres starts, so that no query waits for them; endpoints are not called."""
+    if settings.bundled_model:
+        await embedder.space()

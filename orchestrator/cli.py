@@ -1,0 +1,391 @@
+"""The command `hardwon`: a client of the API, whoever owns the stores; or their owner while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from knowledge.errors import HardwonError, InvalidInput
+from knowledge.models import DEFAULT_WORKSPACE, Captured, CaptureOutcome, NewEntry, Task
+from knowledge.settings import KnowledgeSettings
+from orchestrator.logs import configure_logs
+
+app = typer.Typer(
+    name="hardwon",
+    help="The learning memory of a multi-agent orchestrator.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+learn = typer.Typer(help="Learn from what is already there: git history, SARIF reports.", no_args_is_help=True)
+query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
+evaluate = typer.Typer(help="Measure, on folders of real data, in a throwaway data directory.", no_args_is_help=True)
+app.add_typer(learn, name="learn")
+app.add_typer(query, name="query")
+app.add_typer(evaluate, name="evaluate")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Workspace = Annotated[str, typer.Option(help="The tenant; learning never crosses workspaces.")]
+AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked for, such as backend.")]
+TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
+Technology = Annotated[str | None, typer.Option(help="Such as python.")]
+MinRelevance = Annotated[float | None, typer.Option(min=0, max=1, help="Show what is at least this relevant (0..1).")]
+_CHUNK = 200
+
+
+def main() -> None:
+    """Run the command line; errors of ours are one sentence on standard error and exit code 1."""
+    configure_logs()
+    try:
+        app()
+    except HardwonError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a command's work; Ctrl-C and SIGTERM end it in order, so that owned stores are closed."""
+
+    async def until_told() -> None:
+        task = asyncio.ensure_future(work())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        await task
+
+    try:
+        asyncio.run(until_told())
+    except asyncio.CancelledError:
+        sys.stderr.write("stopped\n")
+        sys.exit(130)
+
+
+@app.command()
+def demo(*, as_json: Json = False) -> None:
+    """Do the main job on real input, start to finish: learn a rule catalogue, meet real violations."""
+    from orchestrator import connect
+    from orchestrator.demo import run_demo
+    from orchestrator.reports import print_demo
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        async with connect() as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await run_demo(knowledge, repository=Path.cwd(), progress=progress)
+        print_demo(report, as_json=as_json)
+
+    _run(work)
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 8420,
+) -> None:
+    """Serve the API and run the scheduler, as the owner of the data directory, until stopped."""
+    from orchestrator.service import run_service
+
+    _run(lambda: run_service(KnowledgeSettings(), host=host, port=port))
+
+
+@app.command()
+def capture(
+    file: Annotated[str, typer.Argument(help="Entries, one JSON object a line; - is standard input.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Capture entries. Refused lines are named and do not stop the rest; repeated ones are stored once."""
+    from orchestrator.learn.jsonl import read_lines
+
+    rows = _lines(file)
+    _capture((row for row in read_lines(rows)), workspace, as_json=as_json, place="line")
+
+
+def _lines(file: str) -> Iterator[str]:
+    if file == "-":
+        yield from sys.stdin
+        return
+    try:
+        with open(file, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123 - read a line at a time
+            yield from lines
+    except OSError as error:
+        raise InvalidInput(file, f"cannot be read: {error.strerror}") from error
+
+
+def _capture(rows: Iterator[tuple[int, NewEntry | InvalidInput]], workspace: str, *, as_json: bool, place: str) -> None:
+    """Capture what a reader reads, in batches, and print what became of each."""
+    from orchestrator import connect
+    from orchestrator.reports import CaptureReport
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        report = CaptureReport(place=place)
+        first = next(rows, None)  # an unreadable file is told before any store is opened
+        async with connect(workspace=workspace) as knowledge:
+            with stages(quiet=as_json) as progress:
+                told = progress.stage("Capturing")
+                batch = [first] if first is not None else []
+                while batch:
+                    for row in rows:
+                        batch.append(row)
+                        if len(batch) >= _CHUNK:
+                            break
+                    entries = [entry for _, entry in batch if isinstance(entry, NewEntry)]
+                    stored = iter(await knowledge.capture.capture_all(entries))
+                    for number, entry in batch:
+                        report.add(number, next(stored) if isinstance(entry, NewEntry) else _refused(entry))
+                    if told:
+                        told(report.read, None)
+                    batch = []
+                    if (following := next(rows, None)) is not None:
+                        batch = [following]
+        report.print(as_json=as_json)
+
+    _run(work)
+
+
+def _refused(error: InvalidInput) -> Captured:
+    return Captured(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)
+
+
+@learn.command("git")
+def learn_git(
+    path: Annotated[Path, typer.Argument(help="A git repository.")],
+    since: Annotated[str | None, typer.Option(help="Commits after this revision or date.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many fixes, the latest.")] = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the fix commits of a repository: the message is the failure, the diff the solution."""
+    from orchestrator.learn.git import read_fixes
+
+    _capture(enumerate(read_fixes(path, since=since, limit=limit), 1), workspace, as_json=as_json, place="commit")
+
+
+@learn.command("sarif")
+def learn_sarif(
+    file: Annotated[Path, typer.Argument(help="A SARIF 2.1.0 report.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the findings of a SARIF report; those that a run shows gone, with a remedy, are verified."""
+    from orchestrator.learn.sarif import read_findings
+
+    _capture(enumerate(read_findings(file), 1), workspace, as_json=as_json, place="finding")
+
+
+@app.command()
+def checkpoint(
+    project: Annotated[str | None, typer.Option(help="The project that reached a checkpoint.")] = None,
+    checkpoint_type: Annotated[
+        str, typer.Option("--type", help="phase_completion, project_completion, cancellation or manual.")
+    ] = "manual",
+    *,
+    all_projects: Annotated[bool, typer.Option("--all", help="Every project (the default without --project).")] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Embed what is staged, with a progress bar."""
+    from orchestrator import connect
+    from orchestrator.reports import print_checkpoint
+    from orchestrator.terminal import stages
+
+    if project is not None and all_projects:
+        raise typer.BadParameter("give either --project or --all")
+    if project is None and checkpoint_type != "manual":
+        raise typer.BadParameter(f"a {checkpoint_type} checkpoint is of one project: give --project")
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            with stages(quiet=as_json) as progress:
+                told = progress.stage("Embedding")
+                if project is None:
+                    report = await knowledge.checkpoints.process_all(progress=told)
+                else:
+                    report = await knowledge.checkpoints.process_checkpoint(project, checkpoint_type, progress=told)
+        print_checkpoint(report, as_json=as_json)
+
+    _run(work)
+
+
+@query.command("task")
+def query_task(
+    text: Annotated[str, typer.Argument(help="The task's description.")],
+    agent_type: AgentType = None,
+    task_type: TaskType = None,
+    technology: Technology = None,
+    max_results: Annotated[int, typer.Option(min=1, max=100)] = 5,
+    min_relevance: MinRelevance = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show what to know before a task is assigned."""
+    from orchestrator import connect
+    from orchestrator.reports import print_patterns
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.queries.query_for_task(
+                text, agent_type, task_type, technology, max_results, min_relevance=min_relevance
+            )
+        print_patterns(found, as_json=as_json)
+
+    _run(work)
+
+
+@query.command("failure")
+def query_failure(
+    text: Annotated[str, typer.Argument(help="What failed.")],
+    error: Annotated[str | None, typer.Option(help="The error message.")] = None,
+    agent_type: AgentType = None,
+    task_type: TaskType = None,
+    max_results: Annotated[int, typer.Option(min=1, max=100)] = 3,
+    min_relevance: MinRelevance = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show how failures like this one were solved."""
+    from orchestrator import connect
+    from orchestrator.reports import print_patterns
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.queries.query_for_failure(
+                text, error, agent_type, task_type, max_results, min_relevance=min_relevance
+            )
+        print_patterns(found, as_json=as_json)
+
+    _run(work)
+
+
+@app.command()
+def context(
+    text: Annotated[str, typer.Argument(help="The task's description.")],
+    agent_type: Annotated[str, typer.Option(help="The type of the agent that gets the task.")],
+    task_type: TaskType = None,
+    technology: Technology = None,
+    project: Annotated[str | None, typer.Option(help="The task's project.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task's id.")] = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Print the context an agent would get with this task."""
+    from orchestrator import OrchestratorContextBuilder, connect
+    from orchestrator.reports import print_context
+
+    asked = Task(description=text, type=task_type, technology=technology, project_id=project, task_id=task)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            built = await OrchestratorContextBuilder(knowledge).build_context_for_task(asked, agent_type)
+        print_context(built, as_json=as_json)
+
+    _run(work)
+
+
+@app.command()
+def prune(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Delete what is past its year, from both stores."""
+    from orchestrator import connect
+    from orchestrator.reports import print_prune
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.pruning.prune(dry_run=dry_run, progress=progress.stage("Pruning"))
+        print_prune(report, as_json=as_json)
+
+    _run(work)
+
+
+@app.command()
+def stats(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
+    """Show what is stored: entries by status, patterns, points, sizes."""
+    from orchestrator import connect
+    from orchestrator.reports import print_stats
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.stats()
+        print_stats(found, as_json=as_json)
+
+    _run(work)
+
+
+@app.command()
+def doctor(*, as_json: Json = False) -> None:
+    """Check settings, data directory, Postgres, index and embedder, one by one; exit code 1 if one is not well."""
+    from orchestrator.doctor import examine
+    from orchestrator.reports import print_findings
+
+    async def work() -> None:
+        findings = await examine()
+        print_findings(findings, as_json=as_json)
+        if not all(finding.well for finding in findings):
+            sys.exit(1)
+
+    _run(work)
+
+
+@app.command()
+def migrate(*, as_json: Json = False) -> None:
+    """Bring the database schema to this version; every start does it too."""
+    from orchestrator.doctor import migrate_now
+    from orchestrator.terminal import print_json, print_text
+
+    async def work() -> None:
+        changed = await migrate_now(KnowledgeSettings())
+        if as_json:
+            print_json({"changed": changed})
+        else:
+            print_text("the schema was migrated" if changed else "the schema is up to date")
+
+    _run(work)
+
+
+@evaluate.command("retrieval")
+def evaluate_retrieval(
+    folder: Annotated[Path, typer.Argument(help="A folder with corpus.jsonl, queries.jsonl and qrels.jsonl.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many queries.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Measure how often the right record comes first, among the first 3 and 10."""
+    from orchestrator.evaluate import evaluate_retrieval as measure
+    from orchestrator.reports import print_retrieval
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        with stages(quiet=as_json) as progress:
+            report = await measure(folder, KnowledgeSettings(), limit=limit, progress=progress)
+        print_retrieval(report, as_json=as_json)
+
+    _run(work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Who owns the data directory, and how everybody else works beside it.
+
+`connect` is what a program, a command and a job call. The first becomes the owner: it opens the stores and serves the
+API on a unix socket while it lives. The others are clients of that socket; when the owner leaves, whoever needs the
+stores next becomes the owner and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import socket as sockets
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import httpx
+import structlog
+
+from knowledge.adapters.owner_lock import read_owner
+from knowledge.errors import OwnerUnavailable, StorageUnavailable, StoreInUse
+from knowledge.models import DEFAULT_WORKSPACE
+from knowledge.settings import KnowledgeSettings
+from orchestrator.client import KnowledgeClient
+
+if TYPE_CHECKING:
+    from knowledge.wiring import Knowledge
+
+log = structlog.get_logger(__name__)
+
+AnyKnowledge: TypeAlias = "Knowledge | KnowledgeClient"
+"""The services, in process or over HTTP: same methods."""
+
+PATIENCE_SECONDS = 60.0
+"""How long a client waits for an owner that is still starting; a first start makes a database."""
+GRACE_SECONDS = 5
+"""How long a leaving owner lets requests finish; a client whose request was cut goes on as the owner itself."""
+_OVER_SOCKET = "http://hardwon"
+
+
+@asynccontextmanager
+async def connect(
+    settings: KnowledgeSettings | None = None, *, workspace: str = DEFAULT_WORKSPACE
+) -> AsyncIterator[AnyKnowledge]:
+    """Give the services of a workspace, whoever owns the stores; same methods either way.
+
+    With HARDWON_API_URL a client of that server; with a Qdrant server the stores themselves; else the owner of the data
+    directory or a client of the owner. Raises StoreInUse where the owner serves nobody.
+    """
+    settings = settings or KnowledgeSettings()
+    if settings.api_url:
+        key = settings.api_key.get_secret_value() if settings.api_key else None
+        async with KnowledgeClient(settings.api_url, key, workspace=workspace, settings=settings) as client:
+            yield client
+        return
+    async with Membership(settings) as membership:
+        if membership.knowledge is not None:
+            yield membership.knowledge.in_workspace(workspace)
+            return
+        transport = _FollowOwner(membership)
+        async with KnowledgeClient(
+            _OVER_SOCKET,
+            workspace=workspace,
+            settings=settings,
+            transport=transport,
+            place=f"the owner of {settings.home}",
+        ) as client:
+            yield client
+
+
+class Membership:
+    """This process among those that use one data directory: its owner, or a client of the owner."""
+
+    def __init__(self, settings: KnowledgeSettings) -> None:
+        self._settings = settings
+        self._stack = AsyncExitStack()
+        self._joining = asyncio.Lock()
+        self.knowledge: Knowledge | None = None
+        self.socket: str | None = None
+
+    async def __aenter__(self) -> Membership:
+        """Join."""
+        await self.join()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Leave; as the owner, let requests finish and close the stores."""
+        await self._stack.aclose()
+
+    async def join(self, left: str | None = None) -> None:
+        """Become the owner, or find the owner's socket. `left` is a socket that does not answer any more."""
+        async with self._joining:
+            if self.socket is not None and self.socket != left:
+                return  # another task of this process was first
+            deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+            while True:
+                try:
+                    await self._own()
+                except StoreInUse:
+                    if await self._found():
+                        return
+                    owner = read_owner(self._settings.home)
+                    if (owner and owner.socket is None) or asyncio.get_running_loop().time() > deadline:
+                        raise
+                else:
+                    return
+                await asyncio.sleep(0.05)
+
+    async def _own(self) -> None:
+        from knowledge.wiring import open_knowledge  # noqa: PLC0415 - a client never loads the stores' drivers
+
+        settings = self._settings
+        if not settings.embedded_index:
+            self.knowledge = await self._stack.enter_async_context(open_knowledge(settings))
+            self.socket = ""
+            return
+        path = socket_path(settings.home)
+        self.knowledge = await self._stack.enter_async_context(open_knowledge(settings, socket=path))
+        await self._stack.enter_async_context(_serving(self.knowledge, path))
+        self.socket = str(path)
+        log.info("owner_serving", home=str(settings.home))
+
+    async def _found(self) -> bool:
+        """Return whether the owner's socket answers, and remember it."""
+        owner = read_owner(self._settings.home)
+        if owner is None or owner.socket is None:
+            return False
+        transport = httpx.AsyncHTTPTransport(uds=owner.socket)
+        async with KnowledgeClient(_OVER_SOCKET, settings=self._settings, transport=transport) as client:
+            if not await client.healthy():
+                return False
+        self.socket = owner.socket
+        return True
+
+
+class _FollowOwner(httpx.AsyncBaseTransport):
+    """Requests to whoever owns the stores. All of hardwon's requests may be repeated, so one that was cut is."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._to: dict[str, httpx.AsyncHTTPTransport] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
+        for _ in range(3):
+            path = self._membership.socket or ""
+            transport = self._to.setdefault(path, httpx.AsyncHTTPTransport(uds=path))
+            try:
+                return await transport.handle_async_request(request)
+            except (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                await self._membership.join(left=path)
+        raise OwnerUnavailable("the owners of the data directory keep leaving; try again")
+
+    async def aclose(self) -> None:
+        for transport in self._to.values():
+            await transport.aclose()
+
+
+def socket_path(home: Path) -> Path:
+    """Return where an owner serves: in the data directory, or in a private directory where that path is too long."""
+    path = home / "hardwon.sock"
+    if len(os.fsencode(path)) <= 100:  # Linux allows 107 bytes, macOS 103
+        return path
+    digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
+    private = Path(tempfile.gettempdir()) / f"hardwon-{os.geteuid()}-{digest}"
+    with contextlib.suppress(FileExistsError):
+        private.mkdir(mode=0o700)
+    state = private.lstat()
+    if state.st_uid != os.geteuid() or state.st_mode & 0o077:
+        raise StorageUnavailable(f"{private} is not private to this user: remove it")
+    return private / "hardwon.sock"
+
+
+@contextlib.contextmanager
+def _listening(path: Path) -> Iterator[sockets.socket]:
+    """Listen on a unix socket that only this user (and root) can reach. The owner lock makes it ours alone."""
+    path.unlink(missing_ok=True)
+    listener = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(mask)
+    try:
+        yield listener
+    finally:
+        path.unlink(missing_ok=True)
+        listener.close()
+
+
+@asynccontextmanager
+async def _serving(knowledge: Knowledge, path: Path) -> AsyncIterator[None]:
+    """Serve the API on a unix socket for a block."""
+    from orchestrator.http_api import make_app  # noqa: PLC0415
+    from orchestrator.serving import serve_on  # noqa: PLC0415
+
+    with _listening(path) as listener:
+        async with serve_on(make_app(knowledge), listener, grace_seconds=GRACE_SECONDS):
+            yield

@@ -1,0 +1,249 @@
+"""The block of knowledge an agent gets with its task: rendered here, in the design's format, and nowhere else.
+
+What is stored was written by agents and people, so no stored text may look like the block's own lines: continuation
+lines are indented and the two markers are broken inside stored text. A structure, not a promise that a model obeys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+from uuid import uuid4
+
+import structlog
+
+from knowledge.models import Context, ContextId, EntryType, Pattern, Task
+
+log = structlog.get_logger(__name__)
+
+OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"
+CLOSING = "[END CONTEXT]"
+_INTRODUCTION = "Similar situations have been resolved these ways:"
+_RECOMMENDATION = "Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data."
+_INDENT = "  "
+_CUT = " ... (cut)"
+_MARKER = re.compile(r"\[(?=\s*(?:end\s+context|orchestrator\s+context))", re.IGNORECASE)
+_LINE_BREAKS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+_UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_CHARS_PER_TOKEN = 3
+"""UTF-8 bytes to a token, low for English and code (real bug reports: 2.8 at the 5th percentile), so never too few."""
+
+CONTEXT_PATTERNS = 3
+
+
+def label(success_count: int) -> str:
+    """Return the design's word for a number of successes."""
+    if success_count >= 5:
+        return "Most Common"
+    return "Moderate" if success_count >= 3 else "Less Common"
+
+
+def harmless(text: str) -> str:
+    """Return stored text without characters that cannot be seen, with plain line breaks and broken markers."""
+    return _MARKER.sub("(", _UNSEEN.sub("", _LINE_BREAKS.sub("\n", text))).strip()
+
+
+def tokens(text: str) -> int:
+    """Return an upper estimate of a text's tokens."""
+    return -(-len(text.encode()) // _CHARS_PER_TOKEN)
+
+
+def render(patterns: Sequence[Pattern], *, max_tokens: int) -> tuple[str, tuple[Pattern, ...]]:
+    """Return the block for up to three patterns, never above `max_tokens`, and the patterns in it.
+
+    Long texts are cut where it shows. Patterns that do not fit even so are left out, the last first; the text is empty
+    if none fits.
+    """
+    shown = list(patterns[:CONTEXT_PATTERNS])
+    while shown:
+        texts = [harmless(text) or "-" for p in shown for text in (p.problem, p.solution, p.when_to_try)]
+        frame = tokens(_block(shown, [""] * len(texts)))
+        cut = _share(texts, (max_tokens - frame) * _CHARS_PER_TOKEN)
+        if cut is not None:
+            return _block(shown, cut), tuple(shown)
+        shown.pop()
+    return "", ()
+
+
+def _share(texts: Sequence[str], room: int) -> list[str] | None:
+    """Cut the longest texts to one length, so that all fit into `room` bytes; None where that leaves too little."""
+    sizes = sorted(len(_indented(text).encode()) for text in texts)
+    limit = sizes[-1]
+    left = room
+    for position, size in enumerate(sizes):
+        fair = left // (len(sizes) - position)
+        if size > fair:
+            limit = fair
+            break
+        left -= size
+    if limit < 60 and limit < sizes[-1]:
+        return None
+    return [_cut(text, limit) for text in texts]
+
+
+def _cut(text: str, limit: int) -> str:
+    if len(_indented(text).encode()) <= limit:
+        return text
+    kept = text.encode()[: max(0, limit - len(_CUT))].decode(errors="ignore")
+    while len(_indented(kept).encode()) > limit - len(_CUT):
+        kept = kept[: -max(1, len(kept) // 20)]
+    return kept.rstrip() + _CUT
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n" + _INDENT)
+
+
+def _block(patterns: Sequence[Pattern], texts: Sequence[str]) -> str:
+    lines = [OPENING, "", _INTRODUCTION, ""]
+    for number, pattern in enumerate(patterns, 1):
+        problem, solution, when = (_indented(text) for text in texts[3 * number - 3 : 3 * number])
+        successes = "1 success" if pattern.success_count == 1 else f"{pattern.success_count} successes"
+        lines += [
+            f"Pattern {number} ({label(pattern.success_count)} - {successes}):",
+            f"- Problem: {problem}",
+            f"- Solution: {solution}",
+            f"- When to try: {when}",
+        ]
+        if pattern.attempt_count > pattern.success_count or pattern.project_count > 1:
+            projects = "1 project" if pattern.project_count == 1 else f"{pattern.project_count} projects"
+            lines.append(f"- Record: {pattern.success_count} of {pattern.attempt_count} attempts, {projects}")
+        lines.append("")
+    return "\n".join([*lines, _RECOMMENDATION, "", CLOSING, ""])
+
+
+def basic_context(task: Task) -> str:
+    """Return what an agent is told of its task without any knowledge."""
+    lines = [f"Task: {harmless(task.description)}"]
+    if task.type:
+        lines.append(f"Type: {harmless(task.type)}")
+    if task.technology:
+        lines.append(f"Technology: {harmless(task.technology)}")
+    return "\n".join(lines)
+
+
+class Queries(Protocol):
+    """What the builder asks; in process or over HTTP."""
+
+    async def query_for_task(
+        self,
+        task_description: str,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        max_results: int = 5,
+    ) -> list[Pattern]:
+        """Return the patterns to know before a task is assigned."""
+        ...
+
+
+class Contexts(Protocol):
+    """Where contexts handed out are kept."""
+
+    async def record(self, context: Context, task: Task, agent_type: str) -> None:
+        """Keep a context."""
+        ...
+
+
+class ContextSettings(Protocol):
+    """The settings a context needs."""
+
+    @property
+    def query_deadline_ms(self) -> int: ...  # noqa: D102
+    @property
+    def context_max_tokens(self) -> int: ...  # noqa: D102
+    @property
+    def context_max_patterns(self) -> int: ...  # noqa: D102
+
+
+@runtime_checkable
+class BuildsContexts(Protocol):
+    """Knowledge behind HTTP, where the server builds the context in one hop."""
+
+    @property
+    def settings(self) -> ContextSettings: ...  # noqa: D102
+
+    async def build_context(self, task: Task, agent_type: str) -> Context:
+        """Return the context of a task."""
+        ...
+
+
+class OpenKnowledge(Protocol):
+    """The part of `Knowledge` that contexts are built from."""
+
+    @property
+    def queries(self) -> Queries: ...  # noqa: D102
+    @property
+    def contexts(self) -> Contexts: ...  # noqa: D102
+    @property
+    def settings(self) -> ContextSettings: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorContextBuilder:
+    """Builds an agent's context with the knowledge that fits its task; never fails and is never late."""
+
+    knowledge: OpenKnowledge | BuildsContexts
+
+    async def build_context_for_task(self, task: Task | Any, agent_type: str) -> Context:
+        """Return the context for a task: the basic one, and the block of patterns where any fits.
+
+        `task` is a `Task` or anything with `description` and, where known, `type`, `technology`, `project_id`,
+        `task_id`, `run_id`. Within the deadline of the settings; whatever fails or is late leaves the basic context,
+        with the reason in `degraded`.
+        """
+        task = task if isinstance(task, Task) else _as_task(task)
+        settings = self.knowledge.settings
+        context = Context(context_id=ContextId(uuid4()), text=basic_context(task))
+        try:
+            async with asyncio.timeout(settings.query_deadline_ms / 1000):
+                if isinstance(self.knowledge, BuildsContexts):
+                    return await self.knowledge.build_context(task, agent_type)
+                found = await self.knowledge.queries.query_for_task(
+                    task.description, agent_type, task.type, task.technology
+                )
+                context = _with_patterns(context, found, settings)
+                if context.patterns:
+                    await self.knowledge.contexts.record(context, task, agent_type)
+        except TimeoutError:
+            log.warning("context_degraded", context_id=str(context.context_id), reason="deadline")
+            late = f"no answer within {settings.query_deadline_ms} ms"
+            return replace(context, text=basic_context(task), patterns=(), degraded=late)
+        except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
+            log.warning("context_degraded", context_id=str(context.context_id), reason=type(error).__name__)
+            return replace(context, text=basic_context(task), patterns=(), degraded=str(error) or type(error).__name__)
+        return context
+
+
+def _with_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:
+    chosen = choose(found, limit=settings.context_max_patterns)
+    block, shown = render(chosen, max_tokens=settings.context_max_tokens)
+    return replace(context, text=f"{context.text}\n\n{block}", patterns=shown) if shown else context
+
+
+def choose(found: Sequence[Pattern], *, limit: int) -> list[Pattern]:
+    """Return the first `limit` patterns; gate entries fill one of three places while others fit."""
+    gates = [pattern for pattern in found if pattern.entry_type is not EntryType.FAILURE_SOLUTION]
+    quota = max(1, limit // 3)
+    held_back = {pattern.pattern_id for pattern in gates[quota:]}
+    first = [pattern for pattern in found if pattern.pattern_id not in held_back][:limit]
+    chosen = {pattern.pattern_id for pattern in first + gates[quota:][: limit - len(first)]}
+    return [pattern for pattern in found if pattern.pattern_id in chosen]
+
+
+def _as_task(task: Any) -> Task:
+    def told(name: str) -> str | None:
+        value = getattr(task, name, None)
+        return None if value is None else str(value)
+
+    return Task(
+        description=str(task.description),
+        type=told("type"),
+        technology=told("technology"),
+        project_id=told("project_id"),
+        task_id=told("task_id") or told("id"),
+        run_id=told("run_id"),
+    )

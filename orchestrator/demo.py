@@ -1,0 +1,291 @@
+"""The main job on real input that nobody here wrote: what `hardwon demo` does.
+
+A linter's rule catalogue is what one project learned (each rule's documented problem and remedy), the fix commits of the
+git repository it stands in what another did. Then real violations in installed Python sources are met, and each is asked
+for without its rule's code and name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+
+from knowledge.errors import HardwonError, InvalidInput
+from knowledge.models import Captured, CaptureOutcome, Context, EntryId, EntryType, NewEntry, Task
+from knowledge.ports import Progress
+from orchestrator.connection import AnyKnowledge
+from orchestrator.context import OrchestratorContextBuilder
+from orchestrator.learn.git import read_fixes
+from orchestrator.progress import Stages
+
+WORKSPACE = "demo"
+LINT_PROJECT = "lint-rules"
+AT_MOST_OF_A_RULE = 2
+ENOUGH_VIOLATIONS = 400
+"""Violations met, one of each rule before a second of any; more say nothing new and take longer."""
+_LINES_AROUND = 2
+_GIT_FIXES = 200
+
+_PACKAGES = (
+    "alembic", "asyncpg", "distlib", "fsspec", "google", "mako", "psutil", "rich", "starlette", "tqdm", "urllib3", "yaml",
+)  # fmt: skip
+"""Where violations are looked for; what is not installed is passed over."""
+
+_VIOLATION = re.compile(r"^(?P<path>.+?):(?P<line>\d+):\d+: (?P<name>[\w-]+):? (?:\[\*\] )?(?P<message>.*)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A documented rule: its code, its name, what it is about and what to do instead."""
+
+    code: str
+    name: str
+    problem: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A real place where a rule is broken: the linter's message and the source lines around it."""
+
+    code: str
+    message: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoReport:
+    """What the demo met. `surviving_right_hits`: share of right first hits that the failure threshold lets through."""
+
+    entries: int
+    patterns: int
+    violations: int
+    rules: int
+    hit_at_1: float
+    hit_at_3: float
+    surviving_right_hits: float
+    query_p50_ms: float
+    query_p95_ms: float
+    entries_per_second: float
+    stored: int
+    already_known: int
+    commits: int
+    context: str
+
+
+async def run_demo(knowledge: AnyKnowledge, *, repository: Path, progress: Stages) -> DemoReport:
+    """Learn the catalogue and the commits, then meet the violations. Stores nothing twice.
+
+    Raises InvalidInput where the linter is not installed.
+    """
+    knowledge = knowledge.in_workspace(WORKSPACE)
+    progress.stage("Reading the linter's rule catalogue")
+    rules = await asyncio.to_thread(read_rules)
+    progress.stage("Reading the repository's fix commits")
+    fixes = await asyncio.to_thread(_fixes, repository)
+    progress.stage(f"Capturing {len(rules)} rules and {len(fixes)} fix commits")
+    told = [entry_of(rule) for rule in rules] + fixes
+    answers = await knowledge.capture.capture_all(told)
+    rate = await _checkpoint(knowledge, told, progress.stage("Embedding what is new"))
+    progress.stage("Looking for violations in installed packages")
+    violations = await asyncio.to_thread(find_violations, rules)
+    met = await _meet(knowledge, violations, _codes(rules, answers), progress.stage("Asking for each violation"))
+    stats = await knowledge.stats()
+    outcomes = Counter(answer.outcome for answer in answers)
+    return DemoReport(
+        entries=sum(stats.entries.values()),
+        patterns=stats.patterns,
+        violations=len(violations),
+        rules=len({violation.code for violation in violations}),
+        hit_at_1=met.share(1),
+        hit_at_3=met.share(3),
+        surviving_right_hits=met.surviving(knowledge.settings.failure_relevance),
+        query_p50_ms=met.percentile(50),
+        query_p95_ms=met.percentile(95),
+        entries_per_second=round(rate, 1),
+        stored=outcomes[CaptureOutcome.ACCEPTED],
+        already_known=outcomes[CaptureOutcome.DUPLICATE],
+        commits=len(fixes),
+        context=(await _one_context(knowledge, violations, met)).text,
+    )
+
+
+def read_rules() -> list[Rule]:
+    """Return the rules that the installed linter documents with a problem and a remedy."""
+    try:
+        from ruff import find_ruff_bin  # noqa: PLC0415 - in the extra `demo`
+    except ImportError as error:
+        raise InvalidInput("demo", "needs ruff: pip install 'hardwon[demo]'") from error
+    told = subprocess.run(  # noqa: S603 - the program beside this one
+        [find_ruff_bin(), "rule", "--all", "--output-format", "json"], capture_output=True, check=True, timeout=60
+    )
+    rules = (_rule(row) for row in json.loads(told.stdout))
+    return [rule for rule in rules if rule is not None]
+
+
+def _rule(row: Mapping[str, str]) -> Rule | None:
+    text = re.sub(r"\n## (?:References|Options)\b.*", "", row["explanation"], flags=re.DOTALL)
+    problem, _, instead = text.partition("Use instead:")
+    sections = re.split(r"^## ", instead, maxsplit=1, flags=re.MULTILINE)
+    remedy = sections[0].strip() or _advice(problem)
+    if not problem.strip() or not remedy:
+        return None
+    name = row["name"]
+    code = row["code"] or name  # the newest rules have a name only
+    return Rule(code=code, name=name, problem=without(problem, code, name), remedy=without(remedy, code, name))
+
+
+def _advice(problem: str) -> str:
+    """Return what a rule without an example says about why: the nearest it has to a remedy."""
+    _, _, why = problem.partition("## Why is this bad?")
+    return why.split("\n## ")[0].strip()
+
+
+def without(text: str, code: str, name: str) -> str:
+    """Return a text without a rule's code and name, which alone would give the answer away."""
+    return re.sub(rf"\b{re.escape(code)}\b|(?<![\w-]){re.escape(name)}(?![\w-])", "", text).strip()
+
+
+def entry_of(rule: Rule) -> NewEntry:
+    """Return what a project learned that broke the rule and followed its advice."""
+    return NewEntry(
+        entry_type=EntryType.FAILURE_SOLUTION,
+        project_id=LINT_PROJECT,
+        agent_type="coder",
+        task_type="lint",
+        technology="python",
+        failure_description=rule.problem,
+        solution_steps=rule.remedy,
+        success_verified=True,
+        verified_by="the rule's documentation",
+        task_id=rule.code,
+        run_id="rule catalogue",
+    )
+
+
+def _fixes(repository: Path) -> list[NewEntry]:
+    try:
+        return list(itertools.islice(read_fixes(repository, since=None, limit=_GIT_FIXES), _GIT_FIXES))
+    except HardwonError:
+        return []  # not in a repository: one project less
+
+
+async def _checkpoint(knowledge: AnyKnowledge, told: Sequence[NewEntry], progress: Progress | None) -> float:
+    """Bring each project to its phase's end; return entries embedded per second."""
+    began = time.perf_counter()
+    embedded = 0
+    for project in dict.fromkeys(entry.project_id for entry in told):
+        report = await knowledge.checkpoints.process_checkpoint(project, "phase_completion", progress=progress)
+        embedded += report.embedded
+    return embedded / (time.perf_counter() - began)
+
+
+def _codes(rules: Sequence[Rule], answers: Sequence[Captured]) -> dict[EntryId, str]:
+    return {
+        answer.entry_id: rule.code for rule, answer in zip(rules, answers, strict=False) if answer.entry_id is not None
+    }
+
+
+def find_violations(rules: Sequence[Rule]) -> list[Violation]:
+    """Return real violations of the rules in installed sources: at most two of a rule, from different files."""
+    known = {rule.name: rule for rule in rules} | {rule.code: rule for rule in rules}
+    found: dict[str, dict[str, Violation]] = {}
+    for line in _lint():
+        match = _VIOLATION.match(line)
+        rule = known.get(match["name"]) if match else None
+        if match is None or rule is None:
+            continue
+        of_rule = found.setdefault(rule.code, {})
+        if len(of_rule) >= AT_MOST_OF_A_RULE or match["path"] in of_rule:
+            continue
+        source = without(_around(Path(match["path"]), int(match["line"])), rule.code, rule.name)
+        if source:
+            message = without(match["message"], rule.code, rule.name)
+            of_rule[match["path"]] = Violation(code=rule.code, message=message, source=source)
+    rounds = itertools.zip_longest(*(of_rule.values() for of_rule in found.values()))
+    return [violation for each in rounds for violation in each if violation is not None][:ENOUGH_VIOLATIONS]
+
+
+def _lint() -> Iterator[str]:
+    """Yield the linter's findings, a line each, over the packages that are installed here."""
+    from ruff import find_ruff_bin  # noqa: PLC0415 - in the extra `demo`
+
+    root = Path(sysconfig.get_path("purelib"))
+    packages = [str(root / name) for name in _PACKAGES if (root / name).is_dir()]
+    command = [find_ruff_bin(), "check", "--isolated", "--no-cache", "--preview", "--select", "ALL", "--quiet"]
+    with subprocess.Popen(  # noqa: S603 - the program beside this one
+        [*command, "--output-format", "concise", "--target-version", "py311", *packages],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    ) as lint:
+        if lint.stdout is not None:
+            yield from lint.stdout
+
+
+def _around(path: Path, line: int) -> str:
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(lines[max(0, line - 1 - _LINES_AROUND) : line + _LINES_AROUND])[:1500]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Met:
+    """At which place (1..3) the right rule came for each violation, None if not, with its relevance and time."""
+
+    places: list[int | None]
+    relevances: list[float]
+    times_ms: list[float]
+
+    def share(self, places: int) -> float:
+        return round(sum(p is not None and p <= places for p in self.places) / max(1, len(self.places)), 4)
+
+    def surviving(self, threshold: float) -> float:
+        right = [r for p, r in zip(self.places, self.relevances, strict=True) if p == 1]
+        return round(sum(r >= threshold for r in right) / max(1, len(right)), 4)
+
+    def percentile(self, percent: int) -> float:
+        return round(quantiles(self.times_ms, n=100)[percent - 1], 2) if len(self.times_ms) > 1 else 0.0
+
+
+async def _meet(
+    knowledge: AnyKnowledge, violations: Sequence[Violation], codes: Mapping[EntryId, str], progress: Progress | None
+) -> _Met:
+    met = _Met(places=[], relevances=[], times_ms=[])
+    for number, violation in enumerate(violations, 1):
+        began = time.perf_counter()
+        patterns = await knowledge.queries.query_for_failure(_question(violation), max_results=3, min_relevance=0)
+        met.times_ms.append((time.perf_counter() - began) * 1000)
+        told = [{codes.get(entry) for entry in pattern.entry_ids} for pattern in patterns]
+        place = next((at for at, known in enumerate(told, 1) if violation.code in known), None)
+        met.places.append(place)
+        met.relevances.append(patterns[0].relevance if patterns else 0.0)
+        if progress:
+            progress(number, len(violations))
+    return met
+
+
+def _question(violation: Violation) -> str:
+    return f"{violation.message}\n{violation.source}"
+
+
+async def _one_context(knowledge: AnyKnowledge, violations: Sequence[Violation], met: _Met) -> Context:
+    """Return the context of a task to repair the right first hit that was the most relevant."""
+    right = [at for at, place in enumerate(met.places) if place == 1] or [0]
+    best = max(right, key=lambda at: met.relevances[at])
+    task = Task(description=_question(violations[best]), type="lint", technology="python")
+    return await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "coder")

@@ -1,0 +1,63 @@
+"""Entries as JSON objects: read with errors that name the field, written back the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter, ValidationError
+
+from knowledge.errors import InvalidInput
+from knowledge.models import Captured, CaptureOutcome, NewEntry
+
+_NEW_ENTRY = TypeAdapter(NewEntry)
+
+
+def read_entry(told: object) -> NewEntry:
+    """Return a JSON object as an entry. Raises InvalidInput naming the field; what it needs is the service's to check."""
+    if not isinstance(told, Mapping):
+        raise InvalidInput("entry", f"must be a JSON object, not {type(told).__name__}")
+    try:
+        return _NEW_ENTRY.validate_python(dict(told))
+    except ValidationError as error:
+        raise _named(error) from error
+
+
+def _named(error: ValidationError) -> InvalidInput:
+    first = error.errors(include_url=False)[0]
+    field = str(first["loc"][-1]) if first["loc"] else "entry"
+    match first["type"]:
+        case "missing" | "missing_argument" | "missing_keyword_only_argument":
+            return InvalidInput(field, "is required")
+        case "unexpected_keyword_argument":
+            return InvalidInput(field, "is not a field of an entry")
+        case _:
+            return InvalidInput(field, first["msg"])
+
+
+def write_entry(entry: NewEntry) -> dict[str, Any]:
+    """Return an entry as a JSON object, without what was not told."""
+    return {name: value for name, value in asdict(entry).items() if value is not None}
+
+
+class CapturesAll(Protocol):
+    """A capture service, in process or over HTTP."""
+
+    async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
+        """Capture many entries, each on its own, in order."""
+        ...
+
+
+async def capture_rows(capture: CapturesAll, rows: Iterable[object]) -> list[Captured]:
+    """Capture JSON objects, each on its own, in order; one that is no entry is refused by name, as the others are."""
+    answers: list[Captured | None] = []
+    entries: list[NewEntry] = []
+    for row in rows:
+        try:
+            entries.append(row if isinstance(row, NewEntry) else read_entry(row))
+            answers.append(None)
+        except InvalidInput as error:
+            answers.append(Captured(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason))
+    stored = iter(await capture.capture_all(entries) if entries else ())
+    return [answer or next(stored) for answer in answers]

@@ -1,0 +1,388 @@
+"""The HTTP API: parse, call one service method, answer. The same routes on TCP and on the owner's unix socket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+from uuid import UUID, uuid4
+
+import structlog
+from fastapi import Depends, FastAPI, Header, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jobs.table import run_job
+from knowledge.errors import (
+    AccessDenied,
+    Conflict,
+    EmbedderRejected,
+    HardwonError,
+    InvalidInput,
+    NotFound,
+    SpaceMismatch,
+    StoreIncompatible,
+    StoreInUse,
+    Unavailable,
+)
+from knowledge.models import (
+    DEFAULT_WORKSPACE,
+    Captured,
+    CheckpointId,
+    CheckpointReport,
+    CheckpointType,
+    Context,
+    Entry,
+    EntryId,
+    NewEntry,
+    Pattern,
+    PatternId,
+    PruneReport,
+    Task,
+    WorkspaceStats,
+)
+from knowledge.wiring import Knowledge
+from orchestrator.context import OrchestratorContextBuilder
+from orchestrator.entries import capture_rows
+
+log = structlog.get_logger(__name__)
+
+WORKSPACE_HEADER = "Hardwon-Workspace"
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""A batch of entries; a single one is bounded by its fields."""
+MAX_BATCH = 1000
+
+STATUS: dict[type[HardwonError], int] = {
+    InvalidInput: 422,
+    NotFound: 404,
+    Conflict: 409,
+    AccessDenied: 403,
+    SpaceMismatch: 409,
+    EmbedderRejected: 502,
+    StoreInUse: 503,
+    StoreIncompatible: 503,
+    Unavailable: 503,
+    HardwonError: 500,
+}
+"""Error to HTTP status; the nearest class in the tree counts."""
+
+_FORBID: dict[str, Any] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchBody:
+    """Entries to capture, each on its own."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    entries: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolutionBody:
+    """What worked: `solution_steps` and `verified_by` for a failure, `revision_approach` for a rejection."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    solution_steps: str | None = None
+    revision_approach: str | None = None
+    verified_by: str | None = None
+    when_to_try: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointBody:
+    """Which project reached which checkpoint; no project: a manual checkpoint of all."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    project_id: str | None = None
+    checkpoint_type: str = CheckpointType.MANUAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskQueryBody:
+    """A task about to be assigned."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    task_description: str
+    agent_type: str | None = None
+    task_type: str | None = None
+    technology: str | None = None
+    max_results: int = 5
+    min_relevance: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureQueryBody:
+    """A failure that just happened."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    failure_description: str
+    error_message: str | None = None
+    agent_type: str | None = None
+    task_type: str | None = None
+    max_results: int = 3
+    min_relevance: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextBody:
+    """A task and the type of the agent that gets it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    task: Task
+    agent_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryCreated:
+    """The id of a captured entry; of a repeated event, the one it already has."""
+
+    entry_id: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patterns:
+    """Patterns, best first. `degraded` is null: a query that fails is an error."""
+
+    patterns: list[Pattern]
+    degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchAnswer:
+    """One answer an entry, in order."""
+
+    answers: list[Captured]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAnswer:
+    """How many things a job dealt with; null if its slot was run already."""
+
+    dealt_with: int | None
+
+
+def _opened(request: Request, workspace: Annotated[str | None, Header(alias=WORKSPACE_HEADER)] = None) -> Knowledge:
+    knowledge: Knowledge = request.app.state.knowledge
+    return knowledge.in_workspace(workspace or DEFAULT_WORKSPACE)
+
+
+Open = Annotated[Knowledge, Depends(_opened)]
+
+
+def make_app(knowledge: Knowledge) -> FastAPI:
+    """Return the app over open stores, which stay the caller's."""
+    app = FastAPI(
+        title="hardwon",
+        summary="The learning memory of a multi-agent orchestrator.",
+        version="1",
+        docs_url="/docs",
+        redoc_url=None,
+        responses={422: {"description": "Invalid input, as problem details (RFC 9457)"}},
+    )
+    app.state.knowledge = knowledge
+    app.add_exception_handler(HardwonError, _problem)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_middleware(RequestLog)
+    _add_entries(app)
+    _add_queries(app)
+    _add_operations(app)
+    return app
+
+
+def _add_entries(app: FastAPI) -> None:
+    @app.post("/v1/entries", status_code=201, tags=["entries"])
+    async def capture(entry: NewEntry, knowledge: Open) -> EntryCreated:
+        """Capture one entry."""
+        return EntryCreated(entry_id=await knowledge.capture.capture(entry))
+
+    @app.post("/v1/entries:batch", tags=["entries"])
+    async def capture_all(body: BatchBody, knowledge: Open) -> BatchAnswer:
+        """Capture up to 1000 entries, each on its own: a refused one says why and stops no other."""
+        if len(body.entries) > MAX_BATCH:
+            raise InvalidInput("entries", f"holds {len(body.entries)}, more than the {MAX_BATCH} allowed at a time")
+        return BatchAnswer(answers=await capture_rows(knowledge.capture, body.entries))
+
+    @app.post("/v1/entries/{entry_id}/resolution", tags=["entries"])
+    async def resolve(entry_id: UUID, body: ResolutionBody, knowledge: Open) -> EntryCreated:
+        """Give an open entry its resolution and stage it."""
+        return EntryCreated(entry_id=await _resolve(knowledge, EntryId(entry_id), body))
+
+    @app.get("/v1/entries/{entry_id}", tags=["entries"])
+    async def get_entry(entry_id: UUID, knowledge: Open) -> Entry:
+        """Return an entry."""
+        return await knowledge.capture.get(EntryId(entry_id))
+
+    @app.delete("/v1/entries/{entry_id}", status_code=204, tags=["entries"])
+    async def delete_entry(entry_id: UUID, knowledge: Open) -> None:
+        """Delete an entry everywhere."""
+        await knowledge.capture.delete(EntryId(entry_id))
+
+
+async def _resolve(knowledge: Knowledge, entry_id: EntryId, body: ResolutionBody) -> EntryId:
+    if body.revision_approach is not None and body.solution_steps is None:
+        return await knowledge.capture.resolve_gate_rejection(
+            entry_id,
+            revision_approach=body.revision_approach,
+            verified_by=body.verified_by,
+            when_to_try=body.when_to_try,
+        )
+    if body.solution_steps is None or body.revision_approach is not None:
+        raise InvalidInput(
+            "solution_steps", "give either solution_steps (a failure) or revision_approach (a rejection)"
+        )
+    if body.verified_by is None:
+        raise InvalidInput("verified_by", "is required: what showed that the solution works?")
+    return await knowledge.capture.resolve_failure(
+        entry_id,
+        solution_steps=body.solution_steps,
+        verified_by=body.verified_by,
+        when_to_try=body.when_to_try,
+    )
+
+
+def _add_queries(app: FastAPI) -> None:
+    @app.post("/v1/queries/task", tags=["queries"])
+    async def query_for_task(body: TaskQueryBody, knowledge: Open) -> Patterns:
+        """What to know before a task is assigned."""
+        found = await knowledge.queries.query_for_task(
+            body.task_description,
+            body.agent_type,
+            body.task_type,
+            body.technology,
+            body.max_results,
+            min_relevance=body.min_relevance,
+        )
+        return Patterns(patterns=found)
+
+    @app.post("/v1/queries/failure", tags=["queries"])
+    async def query_for_failure(body: FailureQueryBody, knowledge: Open) -> Patterns:
+        """How failures like this one were solved."""
+        found = await knowledge.queries.query_for_failure(
+            body.failure_description,
+            body.error_message,
+            body.agent_type,
+            body.task_type,
+            body.max_results,
+            min_relevance=body.min_relevance,
+        )
+        return Patterns(patterns=found)
+
+    @app.post("/v1/contexts", tags=["queries"])
+    async def build_context(body: ContextBody, knowledge: Open) -> Context:
+        """The context of a task, with the block of patterns where any fits."""
+        return await OrchestratorContextBuilder(knowledge).build_context_for_task(body.task, body.agent_type)
+
+    @app.get("/v1/patterns/{pattern_id}", tags=["queries"])
+    async def get_pattern(pattern_id: UUID, knowledge: Open) -> Pattern:
+        """Return a live pattern."""
+        return await knowledge.queries.get(PatternId(pattern_id))
+
+
+def _add_operations(app: FastAPI) -> None:
+    @app.post("/v1/checkpoints", status_code=201, tags=["operations"])
+    async def process_checkpoint(body: CheckpointBody, knowledge: Open) -> CheckpointReport:
+        """Embed what is staged."""
+        if body.project_id is not None:
+            return await knowledge.checkpoints.process_checkpoint(body.project_id, body.checkpoint_type)
+        if body.checkpoint_type != CheckpointType.MANUAL:
+            raise InvalidInput("project_id", f"is required for a {body.checkpoint_type}")
+        return await knowledge.checkpoints.process_all()
+
+    @app.get("/v1/checkpoints/{checkpoint_id}", tags=["operations"])
+    async def get_checkpoint(checkpoint_id: UUID, knowledge: Open) -> CheckpointReport:
+        """Return the report of a checkpoint."""
+        return await knowledge.checkpoints.get(CheckpointId(checkpoint_id))
+
+    @app.post("/v1/prune", tags=["operations"])
+    async def prune(knowledge: Open, *, dry_run: Annotated[bool, Query()] = False) -> PruneReport:
+        """Delete what is past its year, or say what would go."""
+        return await knowledge.pruning.prune(dry_run=dry_run)
+
+    @app.post("/v1/jobs/{name}", tags=["operations"])
+    async def run_one_job(name: str, knowledge: Open, *, once_per_slot: bool = True) -> JobAnswer:
+        """Run a job of the scheduler now."""
+        return JobAnswer(dealt_with=await run_job(knowledge, name, once_per_slot=once_per_slot))
+
+    @app.get("/v1/stats", tags=["operations"])
+    async def stats(knowledge: Open) -> WorkspaceStats:
+        """Return the workspace's counts."""
+        return await knowledge.stats()
+
+    @app.get("/v1/workspaces", tags=["operations"])
+    async def workspaces(knowledge: Open) -> list[str]:
+        """Return the workspaces that hold anything."""
+        return await knowledge.workspaces()
+
+    @app.get("/healthz", tags=["health"])
+    async def healthz() -> dict[str, str]:
+        """Say that the process is up."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", tags=["health"])
+    async def readyz(knowledge: Open, response: Response) -> dict[str, str]:
+        """Say whether Postgres and the index answer."""
+        try:
+            points = (await knowledge.stats()).points
+        except Unavailable as error:
+            response.status_code = 503
+            return {"status": "unavailable", "reason": str(error)}
+        if points is None:
+            response.status_code = 503
+            return {"status": "unavailable", "reason": "the vector index does not answer"}
+        return {"status": "ok"}
+
+
+def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
+    """Return the status and the problem details (RFC 9457) of an error."""
+    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    body: dict[str, Any] = {"type": "about:blank", "title": type(error).__name__, "status": status}
+    if isinstance(error, InvalidInput):
+        return status, body | {"detail": error.reason, "field": error.field}
+    return status, body | {"detail": str(error)}
+
+
+async def _problem(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HardwonError):
+        raise error
+    status, body = problem(error)
+    return JSONResponse(body, status, media_type="application/problem+json")
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"][1:]) or "body"
+    return await _problem(request, InvalidInput(field, first["msg"]))
+
+
+class RequestLog:
+    """ASGI middleware: caps the declared body, gives each request an id, logs one line per answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        request_id = headers.get(b"x-request-id", b"").decode("latin-1")[:100] or str(uuid4())
+        status = 0
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode("latin-1"))]
+            await send(message)
+
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > MAX_BODY_BYTES:
+            _, body = problem(InvalidInput("body", f"has {int(length):,} bytes, more than {MAX_BODY_BYTES:,}"))
+            answer = JSONResponse(body | {"status": 413}, 413, media_type="application/problem+json")
+            await answer(scope, receive, noting)
+        else:
+            await self._app(scope, receive, noting)
+        log.info("request_answered", method=scope["method"], path=scope["path"], status=status, request_id=request_id)

@@ -1,0 +1,73 @@
+"""What importers put into the fields of an entry: storable text within the limits, a technology, a project."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from knowledge.memory.capture import MAX_TEXT_BYTES
+
+KEY_CHARS = 200
+"""What project, task and run ids may have."""
+
+_TECHNOLOGIES = {
+    "bash": "shell", "c": "c", "cc": "c++", "clj": "clojure", "cpp": "c++", "cs": "c#", "css": "css", "cxx": "c++",
+    "dart": "dart", "ex": "elixir", "exs": "elixir", "fs": "f#", "go": "go", "gradle": "gradle", "groovy": "groovy",
+    "h": "c", "hpp": "c++", "hs": "haskell", "htm": "html", "html": "html", "java": "java", "js": "javascript",
+    "jsx": "javascript", "kt": "kotlin", "kts": "kotlin", "lua": "lua", "m": "objective-c", "md": "markdown",
+    "mjs": "javascript", "cjs": "javascript", "php": "php", "pl": "perl", "pm": "perl", "ps1": "powershell",
+    "py": "python", "pyi": "python", "pyx": "cython", "r": "r", "rb": "ruby", "rs": "rust", "rst": "restructuredtext",
+    "scala": "scala", "scss": "css", "sh": "shell", "sql": "sql", "swift": "swift", "tf": "terraform",
+    "ts": "typescript", "tsx": "typescript", "vue": "vue", "yaml": "yaml", "yml": "yaml", "zig": "zig",
+}  # fmt: skip
+
+
+def harmless(text: str | bytes) -> str:
+    """Return a text that can be stored: bytes that are no UTF-8, lone surrogates and NUL are shown as escapes."""
+    encoded = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
+    return encoded.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+
+
+def within_limit(text: str, note: str) -> str:
+    """Return the text, or as many of its first lines as fit into a text field with a last line that says it was cut."""
+    encoded = text.encode()
+    if len(encoded) <= MAX_TEXT_BYTES:
+        return text
+    last = f"\n[{note}]"
+    kept = encoded[: MAX_TEXT_BYTES - len(last.encode())].decode("utf-8", "ignore")
+    whole_lines = kept.rpartition("\n")[0]
+    return (whole_lines if len(whole_lines) > len(kept) // 2 else kept) + last
+
+
+def key(text: str) -> str:
+    """Return an id within the limit: a long one ends in the hash of all of it."""
+    text = harmless(text).strip()
+    return text if len(text) <= KEY_CHARS else f"{text[: KEY_CHARS - 17]}#{sha256(text.encode()).hexdigest()[:16]}"
+
+
+def repository_name(address: str) -> str | None:
+    """Return the last part of a repository's address or path, without `.git`; None where there is none."""
+    name = address.rstrip("/").replace("\\", "/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
+    return key(name) if name.strip() else None
+
+
+def technology(file: str) -> str | None:
+    """Return the technology of a file by its extension: its common name where we know it, else the extension."""
+    path = PurePosixPath(file)
+    if path.name in {"Dockerfile", "Makefile"}:
+        return "make" if path.name == "Makefile" else "docker"
+    extension = path.suffix.removeprefix(".").lower()
+    return _TECHNOLOGIES.get(extension, extension[:100]) or None
+
+
+def majority(files: Iterable[tuple[str, int]]) -> str | None:
+    """Return the technology of most of the files; a tie goes to the one with more lines, then by name."""
+    count: Counter[str] = Counter()
+    lines: Counter[str] = Counter()
+    for file, changed in files:
+        if name := technology(file):
+            count[name] += 1
+            lines[name] += changed
+    return min(count, key=lambda name: (-count[name], -lines[name], name), default=None)

@@ -1,0 +1,38 @@
+"""An ASGI app on a listening socket inside a running program: uvicorn without its hold on signals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket as sockets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the program."""
+        yield
+
+
+@asynccontextmanager
+async def serve_on(app: FastAPI, listener: sockets.socket, *, grace_seconds: int) -> AsyncIterator[None]:
+    """Serve for a block; at its end requests in flight have `grace_seconds` to finish."""
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=grace_seconds
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        while not server.started and not task.done():
+            await asyncio.sleep(0.005)
+        if task.done():
+            await task
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,287 @@
+"""An HTTP server on loopback that speaks OpenAI's embeddings protocol, and misbehaves on command.
+
+with OpenAIServer(dims=64) as server:
+    server.misbehave(Status(429, headers={"Retry-After": "1"}), Misdeed.HANG)   # one for each of the next calls
+    OpenAIEmbedder("some-model", base_url=server.base_url, api_key=SecretStr(server.key))
+
+It runs in a thread with a loop of its own, so it serves tests of any kind, and several processes at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import math
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.embedders import hashed_bag
+
+Reply = dict[str, Any]
+
+
+class Misdeed(StrEnum):
+    """What goes wrong with a call, other than its status or the content of its reply."""
+
+    HANG = "hang"  # no answer until the client leaves or the server stops
+    SLOW_LORIS = "slow-loris"  # the head, then a byte every 50 ms
+    RESET = "reset"  # the connection is reset before an answer
+    BROKEN_OFF = "broken off"  # the connection ends in the middle of the body
+    TRUNCATED = "truncated"  # a whole HTTP answer with half of the JSON
+    NOT_JSON = "not json"  # a login page
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An error status with OpenAI's error object."""
+
+    status: int
+    message: str = "made up by the test"
+    code: str | None = None
+    param: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Rewrite = Callable[[Reply], object]
+Fault = Misdeed | Status | Rewrite
+
+
+def reordered(reply: Reply) -> object:
+    return reply | {"data": reply["data"][::-1]}
+
+
+def missing_row(reply: Reply) -> object:
+    return reply | {"data": reply["data"][:-1]}
+
+
+def repeated_row(reply: Reply) -> object:
+    return reply | {"data": [reply["data"][0], *reply["data"][:-1]]}
+
+
+def wrong_dims(reply: Reply) -> object:
+    return reply | {"data": [row | {"embedding": encoded([1.0, 2.0, 3.0])} for row in reply["data"]]}
+
+
+def not_a_number(reply: Reply) -> object:
+    return _last_vector(reply, lambda numbers: [math.nan, *numbers[1:]])
+
+
+def zero_vector(reply: Reply) -> object:
+    return _last_vector(reply, lambda numbers: [0.0] * len(numbers))
+
+
+def as_floats(reply: Reply) -> object:
+    return reply | {"data": [row | {"embedding": decoded(row["embedding"])} for row in reply["data"]]}
+
+
+def _last_vector(reply: Reply, change: Callable[[list[float]], list[float]]) -> object:
+    *others, last = reply["data"]
+    return reply | {"data": [*others, last | {"embedding": encoded(change(decoded(last["embedding"])))}]}
+
+
+def encoded(numbers: Iterable[float]) -> str:
+    numbers = list(numbers)
+    return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+def decoded(embedding: str) -> list[float]:
+    packed = base64.b64decode(embedding)
+    return list(struct.unpack(f"<{len(packed) // 4}f", packed))
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenAIServer:
+    """Vectors are `hashed_bag` of the text. What it counts may be read, and its limits changed, at any time.
+
+    `poison`: texts with this in them get a 400, with the whole request. `bytes_per_token`: its tokenizer.
+    """
+
+    dims: int = 64
+    key: str = "test-key"
+    poison: str | None = None
+    max_inputs: int = 2048
+    max_input_tokens: int = 8192
+    max_request_tokens: int = 300_000
+    bytes_per_token: float = 4.0
+    seconds_per_call: float = 0.0
+    knows_dimensions: bool = True
+    always: Fault | None = None
+
+    port: int = 0
+    calls: int = 0
+    inputs: int = 0
+    tokens: int = 0
+    running: int = 0
+    most_running: int = 0
+    batches: list[list[str]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    """When each call came, by `time.monotonic`."""
+    _faults: deque[Fault] = field(default_factory=deque)
+    _started: threading.Event = field(default_factory=threading.Event)
+    _stop: Callable[[], object] | None = None
+    _thread: threading.Thread | None = None
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def misbehave(self, *faults: Fault) -> None:
+        """Do these with the next calls, one each; then behave again."""
+        self._faults.extend(faults)
+
+    def __enter__(self) -> Self:
+        listening = socket.create_server(("127.0.0.1", self.port))
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
+        self.port = listening.getsockname()[1]
+        self._thread = threading.Thread(target=asyncio.run, args=[self._serve(listening)], daemon=True)
+        self._thread.start()
+        self._started.wait(10)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stop and self._thread:
+            self._stop()
+            self._thread.join(10)
+
+    async def _serve(self, listening: socket.socket) -> None:
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        self._stop = lambda: loop.call_soon_threadsafe(stopped.set)
+        server = await asyncio.start_server(self._connected, sock=listening)
+        self._started.set()
+        await stopped.wait()
+        server.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._exchange(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one call; return whether the connection goes on."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+        asked = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))) or b"{}")
+        self.calls += 1
+        self.times.append(time.monotonic())
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            await asyncio.sleep(self.seconds_per_call)
+            fault = self._faults.popleft() if self._faults else self.always
+            answer = fault if isinstance(fault, Misdeed | Status) else self._answer(head[0], headers, asked)
+            if isinstance(answer, dict) and callable(fault):
+                answer = fault(answer)
+            return await self._send(reader, writer, answer, asked)
+        finally:
+            self.running -= 1
+
+    def _answer(self, line: str, headers: Mapping[str, str], asked: Reply) -> object:
+        if line.split()[:2] != ["POST", "/v1/embeddings"]:
+            return Status(404, "no such path")
+        if headers.get("authorization") != f"Bearer {self.key}":
+            return Status(401, f"Incorrect API key provided: {headers.get('authorization')}", code="invalid_api_key")
+        return self._refusal(asked) or self._reply(asked)
+
+    def _refusal(self, asked: Reply) -> Status | None:
+        texts = asked["input"]
+        counts = [self._tokens(text) for text in texts]
+        rules = [
+            (
+                "dimensions" in asked and not self.knows_dimensions,
+                Status(400, "This model does not support specifying dimensions.", param="dimensions"),
+            ),
+            ("" in texts, Status(400, "'$.input' is invalid.")),
+            (
+                self.poison is not None and any(self.poison in text for text in texts),
+                Status(400, "The input was flagged."),
+            ),
+            (
+                len(texts) > self.max_inputs,
+                Status(413, f"batch size {len(texts)} > maximum allowed batch size {self.max_inputs}"),
+            ),
+            (
+                max(counts, default=0) > self.max_input_tokens,
+                Status(400, f"This model's maximum context length is {self.max_input_tokens} tokens"),
+            ),
+            (
+                sum(counts) > self.max_request_tokens,
+                Status(400, f"Requested {sum(counts)} tokens, maximum {self.max_request_tokens} tokens per request"),
+            ),
+        ]
+        return next((status for broken, status in rules if broken), None)
+
+    def _reply(self, asked: Reply) -> Reply:
+        texts, dims = asked["input"], asked.get("dimensions", self.dims)
+        vectors = [hashed_bag(text, dims=dims, model=asked["model"]).tolist() for text in texts]
+        tokens = sum(map(self._tokens, texts))
+        self.inputs += len(texts)
+        self.tokens += tokens
+        self.batches.append(texts)
+        base64_asked = asked.get("encoding_format") == "base64"
+        return {
+            "object": "list",
+            "model": asked["model"],
+            "data": [
+                {"object": "embedding", "index": index, "embedding": encoded(vector) if base64_asked else vector}
+                for index, vector in enumerate(vectors)
+            ],
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
+
+    def _tokens(self, text: str) -> int:
+        return math.ceil(len(text.encode()) / self.bytes_per_token)
+
+    async def _send(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: object, asked: Reply
+    ) -> bool:
+        if answer is Misdeed.HANG:
+            await reader.read(1)  # until the client leaves
+            return False
+        if answer is Misdeed.RESET:
+            linger = struct.pack("ii", 1, 0)  # closing then resets
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.transport.abort()
+            return False
+        body = self._body(answer, asked)
+        status = answer.status if isinstance(answer, Status) else 200
+        headers = answer.headers if isinstance(answer, Status) else {}
+        sent = body[: len(body) // 2] if answer is Misdeed.TRUNCATED or answer is Misdeed.BROKEN_OFF else body
+        length = len(sent) if answer is Misdeed.TRUNCATED else len(body)
+        lines = [f"HTTP/1.1 {status} status", *(f"{name}: {value}" for name, value in headers.items())]
+        lines += ["Content-Type: application/json", f"Content-Length: {length}", "", ""]
+        writer.write("\r\n".join(lines).encode())
+        slow = answer is Misdeed.SLOW_LORIS
+        for piece in (sent[at : at + 1] for at in range(len(sent))) if slow else [sent]:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.05 if slow else 0)
+        return answer is not Misdeed.BROKEN_OFF
+
+    def _body(self, answer: object, asked: Reply) -> bytes:
+        match answer:
+            case bytes():
+                return answer
+            case Misdeed.NOT_JSON:
+                return b"<html><body>Please log in</body></html>"
+            case Status():
+                error = {"message": answer.message, "type": "error", "code": answer.code, "param": answer.param}
+                return json.dumps({"error": error}).encode()
+            case Misdeed():
+                return json.dumps(self._reply(asked)).encode()
+            case _:
+                return json.dumps(answer).encode()

@@ -1,0 +1,53 @@
+"""A throwaway Postgres for a test session, and databases in it that cost little."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import asyncpg
+
+from knowledge.adapters.postgres.embedded import EmbeddedPostgres
+
+UNSAFE_BUT_QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "max_connections": "200"}
+
+
+@contextmanager
+def throwaway_postgres() -> Iterator[EmbeddedPostgres]:
+    """Run an empty server without fsync in a folder of its own; both are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="hardwon-pg-") as folder:
+        Path(folder).chmod(0o755)  # 0700 would be closed to the server where root runs the tests
+        os.environ.pop("HARDWON_PG_KEEP", None)
+        with EmbeddedPostgres(Path(folder) / "home", settings=UNSAFE_BUT_QUICK) as server:
+            yield server
+
+
+def dsn_of(server_dsn: str, database: str) -> str:
+    """Return the address of another database of the same server."""
+    return server_dsn.replace("/postgres?", f"/{database}?", 1)
+
+
+async def create_database(server_dsn: str, *, template: str = "template0", name: str | None = None) -> str:
+    """Create a database as a copy of another, to which nobody may be connected; return its address."""
+    name = name or f"test_{uuid4().hex}"
+    await _execute(server_dsn, f'create database "{name}" template "{template}"')
+    return dsn_of(server_dsn, name)
+
+
+async def drop_database(dsn: str) -> None:
+    """Drop the database of this address, whoever is still connected to it."""
+    before, after = dsn.split("?", 1)
+    place, _, name = before.rpartition("/")
+    await _execute(f"{place}/postgres?{after}", f'drop database if exists "{name}" with (force)')
+
+
+async def _execute(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()

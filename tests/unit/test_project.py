@@ -1,0 +1,166 @@
+"""What stands around the code: the lock, the commands, the image and the services."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+SERVICES = {"api", "postgres", "qdrant", "scheduler"}
+
+
+def name_of(requirement: str) -> str:
+    """Return the normalised name of the package a requirement asks for."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert found, requirement
+    return re.sub(r"[-_.]+", "-", found[0]).lower()
+
+
+def locked() -> dict[str, str]:
+    """Return the block of the lock for each package."""
+    return {name_of(block): block for block in re.split(r"\n(?=\S)", LOCK) if block.strip()}
+
+
+def asked_for() -> set[str]:
+    """Return the names of all that pyproject.toml depends on, its extras included."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    return {name_of(each) for each in [*project["dependencies"], *(one for extra in extras for one in extra)]}
+
+
+def compose() -> dict[str, Any]:
+    """Return the services of compose.yaml."""
+    services: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    return services
+
+
+def commands() -> set[str]:
+    """Return the commands that run.py knows."""
+    return set(runpy.run_path(str(ROOT / "run.py"))["COMMANDS"])
+
+
+def test_the_lock_names_no_address() -> None:
+    """Where packages come from is for whoever installs to say."""
+    assert not re.findall(
+        r"https?:|file:|git\+|@|--(?:extra-)?index-url|--find-links|--trusted-host|^-[fir] ", LOCK, re.MULTILINE
+    )
+
+
+def test_every_dependency_is_in_the_lock() -> None:
+    assert asked_for() - set(locked()) == set()
+
+
+def test_every_package_of_the_lock_has_one_exact_version_and_a_hash() -> None:
+    loose = [name for name, block in locked().items() if not re.match(r"\S+==\S+[^\n]*\\\n +--hash=sha256:", block)]
+    assert loose == []
+
+
+def test_make_and_run_know_the_same_commands() -> None:
+    listed = re.search(r"(?m)^COMMANDS := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert listed is not None
+    assert set(listed[1].split()) == commands() | {"help"}
+
+
+def test_help_lists_every_command_and_installs_nothing(tmp_path: Path) -> None:
+    shown = subprocess.run(
+        [sys.executable, ROOT / "run.py"],
+        env={"VENV": str(tmp_path / "venv")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert {line.split()[0] for line in shown.stdout.splitlines()[2:]} == commands()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_command_is_a_usage_error_in_one_sentence() -> None:
+    refused = subprocess.run([sys.executable, ROOT / "run.py", "tset"], capture_output=True, text=True, timeout=30)  # noqa: PLW1510
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    assert len(refused.stderr.splitlines()) == 1
+    assert "'tset'" in refused.stderr
+
+
+def test_a_folder_that_is_no_environment_of_ours_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").write_text("mine")
+    refused = subprocess.run(  # noqa: PLW1510
+        [sys.executable, ROOT / "run.py", "ready"],
+        env={"VENV": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert refused.returncode == 1
+    assert str(tmp_path) in refused.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["letters.txt"]
+
+
+def test_an_older_python_can_read_run_far_enough_to_say_that_it_is_too_old() -> None:
+    ast.parse((ROOT / "run.py").read_text(encoding="utf-8"), feature_version=(3, 6))
+
+
+def test_compose_has_the_four_services_with_health_checks_restarts_and_limits() -> None:
+    services = compose()
+    assert set(services) == SERVICES
+    for name, service in services.items():
+        assert service["healthcheck"]["test"], name
+        assert service["restart"] == "unless-stopped", name
+        assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
+
+
+def test_every_image_is_pinned_to_an_exact_version() -> None:
+    images = [service["image"] for service in compose().values()]
+    images += re.findall(r"(?m)^FROM (\S+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    assert len(images) >= len(SERVICES) + 1
+    for image in images:
+        assert re.search(r":v?\d+\.\d+(\.\d+)?(-[a-z]+)*$", image), image
+
+
+def test_services_wait_until_what_they_need_is_healthy() -> None:
+    services = compose()
+    for name in ("api", "scheduler"):
+        needs = services[name]["depends_on"]
+        assert {"postgres", "qdrant"} <= set(needs), name
+        assert {each["condition"] for each in needs.values()} == {"service_healthy"}, name
+
+
+def test_only_the_api_is_published_and_only_to_this_machine() -> None:
+    published = {name: service["ports"] for name, service in compose().items() if "ports" in service}
+    assert set(published) == {"api"}
+    assert all(port.startswith("127.0.0.1:") for port in published["api"])
+
+
+@pytest.mark.parametrize("secret", ["POSTGRES_PASSWORD", "QDRANT__SERVICE__API_KEY", "HARDWON_API_KEY"])
+def test_compose_has_no_secret_of_its_own_and_says_when_one_is_missing(secret: str) -> None:
+    values = [service["environment"][secret] for service in compose().values() if secret in service["environment"]]
+    assert values
+    for value in values:
+        assert re.fullmatch(r"\$\{\w+:\?[^}]+\}", value), value
+
+
+def test_the_image_runs_as_an_ordinary_user_with_a_health_check() -> None:
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    last_stage = lines[max(number for number, line in enumerate(lines) if line.startswith("FROM ")) :]
+    users = [line.split()[1] for line in last_stage if line.startswith("USER ")]
+    assert users[-1:] == ["hardwon"]
+    assert any(line.startswith("HEALTHCHECK ") for line in last_stage)
+
+
+def test_the_image_installs_by_hash_only() -> None:
+    """Each pip or uv that fetches anything is bound to the lock."""
+    steps = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    fetching = re.findall(r"pip install[^&\n]*", steps)
+    assert fetching
+    for step in fetching:
+        assert re.search(r"--require-hashes .*-r requirements\.lock|--constraint requirements\.lock", step), step
