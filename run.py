@@ -35,7 +35,6 @@ LINT = [
     ["ruff", "format", "--check"],
     ["ruff", "check"],
     ["mypy"],
-    ["mypy", "--explicit-package-bases", "run.py", "tests"],
     ["lint-imports"],
 ]
 TEST = ["pytest", "-q"]

@@ -241,6 +241,10 @@ class PatternStore(Protocol):
         """Mark entries embedded and recount their patterns, in one transaction; return those the token still held."""
         ...
 
+    async def analyse(self) -> None:
+        """Have the store look at what it holds now, so that it plans its queries well after many entries came in."""
+        ...
+
     async def known_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
         """Return those of the ids that are points of this workspace; any other must not be in the index."""
         ...

@@ -52,16 +52,27 @@ class _Api:
     place: str
 
     async def call(
-        self, method: str, path: str, answer: type[_ANSWER], *, body: object = None, params: dict[str, Any] | None = None,
+        self,
+        method: str,
+        path: str,
+        answer: type[_ANSWER],
+        *,
+        body: object = None,
+        params: dict[str, Any] | None = None,
         timeout_seconds: float | None = _QUICK,
-    ) -> _ANSWER:  # fmt: skip
+    ) -> _ANSWER:
         response = await self.send(method, path, body=body, params=params, timeout_seconds=timeout_seconds)
         return TypeAdapter(answer).validate_json(response.content)
 
     async def send(
-        self, method: str, path: str, *, body: object = None, params: dict[str, Any] | None = None,
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        params: dict[str, Any] | None = None,
         timeout_seconds: float | None = _QUICK,
-    ) -> httpx.Response:  # fmt: skip
+    ) -> httpx.Response:
         headers = {WORKSPACE_HEADER: self.workspace}
         try:
             response = await self.http.request(

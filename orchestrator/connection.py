@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import httpx
 import structlog
@@ -82,7 +82,7 @@ class Membership:
         self.knowledge: Knowledge | None = None
         self.socket: str | None = None
 
-    async def __aenter__(self) -> Membership:
+    async def __aenter__(self) -> Self:
         """Join."""
         await self.join()
         return self

@@ -1,18 +1,18 @@
 """The main job on real input that nobody here wrote: what `hardwon demo` does.
 
-A linter's rule catalogue is what one project learned (each rule's documented problem and remedy), the fix commits of the
-git repository it stands in what another did. Then real violations in installed Python sources are met, and each is asked
-for without its rule's code and name.
+A linter's rule catalogue is what one project learned (each rule's documented problem and remedy), the fix commits of
+the git repository it stands in what another did. Then real violations in installed Python sources are met, and each is
+asked for without its rule's code and name.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import json
 import re
 import subprocess
-import sys
 import sysconfig
 import time
 from collections import Counter
@@ -34,11 +34,12 @@ LINT_PROJECT = "lint-rules"
 AT_MOST_OF_A_RULE = 2
 ENOUGH_VIOLATIONS = 400
 """Violations met, one of each rule before a second of any; more say nothing new and take longer."""
-_LINES_AROUND = 2
 _GIT_FIXES = 200
+_LONGEST_LINE = 1000
 
 _PACKAGES = (
-    "alembic", "asyncpg", "distlib", "fsspec", "google", "mako", "psutil", "rich", "starlette", "tqdm", "urllib3", "yaml",
+    "alembic", "asyncpg", "distlib", "fsspec", "google", "mako", "psutil", "rich", "starlette", "tqdm", "urllib3",
+    "yaml",
 )  # fmt: skip
 """Where violations are looked for; what is not installed is passed over."""
 
@@ -57,7 +58,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A real place where a rule is broken: the linter's message and the source lines around it."""
+    """A real place where a rule is broken: the linter's message and the source line it points at."""
 
     code: str
     message: str
@@ -209,7 +210,7 @@ def find_violations(rules: Sequence[Rule]) -> list[Violation]:
         of_rule = found.setdefault(rule.code, {})
         if len(of_rule) >= AT_MOST_OF_A_RULE or match["path"] in of_rule:
             continue
-        source = without(_around(Path(match["path"]), int(match["line"])), rule.code, rule.name)
+        source = without(_line(Path(match["path"]), int(match["line"])), rule.code, rule.name)
         if source:
             message = without(match["message"], rule.code, rule.name)
             of_rule[match["path"]] = Violation(code=rule.code, message=message, source=source)
@@ -235,12 +236,16 @@ def _lint() -> Iterator[str]:
             yield from lint.stdout
 
 
-def _around(path: Path, line: int) -> str:
+@functools.lru_cache(maxsize=64)
+def _source(path: Path) -> list[str]:
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        return path.read_text(errors="replace").splitlines()
     except OSError:
-        return ""
-    return "\n".join(lines[max(0, line - 1 - _LINES_AROUND) : line + _LINES_AROUND])[:1500]
+        return []
+
+
+def _line(path: Path, line: int) -> str:
+    return "".join(_source(path)[line - 1 : line])[:_LONGEST_LINE].strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Is everything hardwon stands on well? Each part is looked at on its own, so that one failure does not hide another."""
+"""Is everything hardwon stands on well? Each part is looked at on its own, so that no failure hides another."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _NEW_ENTRY = TypeAdapter(NewEntry)
 
 
 def read_entry(told: object) -> NewEntry:
-    """Return a JSON object as an entry. Raises InvalidInput naming the field; what it needs is the service's to check."""
+    """Return a JSON object as an entry. Raises InvalidInput naming the field; what it needs the service checks."""
     if not isinstance(told, Mapping):
         raise InvalidInput("entry", f"must be a JSON object, not {type(told).__name__}")
     try:

@@ -75,7 +75,7 @@ async def evaluate_retrieval(
     limit: int | None = None,
     progress: Stages | None = None,
 ) -> RetrievalReport:
-    """Store `corpus.jsonl` as verified failures, ask `queries.jsonl`, judge by `qrels.jsonl`; at most `limit` queries."""
+    """Store `corpus.jsonl` as verified failures, ask `queries.jsonl` (at most `limit`), judge by `qrels.jsonl`."""
     places, times = await retrieval_places(folder, settings, limit=limit, progress=progress)
     found = list(places.values())
 

@@ -186,6 +186,7 @@ def make_app(knowledge: Knowledge) -> FastAPI:
     _add_entries(app)
     _add_queries(app)
     _add_operations(app)
+    _add_health(app)
     return app
 
 
@@ -313,6 +314,8 @@ def _add_operations(app: FastAPI) -> None:
         """Return the workspaces that hold anything."""
         return await knowledge.workspaces()
 
+
+def _add_health(app: FastAPI) -> None:
     @app.get("/healthz", tags=["health"])
     async def healthz() -> dict[str, str]:
         """Say that the process is up."""
@@ -341,7 +344,7 @@ def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
     return status, body | {"detail": str(error)}
 
 
-async def _problem(request: Request, error: Exception) -> JSONResponse:
+async def _problem(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HardwonError):
         raise error
     status, body = problem(error)

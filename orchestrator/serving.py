@@ -28,7 +28,7 @@ async def serve_on(app: FastAPI, listener: sockets.socket, *, grace_seconds: int
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        while not server.started and not task.done():
+        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.005)
         if task.done():
             await task

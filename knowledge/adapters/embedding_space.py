@@ -40,9 +40,7 @@ def refuse_unembeddable(texts: Sequence[str]) -> None:
     """Raise TextRejected if a text is blank or holds half a surrogate pair: no model can tell what it means."""
     for position, text in enumerate(texts):
         if not text.strip():
-            raise TextRejected(
-                f"Text {position + 1} of {len(texts)} is blank and cannot be embedded: leave it out."
-            )
+            raise TextRejected(f"Text {position + 1} of {len(texts)} is blank and cannot be embedded: leave it out.")
         try:
             text.encode()
         except UnicodeEncodeError as exc:

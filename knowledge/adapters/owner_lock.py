@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from knowledge.adapters.postgres.ownership import make_home
 from knowledge.errors import StorageUnavailable, StoreInUse
 
 OWNER_FILE = "owner.lock"
@@ -33,10 +34,8 @@ def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
     """Own the data directory for a block, creating it. Raises StoreInUse, naming the owner, if another process does."""
     import fcntl  # noqa: PLC0415 - POSIX only; the embedded stores are too
 
+    make_home(home)
     try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if os.geteuid() == 0 and home.stat().st_uid == 0:
-            home.chmod(0o755)  # as root Postgres runs as another user, who must reach its own folder inside
         descriptor = os.open(home / OWNER_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StorageUnavailable(

@@ -2,7 +2,7 @@
 
 The engine holds the interpreter's lock for the whole of every call, so a thread would free nobody: calls are made
 directly and kept short (batches of 64 points stall the process for 8 ms at 384 dimensions and 80 terms, a search
-among 10,000 points for 4-8 ms), and between two batches the event loop gets its turn.
+among 10,000 points for 7-9 ms), and between two batches the event loop gets its turn.
 
 No HNSW graph is ever built: the exact search stays within 1.3-1.7 times of a bare matrix product up to 100,000 points
 (15.8 ms at 256 dimensions), while building a graph stopped the whole process for 30 s at half of that.

@@ -55,7 +55,7 @@ _TEXTS = tuple(field.name for field in fields(NewEntry) if field.name not in {"e
 
 
 def check_text(field: str, value: object) -> None:
-    """Raise InvalidInput, naming the field, unless the value is a text that can be stored: not blank, NUL or too long."""
+    """Raise InvalidInput, naming the field, unless the value is a text to store: not blank, no NUL, not too long."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
     if not value.strip():
@@ -92,7 +92,7 @@ def validate(entry: NewEntry) -> None:
 
 
 def first_status(entry: NewEntry) -> EntryStatus:
-    """Return the status a new entry has: staged once its resolution is there and, for a failure, verified; else open."""
+    """Return the status a new entry has: staged where its resolution is there and, for a failure, verified."""
     match entry.entry_type:
         case EntryType.FAILURE_SOLUTION:
             ready = entry.solution_steps is not None and entry.success_verified
@@ -103,11 +103,8 @@ def first_status(entry: NewEntry) -> EntryStatus:
     return EntryStatus.STAGED if ready else EntryStatus.OPEN
 
 
-_HASHED = tuple(
-    f.name
-    for f in fields(NewEntry)
-    if f.name not in {"workspace", "project_id", "task_id", "run_id", "idempotency_key"}
-)
+_WHO = {"workspace", "project_id", "task_id", "run_id", "idempotency_key"}
+_HASHED = tuple(field.name for field in fields(NewEntry) if field.name not in _WHO)
 
 
 def content_hash(entry: NewEntry) -> str:
@@ -228,7 +225,7 @@ class KnowledgeCaptureService:
         verified_by: str | None = None,
         when_to_try: str | None = None,
     ) -> EntryId:
-        """Give an open rejection the revision that was accepted and stage it. Raises NotFound, NotOpen, InvalidInput."""
+        """Give an open rejection the accepted revision and stage it. Raises NotFound, NotOpen or InvalidInput."""
         check_text("revision_approach", revision_approach)
         for name, value in (("verified_by", verified_by), ("when_to_try", when_to_try)):
             if value is not None:

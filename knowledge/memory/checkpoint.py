@@ -40,6 +40,9 @@ from knowledge.search.lexical import document_vector, term_counts
 
 log = structlog.get_logger(__name__)
 
+_MANY = 100
+"""New situations in one checkpoint from which on Postgres should not plan as if its tables were empty."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
@@ -145,6 +148,8 @@ class CheckpointEmbeddingService:
         before = (await self.stores.spaces.statistics([])).documents
         await self.stores.spaces.count_terms(counter, documents)
         await recalibrate_if_grown(self.stores, bound, before, before + documents)
+        if documents >= _MANY:
+            await self.stores.patterns.analyse()
 
     @asynccontextmanager
     async def _alive(self, claim: Claim) -> AsyncIterator[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput
@@ -17,7 +16,6 @@ from knowledge.models import (
     Evidence,
     Pattern,
     PatternId,
-    PointId,
     SparseVector,
     Vector,
     View,
@@ -34,6 +32,17 @@ CANDIDATES = 100
 MAX_RESULTS = 100
 _MAX_QUERY_CHARS = 20_000
 """A longer question is cut: the model reads its beginning only, and the words of a log repeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What is asked for, in both halves of the search. `weight` is the sum of the lexical weights."""
+
+    dense: Vector
+    lexical: SparseVector
+    weight: float
+    floor: float
+    max_results: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,40 +111,37 @@ class RAGQueryService:
         bound = await space_in_use(self.stores)
         if bound is None:
             return []
-        dense, lexical = await self._encode(text[:_MAX_QUERY_CHARS])
-        matches = await self._matches(bound, dense, lexical, where, floor, max_results)
-        asked = replace(where, agent_type=None, task_type=None, technology=None)
-        if len({match.evidence.pattern_id for match in matches}) < max_results and asked != where:
-            wider = await self._matches(bound, dense, lexical, asked, floor, max_results)
+        question = await self._encode(text[:_MAX_QUERY_CHARS], floor, max_results)
+        matches = await self._matches(bound, question, where)
+        wider = replace(where, agent_type=None, task_type=None, technology=None)
+        if len({match.evidence.pattern_id for match in matches}) < max_results and wider != where:
             fitting = {match.evidence.pattern_id for match in matches}
-            matches += [replace(match, fits=False) for match in wider if match.evidence.pattern_id not in fitting]
+            others = await self._matches(bound, question, wider)
+            matches += [replace(match, fits=False) for match in others if match.evidence.pattern_id not in fitting]
         return [_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
 
-    async def _encode(self, text: str) -> tuple[Vector, SparseVector]:
+    async def _encode(self, text: str, floor: float, max_results: int) -> _Question:
         counts = term_counts(text)
         embedded, statistics = await asyncio.gather(
             self.stores.embedder.embed([text], "query"), self.stores.spaces.statistics(list(counts))
         )
-        return embedded.vectors[0], query_vector(counts, statistics)
+        lexical, weight = query_vector(counts, statistics)
+        return _Question(
+            dense=embedded.vectors[0], lexical=lexical, weight=weight, floor=floor, max_results=max_results
+        )
 
-    async def _matches(
-        self, bound: BoundSpace, dense: Vector, lexical: SparseVector, where: Where, floor: float, max_results: int
-    ) -> list[Match]:
+    async def _matches(self, bound: BoundSpace, asked: _Question, where: Where) -> list[Match]:
         """Search, drop what is not relevant, and fetch the words of the rest in one hop."""
-        hits = await self.stores.index.search(bound.space, dense, lexical, where, limit=CANDIDATES)
-        scores: Mapping[PointId, float] = {hit.point_id: fuse(hit.cosine, hit.lexical) for hit in hits}
-        found = [(score, point) for point, score in scores.items() if relevance(score, bound.calibration) >= floor]
-        found.sort(reverse=True)
-        nearest = [point for _, point in found[: max(32, 4 * max_results)]]
+        hits = await self.stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
+        scores = {hit.point_id: fuse(hit.cosine, hit.lexical, asked.weight) for hit in hits}
+        likeness = {point: relevance(score, bound.calibration) for point, score in scores.items()}
+        relevant = sorted((score, point) for point, score in scores.items() if likeness[point] >= asked.floor)
+        nearest = [point for _, point in relevant[: -1 - max(32, 4 * asked.max_results) : -1]]
         if not nearest:
             return []
         evidence = await self.stores.patterns.evidence(nearest, now=where.live_at)
         return [
-            Match(
-                evidence=evidence[point],
-                relevance=relevance(scores[point], bound.calibration),
-                score=scores[point],
-            )
+            Match(evidence=evidence[point], relevance=likeness[point], score=scores[point])
             for point in nearest
             if point in evidence
         ]

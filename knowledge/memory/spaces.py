@@ -1,4 +1,4 @@
-"""Which embedding space a store is in: bound at its first checkpoint, checked at every use, recalibrated as it grows."""
+"""Which embedding space a store is in: bound at its first checkpoint, checked at each use, recalibrated in time."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def unrelated_scores(situations: Sequence[str], vectors: Vector, length: float) 
         other = (asked + len(counted) // 2) % len(counted)
         if other == asked:
             continue
-        query = query_vector(counted[asked], statistics)
+        query, weight = query_vector(counted[asked], statistics)
         stored = document_vector(counted[other], length)
         weights = dict(zip(stored.indices, stored.values, strict=True))
-        lexical = sum(value * weights.get(index, 0.0) for index, value in zip(query.indices, query.values, strict=True))
+        bm25 = sum(value * weights.get(index, 0.0) for index, value in zip(query.indices, query.values, strict=True))
         cosine = float(np.dot(vectors[asked], vectors[other]))
-        scores.append(fuse(cosine, lexical))
+        scores.append(fuse(cosine, bm25, weight))
     return scores

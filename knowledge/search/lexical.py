@@ -79,18 +79,18 @@ def inverse_document_frequency(documents: int, frequency: int) -> float:
     return math.log1p((max(documents, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def query_vector(counts: Mapping[int, int], statistics: TermStatistics) -> SparseVector:
-    """Return the asking side of BM25, divided by the sum of its weights.
+def query_vector(counts: Mapping[int, int], statistics: TermStatistics) -> tuple[SparseVector, float]:
+    """Return the asking side of BM25, and the sum of its weights.
 
-    So the dot product with a stored vector says which share of the query's rarity a text covers: about 1 where every
-    word is there once in a text of mean length. Words never seen count as rare ones that nothing covers.
+    Words never seen in the workspace are left out: no text can match them, so they tell nothing apart. A stored
+    vector's dot product with this one is its BM25 score; a text of mean length with every word once scores the sum.
     """
-    indices = tuple(sorted(counts))
-    weights = [
-        counts[i] * inverse_document_frequency(statistics.documents, statistics.frequencies.get(i, 0)) for i in indices
-    ]
-    total = sum(weights) or 1.0
-    return SparseVector(indices=indices, values=tuple(weight / total for weight in weights))
+    known = sorted(index for index in counts if statistics.frequencies.get(index))
+    weights = tuple(
+        counts[index] * inverse_document_frequency(statistics.documents, statistics.frequencies[index])
+        for index in known
+    )
+    return SparseVector(indices=tuple(known), values=weights), sum(weights)
 
 
 def mean_terms(counted: Iterable[Mapping[int, int]]) -> float:

@@ -177,7 +177,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_knowledge_staging_pattern",
         "knowledge_staging",
-        ["pattern_id"],
+        ["pattern_id", "embedded_at"],
         unique=False,
         postgresql_where=sa.text("pattern_id IS NOT NULL"),
     )

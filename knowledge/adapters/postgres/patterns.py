@@ -10,12 +10,13 @@ from uuid import UUID
 
 import numpy as np
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
-from knowledge.adapters.postgres.tables import knowledge_staging, patterns, points
+from knowledge.adapters.postgres.tables import TIME, knowledge_staging, patterns, points
 from knowledge.errors import NotFound
 from knowledge.models import (
     MAX_POINTS,
@@ -40,6 +41,35 @@ _UNRESOLVED = _E.status.in_([sa.literal_column("'open'"), sa.literal_column("'ab
 
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
+
+
+def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Select live patterns with their words: those of the most trusted, then latest, evidence."""
+    live = sa.and_(_E.pattern_id == _P.id, _EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
+    trust = sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0)
+    words = sa.select(*ENTRY_COLUMNS).where(live).order_by(trust.desc(), _E.embedded_at.desc(), _E.id).limit(1)
+    latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
+    return sa.select(
+        *columns,
+        _P.id.label("found_id"),
+        _P.success_count,
+        _P.attempt_count,
+        _P.project_count,
+        _P.founded_at,
+        sa.func.array(latest.scalar_subquery()).label("entry_ids"),
+        words.lateral("words"),
+    ).where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
+
+
+# Built once: putting such a statement together takes longer than Postgres takes to answer it.
+_WANTED = (
+    sa.select(_T.id, _T.pattern_id)
+    .where(_T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))))
+    .cte("wanted")
+    .prefix_with("MATERIALIZED")
+)
+_EVIDENCE = _with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_id == _P.id)
+_ONE_PATTERN = _with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
 
 
 async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> None:
@@ -204,44 +234,25 @@ class PostgresPatterns(PatternStore):
             await recount(connection, (row.pattern_id for row in marked))
         return {EntryId(row.id) for row in marked}
 
+    async def analyse(self) -> None:
+        async with reading(self._engine) as connection:
+            for table in (knowledge_staging, patterns, points):
+                await connection.execute(sa.text(f"ANALYZE {table.name}"))
+
     async def known_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
         query = sa.select(_T.id).where(_T.workspace == self._workspace, _T.id.in_(list(point_ids)))
         async with reading(self._engine) as connection:
             return {PointId(found) for found in (await connection.execute(query)).scalars()}
 
-    def _live(self, now: datetime) -> sa.Select[Any]:
-        """Select live patterns with their words: those of the most trusted, then latest, evidence."""
-        live = sa.and_(_E.pattern_id == _P.id, _EMBEDDED, _E.expires_at > now)
-        trust = sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0)
-        words = (
-            sa.select(*ENTRY_COLUMNS).where(live).order_by(trust.desc(), _E.embedded_at.desc(), _E.id).limit(1)
-        ).lateral("words")
-        latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
-        return (
-            sa.select(
-                _P.id.label("found_id"),
-                _P.success_count,
-                _P.attempt_count,
-                _P.project_count,
-                _P.founded_at,
-                sa.func.array(latest.scalar_subquery()).label("entry_ids"),
-                words,
-            )
-            .join(words, sa.true())
-            .where(_P.workspace == self._workspace, _P.success_count > 0)
-        )
-
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
-        of_point = sa.select(_T.id, _T.pattern_id).where(_T.workspace == self._workspace, _T.id.in_(list(point_ids)))
-        wanted = of_point.cte("wanted")
-        found = self._live(now).where(_P.id.in_(sa.select(wanted.c.pattern_id))).subquery("found")
-        query = sa.select(wanted.c.id.label("point_id"), found).join(found, found.c.found_id == wanted.c.pattern_id)
+        asked = {"workspace": self._workspace, "now": now, "points": list(point_ids)}
         async with reading(self._engine) as connection:
-            return {row.point_id: _evidence(row) for row in await connection.execute(query)}
+            return {row.point_id: _evidence(row) for row in await connection.execute(_EVIDENCE, asked)}
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
+        asked = {"workspace": self._workspace, "now": now, "pattern": pattern_id}
         async with reading(self._engine) as connection:
-            row = (await connection.execute(self._live(now).where(_P.id == pattern_id))).first()
+            row = (await connection.execute(_ONE_PATTERN, asked)).first()
         if row is None:
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
         return _evidence(row)

@@ -136,7 +136,12 @@ sa.Index(
     _entries.timestamp,
     postgresql_where=sa.text("status IN ('open', 'abandoned')"),
 )
-sa.Index("ix_knowledge_staging_pattern", _entries.pattern_id, postgresql_where=sa.text("pattern_id IS NOT NULL"))
+sa.Index(
+    "ix_knowledge_staging_pattern",
+    _entries.pattern_id,
+    _entries.embedded_at,
+    postgresql_where=sa.text("pattern_id IS NOT NULL"),
+)
 sa.Index(
     "knowledge_staging_idempotency_key",
     _entries.workspace,

@@ -1,0 +1,127 @@
+"""One throwaway Postgres a session, a migrated database a test, a data directory of its own, a clock that is set."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from pydantic import SecretStr
+
+from knowledge.adapters.postgres.database import make_engine
+from knowledge.adapters.postgres.migrating import migrate
+from knowledge.ports import Clock, Embedder
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge, open_knowledge
+from tests.support.embedders import HashingEmbedder
+from tests.support.postgres import create_database, drop_database, throwaway_postgres
+
+TEMPLATE = "hardwon_template"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a developer's own settings and keys out of the tests."""
+    for name in [name for name in os.environ if name.startswith(("HARDWON_", "OPENAI_"))]:
+        if not name.startswith("HARDWON_TEST_"):
+            monkeypatch.delenv(name)
+
+
+class SetClock(Clock):
+    """A clock that stands until it is moved."""
+
+    def __init__(self, now: datetime = datetime(2026, 1, 15, 12, tzinfo=UTC)) -> None:
+        self.time = now
+
+    def now(self) -> datetime:
+        return self.time
+
+    def move(self, by: timedelta) -> None:
+        self.time += by
+
+
+@pytest.fixture(scope="session")
+def postgres_dsn() -> Iterator[str]:
+    """The address of a throwaway server with a migrated template database."""
+
+    async def make_template(dsn: str) -> None:
+        template = await create_database(dsn, name=TEMPLATE)
+        engine = make_engine(template)
+        await migrate(engine)
+        await engine.dispose()
+
+    with throwaway_postgres() as server:
+        asyncio.run(make_template(server.dsn))
+        yield server.dsn
+
+
+@pytest.fixture
+async def database_url(postgres_dsn: str) -> AsyncIterator[str]:
+    """The address of a migrated database of this test's own."""
+    dsn = await create_database(postgres_dsn, template=TEMPLATE)
+    yield dsn
+    await drop_database(dsn)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A data directory of this test's own; tmp_path is closed to Postgres where root runs the tests."""
+    with tempfile.TemporaryDirectory(prefix="hardwon-home-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture
+def settings(database_url: str, home: Path) -> KnowledgeSettings:
+    """Settings for the test's database and an embedded index in its data directory."""
+    return KnowledgeSettings(home=home, database_url=SecretStr(database_url))
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    """A clock that stands at noon of 15 January 2026."""
+    return SetClock()
+
+
+@pytest.fixture
+def embedder() -> HashingEmbedder:
+    """An instant embedder: texts that share words lie near each other."""
+    return HashingEmbedder(dims=256)
+
+
+class Opens(Protocol):
+    """Opens the stores of the test again, as another process would, with another clock, embedder or setting."""
+
+    def __call__(
+        self, *, workspace: str = ..., embedder: Embedder | None = ..., **changed: object
+    ) -> AbstractAsyncContextManager[Knowledge]: ...
+
+
+@pytest.fixture
+def opens(settings: KnowledgeSettings, clock: SetClock) -> Opens:
+    """Open the test's own stores; each opening has an embedder of its own unless one is given."""
+
+    def open_again(
+        *, workspace: str = "default", embedder: Embedder | None = None, **changed: object
+    ) -> AbstractAsyncContextManager[Knowledge]:
+        return open_knowledge(
+            settings.model_copy(update=changed),
+            workspace=workspace,
+            clock=clock,
+            embedder=embedder or HashingEmbedder(dims=256),
+        )
+
+    return open_again
+
+
+@pytest.fixture
+async def knowledge(opens: Opens, embedder: HashingEmbedder) -> AsyncIterator[Knowledge]:
+    """The services on real Postgres and the real in-process engine, with an instant embedder."""
+    async with opens(embedder=embedder) as opened:
+        yield opened
