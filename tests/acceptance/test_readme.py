@@ -1,0 +1,79 @@
+"""Every command and snippet of the README, executed as it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from knowledge.settings import KnowledgeSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+
+
+def run(command: list[str], home: Path, **options: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HARDWON_", "OPENAI_"))}
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment | {"HARDWON_HOME": str(home), "PATH": programs} | options,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+@pytest.mark.timeout(240)
+def test_the_python_of_the_readme_and_then_its_commands_work_one_after_the_other(home: Path) -> None:
+    (python,) = blocks("python")
+    ran = run([sys.executable, "-c", python], home)
+    assert ran.returncode == 0, ran.stderr
+    assert "- Solution: Treat a missing price as zero and log the product" in ran.stdout
+
+    (console,) = blocks("console")
+    commands = [line.removeprefix("$ ") for line in console.splitlines()]
+    assert len(commands) == 8
+    said = {}
+    for command in commands:
+        ran = run(["bash", "-o", "pipefail", "-c", command], home)
+        assert ran.returncode == 0, f"{command}: {ran.stderr}"
+        said[command] = ran.stdout
+    assert any("Expand, migrate, contract" in text for command, text in said.items() if "query" in command)
+
+
+def test_the_two_commands_of_the_readme_are_targets_that_exist() -> None:
+    (commands,) = blocks("")[:1]
+    for command in commands.splitlines():
+        ran = subprocess.run(["make", "--dry-run", *command.split()[1:]], cwd=ROOT, capture_output=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+
+
+def test_every_setting_is_in_the_readme() -> None:
+    told = set(re.findall(r"`(HARDWON_[A-Z_]+)`", README))
+    kept_quiet = {"HARDWON_CHECKPOINT_BATCH", "HARDWON_LEASE_SECONDS", "HARDWON_EMBEDDING_DIMS"}
+    names = {field.alias or f"HARDWON_{name.upper()}" for name, field in KnowledgeSettings.model_fields.items()}
+    assert names - told == kept_quiet
+    assert told - names == {"HARDWON_LOG_LEVEL"}
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_version_of_python_in_the_readme_is_the_one_asked_for() -> None:
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
+    assert asked == ">=3.11"
+    assert "Python 3.11 or newer" in README
