@@ -252,11 +252,8 @@ def upgrade() -> None:
         "points",
         sa.Column("id", sa.UUID(), nullable=False),
         sa.Column("workspace", sa.String(length=200), nullable=False),
-        sa.Column("space", sa.String(length=64), nullable=False),
         sa.Column("pattern_id", sa.UUID(), nullable=False),
-        sa.Column("entry_id", sa.UUID(), nullable=False),
         sa.Column("view", sa.String(length=20), nullable=False),
-        sa.Column("vector", sa.LargeBinary(), nullable=False),
         sa.Column("embedded_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
         sa.ForeignKeyConstraint(
@@ -266,4 +263,12 @@ def upgrade() -> None:
     )
     op.create_index("ix_points_expiry", "points", ["workspace", "expires_at"], unique=False)
     op.create_index("ix_points_pattern", "points", ["pattern_id"], unique=False)
+    op.create_table(
+        "vectors",
+        sa.Column("point_id", sa.UUID(), nullable=False),
+        sa.Column("space", sa.String(length=64), nullable=False),
+        sa.Column("vector", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["point_id"], ["points.id"], name=op.f("vectors_point_id_fkey"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("point_id", "space", name=op.f("vectors_pkey")),
+    )
     # ### end Alembic commands ###

@@ -21,6 +21,7 @@ from knowledge.adapters.postgres.tables import (
     patterns,
     points,
     projects,
+    vectors,
 )
 from knowledge.errors import NotFound
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType, Context, Task, WorkspaceStats
@@ -85,6 +86,11 @@ class PostgresCheckpoints(CheckpointStore):
             )
             entries = {row.status: row.number for row in await connection.execute(by_status)}
             staged = sa.func.min(_E.timestamp).filter(_E.status == "staged")
+            of_vectors = (
+                sa.select(sa.func.sum(sa.func.length(vectors.c.vector)))
+                .join(points, points.c.id == vectors.c.point_id)
+                .where(points.c.workspace == self._workspace)
+            )
             space = await connection.scalar(sa.select(embedding_spaces.c.space).where(embedding_spaces.c.active))
             return WorkspaceStats(
                 workspace=self._workspace,
@@ -96,7 +102,7 @@ class PostgresCheckpoints(CheckpointStore):
                 oldest_staged_at=await one(staged, knowledge_staging),
                 last_checkpoint_at=await one(sa.func.max(checkpoints.c.finished_at), checkpoints),
                 next_expiry_at=await one(sa.func.min(_E.expires_at), knowledge_staging),
-                vector_bytes=await one(sa.func.coalesce(sa.func.sum(sa.func.length(points.c.vector)), 0), points),
+                vector_bytes=await connection.scalar(of_vectors) or 0,
                 embedding_model=space and space["model"],
                 dims=space and space["dims"],
             )

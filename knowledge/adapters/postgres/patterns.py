@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
-from knowledge.adapters.postgres.tables import TIME, knowledge_staging, patterns, points
+from knowledge.adapters.postgres.tables import TIME, knowledge_staging, patterns, points, vectors
 from knowledge.errors import NotFound
 from knowledge.models import (
     MAX_POINTS,
@@ -136,11 +136,8 @@ class _PostgresDeciding(Deciding):
             {
                 "id": point.point_id,
                 "workspace": self._workspace,
-                "space": space.fingerprint,
                 "pattern_id": decision.pattern_id,
-                "entry_id": decision.entry.entry_id,
                 "view": point.view,
-                "vector": point.vector.astype(np.float16).tobytes(),
                 "embedded_at": embedded_at,
                 "expires_at": expires_at,
             }
@@ -149,12 +146,7 @@ class _PostgresDeciding(Deciding):
             if point.point_id in kept
         ]
         if rows:
-            new = insert(points)
-            later: dict[str, Any] = {
-                name: new.excluded[name] for name in ("space", "entry_id", "vector", "embedded_at")
-            }
-            later["expires_at"] = sa.func.greatest(_T.expires_at, new.excluded.expires_at)
-            await self._connection.execute(new.on_conflict_do_update(index_elements=[_T.id], set_=later), rows)
+            await self._write_points(rows, space, decisions)
         link = (
             sa.update(knowledge_staging)
             .where(_E.id == sa.bindparam("entry"), _E.lease_token == self._token)
@@ -171,6 +163,28 @@ class _PostgresDeciding(Deciding):
         if links:
             await self._connection.execute(link, links)
         return kept
+
+    async def _write_points(
+        self, rows: list[dict[str, Any]], space: EmbeddingSpace, decisions: Sequence[Decision]
+    ) -> None:
+        new = insert(points)
+        later = {
+            "embedded_at": new.excluded.embedded_at,
+            "expires_at": sa.func.greatest(_T.expires_at, new.excluded.expires_at),
+        }
+        await self._connection.execute(new.on_conflict_do_update(index_elements=[_T.id], set_=later), rows)
+        kept = {row["id"] for row in rows}
+        embedded = [
+            {
+                "point_id": point.point_id,
+                "space": space.fingerprint,
+                "vector": point.vector.astype(np.float16).tobytes(),
+            }
+            for decision in decisions
+            for point in decision.points
+            if point.point_id in kept
+        ]
+        await self._connection.execute(insert(vectors).on_conflict_do_nothing(), embedded)
 
     def _founded(self, decision: Decision, founded_at: datetime) -> dict[str, Any]:
         return {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy import Row
 
-from knowledge.adapters.postgres.tables import knowledge_staging
+from knowledge.adapters.postgres.tables import knowledge_staging, points
 from knowledge.models import Entry, EntryStatus, EntryType
 
 _RENAMED = {"entry_id": "id", "captured_at": "timestamp"}
@@ -28,3 +29,11 @@ def to_entry(row: Row[Any]) -> Entry:
     values["entry_type"] = EntryType(values["entry_type"])
     values["status"] = EntryStatus(values["status"])
     return Entry(**values)
+
+
+def entry_behind_point() -> sa.Lateral:
+    """Return a lateral select of the entry whose text a row of `points` stands for: the latest embedded one."""
+    entries = knowledge_staging.c
+    behind = sa.and_(entries.pattern_id == points.c.pattern_id, points.c.id == sa.any_(entries.point_ids))
+    latest = (entries.embedded.desc(), entries.embedded_at.desc().nulls_last(), entries.id)
+    return sa.select(*ENTRY_COLUMNS).where(behind).order_by(*latest).limit(1).lateral("words")

@@ -12,8 +12,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
-from knowledge.adapters.postgres.tables import embedding_spaces, knowledge_staging, lexicon, points
+from knowledge.adapters.postgres.rows import entry_behind_point, to_entry
+from knowledge.adapters.postgres.tables import embedding_spaces, lexicon, points, vectors
 from knowledge.errors import SpaceMismatch
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
 from knowledge.ports import SpaceStore
@@ -68,7 +68,7 @@ class PostgresSpaces(SpaceStore):
 
     @staticmethod
     async def _unbind_unused(connection: AsyncConnection, old: EmbeddingSpace, new: EmbeddingSpace) -> None:
-        if await connection.scalar(sa.select(sa.exists().where(points.c.id.is_not(None)))):
+        if await connection.scalar(sa.select(sa.exists().where(vectors.c.point_id.is_not(None)))):
             raise SpaceMismatch(old, new)
         await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
 
@@ -102,18 +102,17 @@ class PostgresSpaces(SpaceStore):
             await connection.execute(add)
 
     async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
+        words = entry_behind_point()
         query = (
-            sa.select(points.c.vector, *ENTRY_COLUMNS)
-            .join(knowledge_staging, knowledge_staging.c.id == points.c.entry_id)
-            .where(
-                points.c.workspace == self._workspace,
-                points.c.space == space.fingerprint,
-                points.c.view == View.SITUATION,
-            )
+            sa.select(vectors.c.vector, words)
+            .select_from(points)
+            .join(vectors, sa.and_(vectors.c.point_id == points.c.id, vectors.c.space == space.fingerprint))
+            .join(words, sa.true())
+            .where(points.c.workspace == self._workspace, points.c.view == View.SITUATION)
             .order_by(points.c.id)  # ids are hashes: the first ones are a fair sample
             .limit(limit)
         )
         async with reading(self._engine) as connection:
             rows = (await connection.execute(query)).all()
-        vectors = np.array([np.frombuffer(row.vector, dtype=np.float16) for row in rows], dtype=np.float32)
-        return [to_entry(row) for row in rows], vectors.reshape(len(rows), space.dims)
+        found = np.array([np.frombuffer(row.vector, dtype=np.float16) for row in rows], dtype=np.float32)
+        return [to_entry(row) for row in rows], found.reshape(len(rows), space.dims)

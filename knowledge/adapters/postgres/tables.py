@@ -188,19 +188,26 @@ points = sa.Table(
     metadata,
     sa.Column("id", UUID(as_uuid=True), primary_key=True),
     sa.Column("workspace", sa.String(200), nullable=False),
-    sa.Column("space", sa.String(64), nullable=False),
     sa.Column("pattern_id", UUID(as_uuid=True), nullable=False),
-    sa.Column("entry_id", UUID(as_uuid=True), nullable=False),
     sa.Column("view", sa.String(20), nullable=False),
-    sa.Column("vector", sa.LargeBinary, nullable=False),
     sa.Column("embedded_at", TIME, nullable=False),
     sa.Column("expires_at", TIME, nullable=False),
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
 )
-"""What the index is to hold: one row a point, with the entry whose text it is and the vector as float16."""
+"""What the index is to hold: one row a point. Its text is that of the entries that name it in `point_ids`."""
 
 sa.Index("ix_points_pattern", points.c.pattern_id)
 sa.Index("ix_points_expiry", points.c.workspace, points.c.expires_at)
+
+vectors = sa.Table(
+    "vectors",
+    metadata,
+    sa.Column("point_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("space", sa.String(64), primary_key=True),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.ForeignKeyConstraint(["point_id"], ["points.id"], ondelete="CASCADE"),
+)
+"""The embedding of a point's text in a space, as float16: what a rebuild needs to cost no embedding call."""
 
 checkpoints = sa.Table(
     "checkpoints",
