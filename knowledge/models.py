@@ -287,7 +287,7 @@ class DeadEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointReport:
-    """What one checkpoint did. `duplicates_joined` entries became further evidence of an existing pattern."""
+    """What one checkpoint did. `joined` entries became further evidence of a pattern; `error` is why it broke off."""
 
     checkpoint_id: CheckpointId
     project_id: str | None
@@ -301,6 +301,7 @@ class CheckpointReport:
     dead: int = 0
     truncated: int = 0
     dead_entries: tuple[DeadEntry, ...] = ()
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,6 +355,24 @@ class Context:
     text: str
     patterns: tuple[Pattern, ...] = ()
     degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPoint:
+    """A point as Postgres has it, with the entry whose text it stands for.
+
+    `vector` is None where none is kept in the space asked for. `settled`: an embedded entry stands behind it;
+    `pending`: a staged one does, which a checkpoint may be embedding right now.
+    """
+
+    point_id: PointId
+    view: View
+    entry: Entry
+    vector: Vector | None
+    embedded_at: datetime
+    expires_at: datetime
+    settled: bool
+    pending: bool
 
 
 MAX_POINTS = 8

@@ -19,6 +19,7 @@ from knowledge.models import (
     CheckpointReport,
     CheckpointType,
     Context,
+    DeadEntry,
     Decision,
     Embedded,
     EmbeddingSpace,
@@ -32,6 +33,7 @@ from knowledge.models import (
     PointId,
     PruneReport,
     SparseVector,
+    StoredPoint,
     Task,
     TermStatistics,
     Vector,
@@ -74,8 +76,8 @@ class VectorIndex(Protocol):
     `project_knowledge` points at the one in use.
     """
 
-    async def ensure(self, space: EmbeddingSpace) -> None:
-        """Create the collection of the space with its payload indexes, if absent; point the alias at it."""
+    async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
+        """Create the collection of the space with its payload indexes, if absent; point the alias at one in use."""
         ...
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
@@ -105,8 +107,11 @@ class VectorIndex(Protocol):
 
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
-    ) -> list[tuple[PointId, datetime]]:
-        """Return up to `limit` (point id, expires_at) with ids above `after`, ascending by id."""
+    ) -> list[tuple[PointId, Point | None]]:
+        """Return up to `limit` points with ids above `after`, ascending by id, vectors included.
+
+        A row that is no point of ours, whatever is wrong with it, comes as None.
+        """
         ...
 
     async def drop(self, space: EmbeddingSpace) -> None:
@@ -238,7 +243,10 @@ class PatternStore(Protocol):
     async def mark_embedded(
         self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
     ) -> set[EntryId]:
-        """Mark entries embedded and recount their patterns, in one transaction; return those the token still held."""
+        """Mark entries embedded and recount their patterns, in one transaction; return those that were.
+
+        Left out are entries the token no longer holds, and those whose vectors are of a space no longer in use.
+        """
         ...
 
     async def analyse(self) -> None:
@@ -294,6 +302,48 @@ class SpaceStore(Protocol):
 
     async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
         """Return up to `limit` entries of this workspace, spread over all, with their situations' vectors (n, dims)."""
+        ...
+
+
+class UpkeepStore(Protocol):
+    """What keeping the index true needs of one workspace."""
+
+    async def points(
+        self, space: EmbeddingSpace, *, after: PointId | None, limit: int, lacking: bool = False
+    ) -> list[StoredPoint]:
+        """Return up to `limit` points with ids above `after`, ascending; `lacking`: only those without a vector."""
+        ...
+
+    async def put_vectors(self, space: EmbeddingSpace, vectors: Mapping[PointId, Vector]) -> None:
+        """Keep vectors of points in a space; points that are gone are passed over."""
+        ...
+
+    async def forget_points(self) -> int:
+        """Delete the points that no entry stands behind any more; return how many."""
+        ...
+
+    async def replace_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
+        """Replace the term statistics of the workspace."""
+        ...
+
+    async def retry_dead(self) -> int:
+        """Stage dead entries again; return how many."""
+        ...
+
+    async def dead(self, limit: int) -> list[DeadEntry]:
+        """Return up to `limit` dead entries with their reasons, the latest first."""
+        ...
+
+    async def prepare(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
+        """Write down a space beside the one in use; one that was used before keeps what was fixed for it."""
+        ...
+
+    def switching(self, space: EmbeddingSpace) -> AbstractAsyncContextManager[None]:
+        """Make a prepared space the one in use when the block ends well; no decision or mark is made meanwhile."""
+        ...
+
+    async def forget_space(self, space: EmbeddingSpace) -> None:
+        """Delete the vectors of a space that is not in use."""
         ...
 
 

@@ -30,7 +30,13 @@ class KnowledgeSettings(BaseSettings):
     An invalid value raises InvalidSetting, which names the variable.
     """
 
-    model_config = SettingsConfigDict(env_prefix="HARDWON_", frozen=True, extra="forbid", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix="HARDWON_",
+        frozen=True,
+        extra="forbid",
+        env_ignore_empty=True,
+        hide_input_in_errors=True,  # a wrong address may hold a password
+    )
 
     home: Path = Field(default_factory=default_home)
     """The data directory of the embedded stores."""
@@ -59,6 +65,7 @@ class KnowledgeSettings(BaseSettings):
     api_key: SecretStr | None = None
     checkpoint_batch: int = Field(default=256, ge=1, le=2048)
     """Entries leased and embedded at a time."""
+    checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1)
     lease_seconds: int = Field(default=60, ge=1, le=86_400)
 
     @field_validator("retention_years", mode="before")
@@ -126,6 +133,11 @@ class KnowledgeSettings(BaseSettings):
     def embedded_index(self) -> bool:
         """Whether the vector index lives in the data directory, which one process at a time owns."""
         return self.qdrant_url is None
+
+    @property
+    def checkpoint_deadline(self) -> timedelta:
+        """How long a checkpoint may take in all."""
+        return timedelta(seconds=self.checkpoint_deadline_seconds)
 
     @property
     def lease(self) -> timedelta:

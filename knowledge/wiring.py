@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.embedder_switch import EmbedderSwitch
 from knowledge.adapters.owner_lock import owner_lock
 from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresContexts, PostgresJobs
 from knowledge.adapters.postgres.database import make_engine
@@ -18,12 +19,15 @@ from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.spaces import PostgresSpaces
+from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.errors import Unavailable
 from knowledge.memory.capture import KnowledgeCaptureService, check_text
 from knowledge.memory.checkpoint import CheckpointEmbeddingService
 from knowledge.memory.contexts import ContextLog
 from knowledge.memory.pruning import KnowledgePruningService
 from knowledge.memory.query import RAGQueryService
+from knowledge.memory.store_upkeep import StoreUpkeepService
+from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.models import DEFAULT_WORKSPACE, WorkspaceStats
 from knowledge.ports import Clock, Embedder, JobStore, Stores, VectorIndex
 from knowledge.settings import KnowledgeSettings
@@ -50,6 +54,8 @@ class Knowledge:
     queries: RAGQueryService
     pruning: KnowledgePruningService
     contexts: ContextLog
+    upkeep: KnowledgeUpkeepService
+    store_upkeep: StoreUpkeepService
     engine: AsyncEngine
 
     def in_workspace(self, workspace: str) -> Knowledge:
@@ -92,16 +98,23 @@ def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: E
 
 
 def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores) -> Knowledge:
+    jobs = PostgresJobs(engine)
+
+    def upkeep_of(workspace: str) -> KnowledgeUpkeepService:
+        of_workspace = _stores(engine, workspace, stores.index, stores.embedder, stores.clock)
+        return KnowledgeUpkeepService(stores=of_workspace, upkeep=PostgresUpkeep(engine, workspace))
+
     return Knowledge(
         settings=settings,
         workspace=stores.workspace,
         stores=stores,
-        jobs=PostgresJobs(engine),
+        jobs=jobs,
         capture=KnowledgeCaptureService(stores=stores),
         checkpoints=CheckpointEmbeddingService(
             stores=stores,
             batch=settings.checkpoint_batch,
             lease=settings.lease,
+            deadline=settings.checkpoint_deadline,
             retention_years=settings.retention_years,
         ),
         queries=RAGQueryService(
@@ -109,8 +122,14 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
         ),
         pruning=KnowledgePruningService(stores=stores),
         contexts=ContextLog(stores=stores),
+        upkeep=upkeep_of(stores.workspace),
+        store_upkeep=StoreUpkeepService(workspaces=jobs.workspaces, of=upkeep_of, use=_switch(stores.embedder).use),
         engine=engine,
     )
+
+
+def _switch(embedder: Embedder) -> EmbedderSwitch:
+    return embedder if isinstance(embedder, EmbedderSwitch) else EmbedderSwitch(embedder)
 
 
 def make_embedder(settings: KnowledgeSettings) -> Embedder:
@@ -182,7 +201,7 @@ async def open_knowledge(
     async with AsyncExitStack() as stack:
         if settings.embedded_index:
             stack.enter_context(owner_lock(settings.home, socket=socket))
-        embedder = embedder or make_embedder(settings)
+        embedder = EmbedderSwitch(embedder or make_embedder(settings))
         stack.push_async_callback(embedder.aclose)
         loading = asyncio.create_task(_warm(settings, embedder))
         try:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 import structlog
 
+from knowledge.errors import InvalidInput
 from knowledge.models import Context, ContextId, EntryType, Pattern, Task
+from orchestrator.breaker import CircuitBreaker
 
 log = structlog.get_logger(__name__)
 
@@ -187,35 +189,45 @@ class OrchestratorContextBuilder:
     """Builds an agent's context with the knowledge that fits its task; never fails and is never late."""
 
     knowledge: OpenKnowledge | BuildsContexts
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
 
     async def build_context_for_task(self, task: Task | Any, agent_type: str) -> Context:
         """Return the context for a task: the basic one, and the block of patterns where any fits.
 
         `task` is a `Task` or anything with `description` and, where known, `type`, `technology`, `project_id`,
         `task_id`, `run_id`. Within the deadline of the settings; whatever fails or is late leaves the basic context,
-        with the reason in `degraded`.
+        with the reason in `degraded`. After failures in a row nothing is tried for a few seconds.
         """
         task = task if isinstance(task, Task) else _as_task(task)
         settings = self.knowledge.settings
         context = Context(context_id=ContextId(uuid4()), text=basic_context(task))
+        if reason := self.breaker.resting():
+            return replace(context, degraded=f"not tried, as calls before failed: {reason}")
         try:
             async with asyncio.timeout(settings.query_deadline_ms / 1000):
-                if isinstance(self.knowledge, BuildsContexts):
-                    return await self.knowledge.build_context(task, agent_type)
-                found = await self.knowledge.queries.query_for_task(
-                    task.description, agent_type, task.type, task.technology
-                )
-                context = _with_patterns(context, found, settings)
-                if context.patterns:
-                    await self.knowledge.contexts.record(context, task, agent_type)
+                built = await self._with_knowledge(context, task, agent_type)
         except TimeoutError:
-            log.warning("context_degraded", context_id=str(context.context_id), reason="deadline")
-            late = f"no answer within {settings.query_deadline_ms} ms"
-            return replace(context, text=basic_context(task), patterns=(), degraded=late)
+            return self._degraded(context, f"no answer within {settings.query_deadline_ms} ms")
+        except InvalidInput as error:
+            return replace(context, degraded=str(error))  # this task cannot be asked for; others can
         except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
-            log.warning("context_degraded", context_id=str(context.context_id), reason=type(error).__name__)
-            return replace(context, text=basic_context(task), patterns=(), degraded=str(error) or type(error).__name__)
-        return context
+            return self._degraded(context, str(error) or type(error).__name__)
+        self.breaker.succeeded()
+        return built
+
+    async def _with_knowledge(self, context: Context, task: Task, agent_type: str) -> Context:
+        if isinstance(self.knowledge, BuildsContexts):
+            return await self.knowledge.build_context(task, agent_type)
+        found = await self.knowledge.queries.query_for_task(task.description, agent_type, task.type, task.technology)
+        built = _with_patterns(context, found, self.knowledge.settings)
+        if built.patterns:
+            await self.knowledge.contexts.record(built, task, agent_type)
+        return built
+
+    def _degraded(self, context: Context, reason: str) -> Context:
+        self.breaker.failed(reason)
+        log.warning("context_degraded", context_id=str(context.context_id), reason=reason)
+        return replace(context, degraded=reason)
 
 
 def _with_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import qdrant_edge as edge
@@ -63,14 +63,14 @@ class QdrantEdgeIndex(VectorIndex):
         with _translated(directory):
             self._lock = _own(directory)
 
-    async def ensure(self, space: EmbeddingSpace) -> None:
+    async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         path = self._path(space)
         with _translated(path):
             if not path.exists():
                 self._must_have_room()
                 _make(space, path)
             self._shard(space)
-            if self.alias() != path.name:
+            if in_use and self.alias() != path.name:
                 self._set_alias(path.name)
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
@@ -122,7 +122,7 @@ class QdrantEdgeIndex(VectorIndex):
 
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
-    ) -> list[tuple[PointId, datetime]]:
+    ) -> list[tuple[PointId, Point | None]]:
         start = None if after is None else shape.id_after(after)
         with _translated(self._path(space)):
             shard = self._shard(space)
@@ -132,10 +132,11 @@ class QdrantEdgeIndex(VectorIndex):
                 limit=limit,
                 offset=start,
                 filter=edge.Filter(must=[_is(shape.TENANT, workspace)]),
-                with_payload=[shape.EXPIRES_AT],
+                with_payload=True,
+                with_vector=True,
             )
             page, _ = shard.scroll(asked)
-            return [(_id(found.id), shape.read_moment((found.payload or {}).get(shape.EXPIRES_AT))) for found in page]
+            return [(_id(found.id), _read(found)) for found in page]
 
     async def drop(self, space: EmbeddingSpace) -> None:
         path = self._path(space)
@@ -320,6 +321,14 @@ def _stored(point: Point) -> edge.Point:
 
 def _sparse(vector: SparseVector) -> edge.SparseVector:
     return edge.SparseVector(list(vector.indices), list(vector.values))
+
+
+def _read(found: edge.Record) -> Point | None:
+    vectors: dict[str, Any] = found.vector if isinstance(found.vector, dict) else {}
+    sparse = vectors.get(shape.LEXICAL)
+    weights = sorted(zip(sparse.indices, sparse.values, strict=True)) if sparse is not None else []
+    lexical = SparseVector(indices=tuple(i for i, _ in weights), values=tuple(v for _, v in weights))
+    return shape.read_point(_id(found.id), found.payload or {}, vectors.get(shape.DENSE), lexical)
 
 
 def _id(found: object) -> PointId:

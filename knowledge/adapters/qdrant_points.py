@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -12,7 +12,7 @@ from uuid import UUID
 import numpy as np
 
 from knowledge.errors import InvalidInput
-from knowledge.models import EmbeddingSpace, Point, PointId, SparseVector, Vector, Where
+from knowledge.models import EmbeddingSpace, EntryType, Point, PointId, SparseVector, Vector, View, Where
 
 ALIAS: Final = "project_knowledge"
 """Points at the collection in use."""
@@ -24,9 +24,6 @@ TENANT: Final = "workspace"
 EXPIRES_AT: Final = "expires_at"
 KEYWORDS: Final = ("entry_type", "view", "agent_type", "task_type", "technology", "gate_type")
 MOMENTS: Final = ("embedded_at", EXPIRES_AT)
-
-UNREADABLE: Final = datetime.min.replace(tzinfo=UTC)
-"""Stands for an expiry that cannot be read: no stored row has it, so `verify` sees the difference."""
 
 _FINGERPRINT = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
@@ -47,15 +44,31 @@ def write_moment(when: datetime, field: str) -> str:
     return when.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def read_moment(written: object) -> datetime:
-    """Return a moment found in a payload, or UNREADABLE: one strange row must not stop a scan."""
-    if not isinstance(written, str):
-        return UNREADABLE
+def read_point(
+    point_id: PointId, told: Mapping[str, object], dense: Sequence[float] | None, lexical: SparseVector | None
+) -> Point | None:
+    """Return what an engine holds as a point, or None where it is none of ours: a strange row must not stop a scan."""
+    if dense is None:
+        return None
     try:
-        when = datetime.fromisoformat(written)
-        return when.astimezone(UTC) if when.tzinfo else UNREADABLE
-    except (ValueError, OverflowError):
-        return UNREADABLE
+        words = {key: str(told[key]) for key in (TENANT, *KEYWORDS) if key in told}
+        moments = {key: datetime.fromisoformat(str(told[key])).astimezone(UTC) for key in MOMENTS}
+        return Point(
+            point_id=point_id,
+            dense=np.asarray(dense, dtype=np.float32),
+            lexical=lexical or SparseVector(indices=(), values=()),
+            workspace=words[TENANT],
+            entry_type=EntryType(words["entry_type"]),
+            view=View(words["view"]),
+            agent_type=words.get("agent_type"),
+            task_type=words.get("task_type"),
+            technology=words.get("technology"),
+            gate_type=words.get("gate_type"),
+            embedded_at=moments["embedded_at"],
+            expires_at=moments[EXPIRES_AT],
+        )
+    except (KeyError, ValueError, OverflowError):
+        return None
 
 
 def payload(point: Point) -> dict[str, str]:

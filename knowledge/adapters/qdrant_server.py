@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -74,7 +74,7 @@ class QdrantServerIndex(VectorIndex):
         self._client = client
         self._address = _address(client)
 
-    async def ensure(self, space: EmbeddingSpace) -> None:
+    async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         name = shape.collection_name(space)
         with self._translated():
             await self._create_if_absent(name, space)
@@ -83,7 +83,8 @@ class QdrantServerIndex(VectorIndex):
             for field, schema in _payload_indexes().items():
                 if self._indexes_work and field not in found.payload_schema:
                     self._must_be_done(await self._client.create_payload_index(name, field, schema, wait=True))
-            await self._point_alias_at(name)
+            if in_use:
+                await self._point_alias_at(name)
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
         shape.check_batch(space, points)
@@ -139,7 +140,7 @@ class QdrantServerIndex(VectorIndex):
 
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
-    ) -> list[tuple[PointId, datetime]]:
+    ) -> list[tuple[PointId, Point | None]]:
         name = shape.collection_name(space)
         start = None if after is None else shape.id_after(after)
         if limit < 1 or (after is not None and start is None):
@@ -150,10 +151,10 @@ class QdrantServerIndex(VectorIndex):
                 scroll_filter=models.Filter(must=[_is(shape.TENANT, workspace)]),
                 limit=limit,
                 offset=None if start is None else str(start),
-                with_payload=[shape.EXPIRES_AT],
-                with_vectors=False,
+                with_payload=True,
+                with_vectors=True,
             )
-        return [(_id(found.id), shape.read_moment((found.payload or {}).get(shape.EXPIRES_AT))) for found in page]
+        return [(_id(found.id), _read(found)) for found in page]
 
     async def drop(self, space: EmbeddingSpace) -> None:
         with self._translated():
@@ -288,6 +289,14 @@ def _stored(point: Point) -> models.PointStruct:
 
 def _sparse(vector: SparseVector) -> models.SparseVector:
     return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
+
+
+def _read(found: models.Record) -> Point | None:
+    vectors: dict[str, Any] = found.vector if isinstance(found.vector, dict) else {}
+    sparse = vectors.get(shape.LEXICAL)
+    weights = sorted(zip(sparse.indices, sparse.values, strict=True)) if sparse is not None else []
+    lexical = SparseVector(indices=tuple(i for i, _ in weights), values=tuple(v for _, v in weights))
+    return shape.read_point(_id(found.id), found.payload or {}, vectors.get(shape.DENSE), lexical)
 
 
 def _id(found: object) -> PointId:

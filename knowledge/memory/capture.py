@@ -291,17 +291,17 @@ class KnowledgeCaptureService:
         accepted: list[Entry] = []
         turned_down: set[tuple[str, str | None, str | None]] = set()
         for entry in entries:
-            gate = (entry.project_id, entry.gate_type, entry.task_id)
             try:
-                if entry.entry_type is EntryType.GATE_APPROVAL and gate in turned_down:
-                    raise RejectionOnRecord(_on_record(entry))
                 await self._check(entry)
+                gate = (entry.project_id, entry.gate_type, entry.task_id)
+                if entry.entry_type == EntryType.GATE_APPROVAL and gate in turned_down:
+                    raise RejectionOnRecord(_on_record(entry))
             except (InvalidInput, Conflict) as error:
                 field = error.field if isinstance(error, InvalidInput) else None
                 reason = error.reason if isinstance(error, InvalidInput) else str(error)
                 answers.append(Captured(outcome=CaptureOutcome.REFUSED, field=field, error=reason))
                 continue
-            if entry.entry_type is EntryType.GATE_REJECTION:
+            if entry.entry_type == EntryType.GATE_REJECTION:
                 turned_down.add(gate)
             accepted.append(self._new(entry))
             answers.append(None)
@@ -324,7 +324,7 @@ class KnowledgeCaptureService:
         validate(entry)
         if entry.workspace not in {None, self.stores.workspace}:
             raise InvalidInput("workspace", f"is {entry.workspace!r}, but {self.stores.workspace!r} is open")
-        if entry.entry_type is not EntryType.GATE_APPROVAL:
+        if entry.entry_type != EntryType.GATE_APPROVAL:  # not `is not`: a caller may write the type as a plain text
             return
         gate_type = entry.gate_type or ""
         if await self.stores.entries.rejection_on_record(entry.project_id, gate_type, entry.task_id):

@@ -15,10 +15,11 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from knowledge.errors import InvalidInput, TextRejected
+from knowledge.errors import HardwonError, InvalidInput, TextRejected, Unavailable
 from knowledge.memory import consolidation, texts
 from knowledge.memory.capture import check_text
 from knowledge.memory.consolidation import Embedding
+from knowledge.memory.points import to_point
 from knowledge.memory.retention import add_years
 from knowledge.memory.spaces import bind_space, recalibrate_if_grown
 from knowledge.models import (
@@ -32,13 +33,15 @@ from knowledge.models import (
     EntryId,
     Point,
     PointId,
-    TextPoint,
     Vector,
 )
 from knowledge.ports import Claim, Progress, Selection, Stores
-from knowledge.search.lexical import document_vector, term_counts
+from knowledge.search.lexical import term_counts
 
 log = structlog.get_logger(__name__)
+
+_LOOK_AGAIN_SECONDS = 0.5
+"""How often a checkpoint looks whether what others hold is done, or their lease is over."""
 
 _MANY = 100
 """New situations in one checkpoint from which on Postgres should not plan as if its tables were empty."""
@@ -61,6 +64,7 @@ class CheckpointEmbeddingService:
     stores: Stores
     batch: int
     lease: timedelta
+    deadline: timedelta
     retention_years: int
 
     async def process_checkpoint(
@@ -72,17 +76,17 @@ class CheckpointEmbeddingService:
         by then stays done, the rest stays staged.
         """
         check_text("project_id", project_id)
-        return await self._process(project_id, _checkpoint_type(checkpoint_type), None, progress)
+        return await self._process(project_id, _checkpoint_type(checkpoint_type), progress)
 
     async def process_all(self, *, progress: Progress | None = None) -> CheckpointReport:
         """Embed what all projects have staged, as a manual checkpoint."""
-        return await self._process(None, CheckpointType.MANUAL, None, progress)
+        return await self._process(None, CheckpointType.MANUAL, progress)
 
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
         """Run a manual checkpoint for each project with something staged for that long: those that never reach one."""
         before = self.stores.clock.now() - staged_for
         projects = await self.stores.entries.due_projects(before)
-        return [await self._process(project, CheckpointType.MANUAL, None, None) for project in projects]
+        return [await self._process(project, CheckpointType.MANUAL, None) for project in projects]
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         """Return the report of a checkpoint. Raises NotFound."""
@@ -92,7 +96,6 @@ class CheckpointEmbeddingService:
         self,
         project_id: str | None,
         checkpoint_type: CheckpointType,
-        captured_before: datetime | None,
         progress: Progress | None,
     ) -> CheckpointReport:
         stores = self.stores
@@ -102,10 +105,34 @@ class CheckpointEmbeddingService:
         if project_id is not None and checkpoint_type in ends:
             abandoned = await stores.entries.abandon(project_id, unvouched=cancelled)
             report = replace(report, abandoned=abandoned)
-        selection = Selection(project_id=project_id, only_vouched=cancelled, captured_before=captured_before)
-        total = await stores.entries.pending(selection) if progress else 0
+        selection = Selection(project_id=project_id, only_vouched=cancelled)
+        try:
+            async with asyncio.timeout(self.deadline.total_seconds()):
+                async for so_far in self._run(report, selection, progress):
+                    report = so_far
+        except TimeoutError:
+            late = f"the checkpoint did not end within {self.deadline}: the rest stays staged for the next one"
+            await self._finish(replace(report, error=late))
+            raise Unavailable(late) from None
+        except HardwonError as error:
+            with suppress(HardwonError):  # where Postgres is gone, so is the record of it
+                await self._finish(replace(report, error=str(error)))
+            raise
+        return await self._finish(report)
+
+    async def _finish(self, report: CheckpointReport) -> CheckpointReport:
+        report = replace(report, finished_at=self.stores.clock.now())
+        await self.stores.checkpoints.finish(report)
+        log.info("checkpoint_finished", checkpoint_id=str(report.checkpoint_id), embedded=report.embedded)
+        return report
+
+    async def _run(
+        self, report: CheckpointReport, selection: Selection, progress: Progress | None
+    ) -> AsyncIterator[CheckpointReport]:
+        """Embed batch after batch; yield the report after each."""
+        total = await self.stores.entries.pending(selection) if progress else 0
         done = 0
-        async for batch in self._batches(selection):
+        async for batch in self._batches(selection, report.started_at):
             report = replace(
                 report,
                 embedded=report.embedded + batch.embedded,
@@ -118,23 +145,27 @@ class CheckpointEmbeddingService:
             done += batch.embedded + len(batch.dead)
             if progress:
                 progress(done, max(total, done))
-        report = replace(report, finished_at=stores.clock.now())
-        await stores.checkpoints.finish(report)
-        log.info("checkpoint_finished", checkpoint_id=str(report.checkpoint_id), embedded=report.embedded)
-        return report
+            yield report
 
-    async def _batches(self, selection: Selection) -> AsyncIterator[_Batch]:
-        """Claim and embed batch after batch until nothing is left that others do not hold."""
+    async def _batches(self, selection: Selection, started_at: datetime) -> AsyncIterator[_Batch]:
+        """Claim and embed batch after batch, until nothing is left of what was there at the start.
+
+        What another process holds is waited for: it embeds it, or dies and its lease runs out.
+        """
         counter: Counter[int] = Counter()
         documents = 0
         bound: BoundSpace | None = None
+        there_at_start = replace(selection, captured_before=started_at + timedelta(microseconds=1))
         try:
             while True:
                 claim = await self.stores.entries.claim(selection, limit=self.batch, lease=self.lease)
                 if not claim.entries:
-                    break
+                    if not await self.stores.entries.pending(there_at_start):
+                        break
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                    continue
                 async with self._alive(claim):
-                    bound = bound or await bind_space(self.stores, [texts.situation(e) for e in claim.entries])
+                    bound = await bind_space(self.stores, [texts.situation(e) for e in claim.entries], known=bound)
                     batch, counted = await self._embed(bound, claim)
                 for counts in counted:
                     counter.update(counts.keys())
@@ -164,7 +195,7 @@ class CheckpointEmbeddingService:
         try:
             yield
         except BaseException:
-            with suppress(Exception):  # the lease runs out by itself where Postgres is gone too
+            with suppress(HardwonError):  # the lease runs out by itself where Postgres is gone too
                 await self.stores.entries.release(claim)
             raise
         finally:
@@ -177,25 +208,17 @@ class CheckpointEmbeddingService:
         for refused in dead:
             await self.stores.entries.bury(claim.token, refused.entry_id, refused.reason)
         decisions, kept, embedded_at = await self._decide(bound, claim, embeddings)
-        counted: list[Counter[int]] = []
-        upserts: dict[PointId, Point] = {}
-        for decision in decisions:
-            words = texts.views(decision.entry)
-            for point in decision.points:
-                if point.point_id not in kept:
-                    continue
-                counts = term_counts(words[point.view])
-                if decision.founds:
-                    counted.append(counts)
-                upserts[point.point_id] = self._point(bound, decision, point, counts, embedded_at)
-        await self.stores.index.upsert(bound.space, list(upserts.values()))
+        points, counted = self._points(bound, decisions, kept, embedded_at)
+        await self.stores.index.upsert(bound.space, points)
         marked = await self.stores.patterns.mark_embedded(
             claim.token,
             [decision.entry.entry_id for decision in decisions],
             embedded_at=embedded_at,
             expires_at=add_years(embedded_at, self.retention_years),
         )
-        await self._take_back(bound, decisions, marked)
+        if len(marked) < len(decisions):
+            await self._take_back(bound, decisions, marked)
+            await self.stores.entries.release(claim)
         founded = sum(decision.founds for decision in decisions if decision.entry.entry_id in marked)
         return _Batch(embedded=len(marked), founded=founded, truncated=truncated, dead=tuple(dead)), counted
 
@@ -240,24 +263,33 @@ class CheckpointEmbeddingService:
             )
         return decisions, kept, embedded_at
 
-    def _point(
-        self, bound: BoundSpace, decision: Decision, point: TextPoint, counts: Counter[int], embedded_at: datetime
-    ) -> Point:
-        entry = decision.entry
-        return Point(
-            point_id=point.point_id,
-            dense=point.vector,
-            lexical=document_vector(counts, bound.mean_terms),
-            workspace=self.stores.workspace,
-            entry_type=entry.entry_type,
-            view=point.view,
-            agent_type=entry.agent_type,
-            task_type=entry.task_type,
-            technology=entry.technology,
-            gate_type=entry.gate_type,
-            embedded_at=embedded_at,
-            expires_at=add_years(embedded_at, self.retention_years),
-        )
+    def _points(
+        self, bound: BoundSpace, decisions: Sequence[Decision], kept: set[PointId], embedded_at: datetime
+    ) -> tuple[list[Point], list[Counter[int]]]:
+        """Return the points of the decisions, each once, and the term counts of those that are new."""
+        points: dict[PointId, Point] = {}
+        counted: list[Counter[int]] = []
+        # by entry id, as Postgres picks the words of several entries that were embedded together
+        for decision in sorted(decisions, key=lambda decided: decided.entry.entry_id):
+            words = texts.views(decision.entry)
+            for point in decision.points:
+                if point.point_id not in kept or point.point_id in points:
+                    continue
+                counts = term_counts(words[point.view])
+                if decision.founds:
+                    counted.append(counts)
+                points[point.point_id] = to_point(
+                    decision.entry,
+                    point.view,
+                    workspace=self.stores.workspace,
+                    point_id=point.point_id,
+                    vector=point.vector,
+                    counts=counts,
+                    mean_terms=bound.mean_terms,
+                    embedded_at=embedded_at,
+                    expires_at=add_years(embedded_at, self.retention_years),
+                )
+        return list(points.values()), counted
 
     async def _take_back(self, bound: BoundSpace, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
         """Delete the points of entries that were deleted while they were embedded: nothing comes back from the dead."""

@@ -48,16 +48,14 @@ def decide(
         if entry.entry_id not in held:
             continue
         key = texts.match_key(entry)
-        pattern_id = held[entry.entry_id] or by_key.get(key)
-        founds = pattern_id is None
-        if pattern_id is None:
-            pattern_id = by_key[key] = pattern_id_of(workspace, entry.entry_id)
+        own = pattern_id_of(workspace, entry.entry_id)
+        pattern_id = held[entry.entry_id] or by_key.setdefault(key, own)
         decisions.append(
             Decision(
                 entry=entry,
                 pattern_id=pattern_id,
                 match_key=key,
-                founds=founds,
+                founds=pattern_id == own,  # a repeated founding too: what follows from it was not done yet
                 points=_points(workspace, pattern_id, embedding),
             )
         )

@@ -33,15 +33,19 @@ async def space_in_use(stores: Stores) -> BoundSpace | None:
     return bound
 
 
-async def bind_space(stores: Stores, situations: Sequence[str]) -> BoundSpace:
-    """Return the space to embed into; the first caller binds it, with the mean length of what it is about to embed."""
+async def bind_space(stores: Stores, situations: Sequence[str], *, known: BoundSpace | None) -> BoundSpace:
+    """Return the space to embed into; the first caller binds it, with the mean length of what it is about to embed.
+
+    `known` is what the caller got before: its collection is there.
+    """
     space = await stores.embedder.space()
     bound = await stores.spaces.bound()
     if bound is None or bound.space.fingerprint != space.fingerprint:
         enough = len(situations) >= _ENOUGH_FOR_A_MEAN
         length = mean_terms(term_counts(text) for text in situations) if enough else DEFAULT_MEAN_TERMS
         bound = await stores.spaces.bind(space, mean_terms=length, calibration=shipped(space.model))
-    await stores.index.ensure(bound.space)
+    if known is None or known.space.fingerprint != bound.space.fingerprint:
+        await stores.index.ensure(bound.space)
     return bound
 
 

@@ -16,7 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
-from knowledge.adapters.postgres.tables import TIME, knowledge_staging, patterns, points, vectors
+from knowledge.adapters.postgres.spaces import SWITCH_LOCK
+from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge_staging, patterns, points, vectors
 from knowledge.errors import NotFound
 from knowledge.models import (
     MAX_POINTS,
@@ -60,6 +61,19 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         words.lateral("words"),
     ).where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
 
+
+_IN_USE = (
+    sa.select(sa.func.count())
+    .select_from(vectors)
+    .join(embedding_spaces, embedding_spaces.c.fingerprint == vectors.c.space)
+    .where(embedding_spaces.c.active, vectors.c.point_id == sa.any_(_E.point_ids))
+    .correlate(knowledge_staging)
+    .scalar_subquery()
+)
+_OF_SPACE_IN_USE = sa.or_(
+    ~sa.exists().where(embedding_spaces.c.active).correlate(None), sa.func.cardinality(_E.point_ids) == _IN_USE
+)
+"""False for an entry with a point that has no vector in the space in use: it was switched while that was embedded."""
 
 # Built once: putting such a statement together takes longer than Postgres takes to answer it.
 _WANTED = (
@@ -174,17 +188,17 @@ class _PostgresDeciding(Deciding):
         }
         await self._connection.execute(new.on_conflict_do_update(index_elements=[_T.id], set_=later), rows)
         kept = {row["id"] for row in rows}
-        embedded = [
-            {
-                "point_id": point.point_id,
-                "space": space.fingerprint,
-                "vector": point.vector.astype(np.float16).tobytes(),
-            }
-            for decision in decisions
-            for point in decision.points
-            if point.point_id in kept
-        ]
-        await self._connection.execute(insert(vectors).on_conflict_do_nothing(), embedded)
+        found: dict[PointId, bytes] = {}
+        for decision in sorted(decisions, key=lambda decided: decided.entry.entry_id):  # the index takes the same one
+            for point in decision.points:
+                if point.point_id in kept:
+                    found.setdefault(point.point_id, point.vector.astype(np.float16).tobytes())
+        embedded = [{"point_id": i, "space": space.fingerprint, "vector": vector} for i, vector in found.items()]
+        also = insert(vectors)
+        replace = also.on_conflict_do_update(
+            index_elements=[vectors.c.point_id, vectors.c.space], set_={"vector": also.excluded.vector}
+        )
+        await self._connection.execute(replace, embedded)
 
     def _founded(self, decision: Decision, founded_at: datetime) -> dict[str, Any]:
         return {
@@ -233,7 +247,7 @@ class PostgresPatterns(PatternStore):
     ) -> set[EntryId]:
         mark = (
             sa.update(knowledge_staging)
-            .where(_E.id.in_(list(entry_ids)), _E.lease_token == token, _E.pattern_id.is_not(None))
+            .where(_E.id.in_(list(entry_ids)), _E.lease_token == token, _E.pattern_id.is_not(None), _OF_SPACE_IN_USE)
             .values(
                 status=EntryStatus.EMBEDDED,
                 embedded_at=embedded_at,
@@ -244,6 +258,7 @@ class PostgresPatterns(PatternStore):
             .returning(_E.id, _E.pattern_id)
         )
         async with transaction(self._engine) as connection:
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK)))
             marked = (await connection.execute(mark)).all()
             await recount(connection, (row.pattern_id for row in marked))
         return {EntryId(row.id) for row in marked}

@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Row
+from sqlalchemy.sql.selectable import LateralFromClause
 
 from knowledge.adapters.postgres.tables import knowledge_staging, points
 from knowledge.models import Entry, EntryStatus, EntryType
@@ -31,7 +32,7 @@ def to_entry(row: Row[Any]) -> Entry:
     return Entry(**values)
 
 
-def entry_behind_point() -> sa.Lateral:
+def entry_behind_point() -> LateralFromClause:
     """Return a lateral select of the entry whose text a row of `points` stands for: the latest embedded one."""
     entries = knowledge_staging.c
     behind = sa.and_(entries.pattern_id == points.c.pattern_id, points.c.id == sa.any_(entries.point_ids))

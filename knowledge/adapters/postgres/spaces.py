@@ -20,11 +20,15 @@ from knowledge.ports import SpaceStore
 
 _S = embedding_spaces.c
 _L = lexicon.c
+SWITCH_LOCK = 0x73776974
+"""Advisory lock of the switch of spaces: held shared by each decision and mark, alone by a switch."""
+
 _DOCUMENTS = -1
 """The term whose row counts the situations themselves; real terms are not negative."""
 
 
-def _bound(row: sa.Row[Any]) -> BoundSpace:
+def to_bound(row: sa.Row[Any]) -> BoundSpace:
+    """Return a row of `embedding_spaces`."""
     return BoundSpace(
         space=EmbeddingSpace(**row.space), mean_terms=row.mean_terms, calibration=Calibration(**row.calibration)
     )
@@ -40,7 +44,7 @@ class PostgresSpaces(SpaceStore):
     async def bound(self) -> BoundSpace | None:
         async with reading(self._engine) as connection:
             row = (await connection.execute(sa.select(embedding_spaces).where(_S.active))).first()
-        return None if row is None else _bound(row)
+        return None if row is None else to_bound(row)
 
     async def bind(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
         async with transaction(self._engine) as connection:
@@ -48,9 +52,9 @@ class PostgresSpaces(SpaceStore):
             await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
             row = (await connection.execute(sa.select(embedding_spaces).where(_S.active))).first()
             if row is not None and row.fingerprint == space.fingerprint:
-                return _bound(row)
+                return to_bound(row)
             if row is not None:
-                await self._unbind_unused(connection, _bound(row).space, space)
+                await self._unbind_unused(connection, to_bound(row).space, space)
             new = insert(embedding_spaces).values(
                 fingerprint=space.fingerprint,
                 space=asdict(space),
@@ -87,19 +91,8 @@ class PostgresSpaces(SpaceStore):
         return TermStatistics(documents=found.pop(_DOCUMENTS, 0), frequencies=found)
 
     async def count_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
-        counts = {**frequencies, _DOCUMENTS: documents}
-        ordered = sorted(counts)  # in one order, so that two checkpoints never wait for each other
-        given = sa.select(
-            sa.literal(self._workspace),
-            sa.func.unnest(sa.literal(ordered, sa.ARRAY(sa.BigInteger))),
-            sa.func.unnest(sa.literal([counts[term] for term in ordered], sa.ARRAY(sa.BigInteger))),
-        )
-        new = insert(lexicon).from_select(["workspace", "term", "documents"], given)
-        add = new.on_conflict_do_update(
-            index_elements=[_L.workspace, _L.term], set_={"documents": _L.documents + new.excluded.documents}
-        )
         async with transaction(self._engine) as connection:
-            await connection.execute(add)
+            await add_terms(connection, self._workspace, frequencies, documents)
 
     async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
         words = entry_behind_point()
@@ -116,3 +109,21 @@ class PostgresSpaces(SpaceStore):
             rows = (await connection.execute(query)).all()
         found = np.array([np.frombuffer(row.vector, dtype=np.float16) for row in rows], dtype=np.float32)
         return [to_entry(row) for row in rows], found.reshape(len(rows), space.dims)
+
+
+async def add_terms(
+    connection: AsyncConnection, workspace: str, frequencies: Mapping[int, int], documents: int
+) -> None:
+    """Add to the term statistics of a workspace."""
+    counts = {**frequencies, _DOCUMENTS: documents}
+    ordered = sorted(counts)  # in one order, so that two checkpoints never wait for each other
+    given = sa.select(
+        sa.literal(workspace),
+        sa.func.unnest(sa.literal(ordered, sa.ARRAY(sa.BigInteger))),
+        sa.func.unnest(sa.literal([counts[term] for term in ordered], sa.ARRAY(sa.BigInteger))),
+    )
+    new = insert(lexicon).from_select(["workspace", "term", "documents"], given)
+    add = new.on_conflict_do_update(
+        index_elements=[_L.workspace, _L.term], set_={"documents": _L.documents + new.excluded.documents}
+    )
+    await connection.execute(add)

@@ -1,4 +1,4 @@
-"""Every port in dicts, exact and forgetful: for unit tests, and the plainest statement of what a port promises."""
+"""Points in dicts, exact and forgetful."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ class InMemoryIndex(VectorIndex):
         self._collections: dict[str, dict[PointId, Point]] = {}
         self.alias: str | None = None
 
-    async def ensure(self, space: EmbeddingSpace) -> None:
-        self.alias = shape.collection_name(space)
-        self._collections.setdefault(self.alias, {})
+    async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
+        name = shape.collection_name(space)
+        self._collections.setdefault(name, {})
+        if in_use:
+            self.alias = name
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
         shape.check_batch(space, points)
@@ -59,13 +61,14 @@ class InMemoryIndex(VectorIndex):
 
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
-    ) -> list[tuple[PointId, datetime]]:
+    ) -> list[tuple[PointId, Point | None]]:
         found = [
-            (point.point_id, point.expires_at)
+            point
             for point in self._points(space).values()
             if point.workspace == workspace and (after is None or point.point_id > after)
         ]
-        return sorted(found)[: max(limit, 0)]
+        found.sort(key=lambda point: point.point_id)
+        return [(point.point_id, point) for point in found[: max(limit, 0)]]
 
     async def drop(self, space: EmbeddingSpace) -> None:
         name = shape.collection_name(space)

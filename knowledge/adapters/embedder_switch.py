@@ -1,0 +1,30 @@
+"""An embedder that can be exchanged while it is in use: what a change of model does in a running process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from knowledge.models import Embedded, EmbeddingSpace
+from knowledge.ports import Embedder
+
+
+class EmbedderSwitch(Embedder):
+    """Passes calls on to the embedder in use; closing it closes every one it ever used."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._used = [embedder]
+
+    def use(self, embedder: Embedder) -> None:
+        """Use another embedder from now on. Calls under way finish with the one they began with."""
+        self._used.append(embedder)
+
+    async def space(self) -> EmbeddingSpace:
+        return await self._used[-1].space()
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        return await self._used[-1].embed(texts, kind)
+
+    async def aclose(self) -> None:
+        for embedder in self._used:
+            await embedder.aclose()

@@ -1,0 +1,39 @@
+"""Every port in dicts, exact and forgetful: for unit tests, and the plainest statement of what a port promises."""
+
+from __future__ import annotations
+
+from knowledge.adapters.in_memory.entries import InMemoryEntries
+from knowledge.adapters.in_memory.index import InMemoryIndex
+from knowledge.adapters.in_memory.patterns import InMemoryPatterns
+from knowledge.adapters.in_memory.records import InMemoryCheckpoints, InMemoryContexts, InMemoryJobs
+from knowledge.adapters.in_memory.spaces import InMemorySpaces
+from knowledge.adapters.in_memory.state import InMemoryState
+from knowledge.ports import Clock, Embedder, Stores
+
+__all__ = [
+    "InMemoryCheckpoints",
+    "InMemoryContexts",
+    "InMemoryEntries",
+    "InMemoryIndex",
+    "InMemoryJobs",
+    "InMemoryPatterns",
+    "InMemorySpaces",
+    "InMemoryState",
+    "in_memory_stores",
+]
+
+
+def in_memory_stores(workspace: str, embedder: Embedder, clock: Clock, *, state: InMemoryState | None = None) -> Stores:
+    """Return the ports of one workspace in memory; workspaces of one store share its `state`."""
+    state = state or InMemoryState()
+    return Stores(
+        workspace=workspace,
+        entries=InMemoryEntries(state, workspace),
+        patterns=InMemoryPatterns(state, workspace),
+        spaces=InMemorySpaces(state, workspace),
+        checkpoints=InMemoryCheckpoints(state, workspace),
+        contexts=InMemoryContexts(state, workspace),
+        index=state.index,
+        embedder=embedder,
+        clock=clock,
+    )

@@ -1,0 +1,177 @@
+"""The entries of a workspace in memory: capture, resolution, the lease, deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from knowledge.adapters.in_memory.state import EntryRow, InMemoryState
+from knowledge.errors import NotFound, NotOpen
+from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryStatus, EntryType, LeaseToken, PointId
+from knowledge.ports import Claim, EntryStore, Selection
+
+
+class InMemoryEntries(EntryStore):
+    """Entries of one workspace. What the schema's CHECKs refuse, this takes: `capture` has validated it."""
+
+    def __init__(self, state: InMemoryState, workspace: str) -> None:
+        self._state = state
+        self._workspace = workspace
+
+    async def add(self, entries: Sequence[Entry]) -> list[Captured]:
+        return [self._add(replace(entry, workspace=self._workspace)) for entry in entries]
+
+    def _add(self, entry: Entry) -> Captured:
+        if self._state.insert(entry):
+            return Captured(outcome=CaptureOutcome.ACCEPTED, entry_id=entry.entry_id, status=entry.status)
+        found = self._state.same_as(entry)
+        if found is None:
+            raise ValueError(f"two different entries have the id {entry.entry_id}")
+        if _told(found) != _told(entry):
+            return Captured(
+                outcome=CaptureOutcome.REFUSED,
+                field="idempotency_key",
+                error="was used before for another entry",
+                entry_id=found.entry_id,
+            )
+        return Captured(outcome=CaptureOutcome.DUPLICATE, entry_id=found.entry_id, status=found.status)
+
+    async def get(self, entry_id: EntryId) -> Entry:
+        return self._row(entry_id).entry
+
+    async def resolve(
+        self,
+        entry_id: EntryId,
+        *,
+        solution_steps: str | None = None,
+        revision_approach: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+    ) -> Entry:
+        told = {"solution_steps": solution_steps, "revision_approach": revision_approach}
+        told |= {"verified_by": verified_by, "when_to_try": when_to_try}
+        told = {name: value for name, value in told.items() if value is not None}
+        entry = self._row(entry_id).entry
+        if entry.status is EntryStatus.OPEN:
+            verified = entry.success_verified or entry.entry_type is EntryType.FAILURE_SOLUTION
+            staged = self._state.change(entry_id, **told, status=EntryStatus.STAGED, success_verified=verified)
+            return staged.entry
+        same = all(getattr(entry, name) == value for name, value in told.items())
+        if entry.status is EntryStatus.ABANDONED or not same:
+            raise NotOpen(f"entry {entry_id} is {entry.status}, not open: it cannot be given another resolution")
+        return entry
+
+    async def rejection_on_record(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
+        asked = (EntryType.GATE_REJECTION, project_id, gate_type, task_id)
+        found = [
+            entry
+            for entry in (row.entry for row in self._rows())
+            if (entry.entry_type, entry.project_id, entry.gate_type, entry.task_id) == asked
+        ]
+        return min(found, key=lambda entry: entry.captured_at).entry_id if found else None
+
+    async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
+        token, now = LeaseToken(uuid4()), self._state.ticks()
+        free = [
+            row
+            for row in self._due(selection)
+            if row.entry.entry_id not in self._state.locked and (row.lease_token is None or row.lease_until < now)
+        ]
+        taken = sorted(free, key=lambda row: (row.entry.captured_at, row.entry.entry_id))[: max(limit, 0)]
+        for row in taken:
+            leased = replace(row, lease_token=token, lease_until=now + lease.total_seconds())
+            self._state.change(row.entry.entry_id, leased, attempts=row.entry.attempts + 1)
+        return Claim(token=token, entries=tuple(self._row(row.entry.entry_id).entry for row in taken))
+
+    async def extend(self, claim: Claim, lease: timedelta) -> int:
+        async with self._state.deciding[self._workspace]:
+            held = self._held(claim)
+            for row in held:
+                until = self._state.ticks() + lease.total_seconds()
+                self._state.entries[row.entry.entry_id] = replace(row, lease_until=until)
+            return len(held)
+
+    async def release(self, claim: Claim) -> None:
+        async with self._state.deciding[self._workspace]:
+            for row in self._held(claim):
+                self._state.entries[row.entry.entry_id] = replace(row, lease_token=None, lease_until=0.0)
+
+    async def bury(self, token: LeaseToken, entry_id: EntryId, reason: str) -> None:
+        async with self._state.deciding[self._workspace]:
+            row = self._state.entries.get(entry_id)
+            if row is not None and row.lease_token == token:
+                self._state.change(entry_id, status=EntryStatus.DEAD, dead_reason=reason)
+
+    async def abandon(self, project_id: str, *, unvouched: bool) -> int:
+        async with self._state.deciding[self._workspace]:
+            gone = [
+                entry
+                for entry in (row.entry for row in self._rows())
+                if entry.project_id == project_id
+                and (
+                    entry.status is EntryStatus.OPEN
+                    or (unvouched and entry.status is EntryStatus.STAGED and not _vouched(entry))
+                )
+            ]
+            for entry in gone:
+                self._state.change(entry.entry_id, status=EntryStatus.ABANDONED)
+            return len(gone)
+
+    async def due_projects(self, captured_before: datetime) -> list[str]:
+        return sorted({row.entry.project_id for row in self._due(Selection(captured_before=captured_before))})
+
+    async def pending(self, selection: Selection) -> int:
+        return len(self._due(selection))
+
+    async def sole_points(self, entry_id: EntryId) -> list[PointId]:
+        own = self._state.entries.get(entry_id)
+        if own is None or own.entry.workspace != self._workspace:
+            return []
+        shared = {
+            point_id
+            for row in self._rows()
+            if row.entry.pattern_id == own.entry.pattern_id and row.entry.entry_id != entry_id
+            for point_id in row.point_ids
+        }
+        return [point_id for point_id in own.point_ids if point_id not in shared]
+
+    async def delete(self, entry_id: EntryId) -> None:
+        async with self._state.deciding[self._workspace]:
+            self._row(entry_id)
+            for point_id in await self.sole_points(entry_id):
+                self._state.points.pop(point_id, None)
+            self._state.remove([entry_id])
+
+    def _row(self, entry_id: EntryId) -> EntryRow:
+        row = self._state.entries.get(entry_id)
+        if row is None or row.entry.workspace != self._workspace:
+            raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
+        return row
+
+    def _rows(self) -> list[EntryRow]:
+        return [row for row in self._state.entries.values() if row.entry.workspace == self._workspace]
+
+    def _held(self, claim: Claim) -> list[EntryRow]:
+        rows = [self._state.entries.get(entry.entry_id) for entry in claim.entries]
+        return [row for row in rows if row is not None and row.lease_token == claim.token]
+
+    def _due(self, selection: Selection) -> list[EntryRow]:
+        return [row for row in self._rows() if row.entry.status is EntryStatus.STAGED and _meets(row.entry, selection)]
+
+
+def _meets(entry: Entry, selection: Selection) -> bool:
+    return (
+        (selection.project_id is None or entry.project_id == selection.project_id)
+        and (not selection.only_vouched or _vouched(entry))
+        and (selection.captured_before is None or entry.captured_at < selection.captured_before)
+    )
+
+
+def _vouched(entry: Entry) -> bool:
+    return entry.verified_by is not None or entry.entry_type is not EntryType.FAILURE_SOLUTION
+
+
+def _told(entry: Entry) -> tuple[str | None, ...]:
+    return (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)

@@ -1,0 +1,283 @@
+"""The patterns of a workspace in memory: decisions under one lock, counts from evidence, words, pruning."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+
+from knowledge.adapters.in_memory.state import EntryRow, InMemoryState, PatternRow, PointRow
+from knowledge.errors import NotFound
+from knowledge.models import (
+    MAX_POINTS,
+    Decision,
+    EmbeddingSpace,
+    Entry,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    Evidence,
+    LeaseToken,
+    PatternId,
+    PointId,
+    PruneReport,
+    TextPoint,
+)
+from knowledge.ports import Deciding, PatternStore
+
+SHOWN_ENTRY_IDS = 100
+"""A pattern names at most this many of its entries, the latest; the contract's tests hold both adapters to it."""
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class _InMemoryDeciding(Deciding):
+    """A transaction: what is written lies in front of the tables until `commit` pours it in."""
+
+    def __init__(self, state: InMemoryState, workspace: str, token: LeaseToken) -> None:
+        self._state = state
+        self._workspace = workspace
+        self._token = token
+        self._entries = _in_front_of(state.entries)
+        self._patterns = _in_front_of(state.patterns)
+        self._points = _in_front_of(state.points)
+        self.locked: set[EntryId] = set()
+
+    async def held(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId | None]:
+        rows = [row for entry_id in entry_ids if (row := self._mine(entry_id))]
+        self.locked.update(row.entry.entry_id for row in rows)
+        self._state.locked |= self.locked
+        return {row.entry.entry_id: row.entry.pattern_id for row in rows}
+
+    async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
+        wanted = set(match_keys)
+        return {
+            row.match_key: row.pattern_id
+            for row in self._patterns.values()
+            if row.workspace == self._workspace and row.match_key in wanted
+        }
+
+    async def write(
+        self, decisions: Sequence[Decision], space: EmbeddingSpace, *, embedded_at: datetime, expires_at: datetime
+    ) -> set[PointId]:
+        for decision in decisions:
+            if decision.founds:
+                self._found(decision, embedded_at)
+        kept = self._within_limit(decisions)
+        for decision in decisions:
+            for point in decision.points:
+                if point.point_id in kept:
+                    self._write_point(decision, point, space, embedded_at, expires_at)
+            row = self._mine(decision.entry.entry_id)
+            if row is not None:
+                self._entries[decision.entry.entry_id] = replace(
+                    row,
+                    entry=replace(row.entry, pattern_id=decision.pattern_id),
+                    point_ids=tuple(point.point_id for point in decision.points if point.point_id in kept),
+                )
+        return kept
+
+    def commit(self) -> None:
+        """Make what was written the truth."""
+        self._state.entries.update(self._entries.maps[0])
+        self._state.patterns.update(self._patterns.maps[0])
+        self._state.points.update(self._points.maps[0])
+
+    def _mine(self, entry_id: EntryId) -> EntryRow | None:
+        row = self._entries.get(entry_id)
+        return row if row is not None and row.lease_token == self._token else None
+
+    def _found(self, decision: Decision, founded_at: datetime) -> None:
+        pattern = PatternRow(
+            pattern_id=decision.pattern_id,
+            workspace=self._workspace,
+            match_key=decision.match_key,
+            founded_at=founded_at,
+        )
+        self._patterns.setdefault(decision.pattern_id, pattern)
+
+    def _within_limit(self, decisions: Sequence[Decision]) -> set[PointId]:
+        there: dict[PatternId, set[PointId]] = {decision.pattern_id: set() for decision in decisions}
+        for row in self._points.values():
+            if row.pattern_id in there:
+                there[row.pattern_id].add(row.point_id)
+        kept: set[PointId] = set()
+        for decision in decisions:
+            ids = there[decision.pattern_id]
+            for point in decision.points:
+                if point.point_id in ids or len(ids) < MAX_POINTS:
+                    ids.add(point.point_id)
+                    kept.add(point.point_id)
+        return kept
+
+    def _write_point(
+        self, decision: Decision, point: TextPoint, space: EmbeddingSpace, embedded_at: datetime, expires_at: datetime
+    ) -> None:
+        before = self._points.get(point.point_id)
+        self._points[point.point_id] = PointRow(
+            point_id=point.point_id,
+            workspace=self._workspace,
+            space=space.fingerprint,
+            pattern_id=decision.pattern_id,
+            entry_id=decision.entry.entry_id,
+            view=point.view,
+            vector=point.vector.astype(np.float16),
+            embedded_at=embedded_at,
+            expires_at=max(before.expires_at, expires_at) if before else expires_at,
+        )
+
+
+class InMemoryPatterns(PatternStore):
+    """Patterns of one workspace."""
+
+    def __init__(self, state: InMemoryState, workspace: str) -> None:
+        self._state = state
+        self._workspace = workspace
+
+    @asynccontextmanager
+    async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
+        async with self._state.deciding[self._workspace]:
+            deciding = _InMemoryDeciding(self._state, self._workspace, token)
+            try:
+                yield deciding
+                deciding.commit()
+            finally:
+                self._state.locked -= deciding.locked
+
+    async def mark_embedded(
+        self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
+    ) -> set[EntryId]:
+        async with self._state.deciding[self._workspace]:
+            rows = [self._state.entries.get(entry_id) for entry_id in entry_ids]
+            held = [row.entry for row in rows if row is not None and row.lease_token == token]
+            marked = {entry.entry_id: entry.pattern_id for entry in held if entry.pattern_id is not None}
+            for entry_id in marked:
+                self._state.change(
+                    entry_id, status=EntryStatus.EMBEDDED, embedded_at=embedded_at, expires_at=expires_at
+                )
+            self._state.recount(marked.values())
+            return set(marked)
+
+    async def analyse(self) -> None:
+        """Nothing is planned here."""
+
+    async def known_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        return {i for i in point_ids if i in self._state.points and self._state.points[i].workspace == self._workspace}
+
+    async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
+        patterns = {
+            point_id: self._state.points[point_id].pattern_id for point_id in await self.known_points(point_ids)
+        }
+        live = self._live(patterns.values(), now)
+        return {point_id: live[pattern_id] for point_id, pattern_id in patterns.items() if pattern_id in live}
+
+    async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
+        live = self._live([pattern_id], now)
+        if pattern_id not in live:
+            raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
+        return live[pattern_id]
+
+    def _live(self, pattern_ids: Iterable[PatternId], now: datetime) -> dict[PatternId, Evidence]:
+        support: dict[PatternId, list[Entry]] = {pattern_id: [] for pattern_id in pattern_ids}
+        for row in self._state.entries.values():
+            entry = row.entry
+            if entry.workspace == self._workspace and entry.pattern_id in support and _embedded_until(entry) > now:
+                support[entry.pattern_id].append(entry)
+        return {i: _evidence(self._state.patterns[i], entries) for i, entries in support.items() if entries}
+
+    async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
+        async with self._state.deciding[self._workspace]:
+            points_before = len(self._state.points)
+            stale = list(islice(self._stale(now), limit))
+            for point_id in stale:
+                del self._state.points[point_id]
+            expired = list(islice(self._expired(now), limit))
+            unresolved = list(islice(self._never_resolved(open_before), limit))
+            patterns = self._state.remove([*expired, *unresolved])
+            return PruneReport(
+                entries=len(expired),
+                points=points_before - len(self._state.points),
+                patterns=len(patterns),
+                never_resolved=len(unresolved),
+            )
+
+    async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
+        expired, unresolved = list(self._expired(now)), list(self._never_resolved(open_before))
+        going = {*expired, *unresolved}
+        of_entries = {i: row.entry.pattern_id for i, row in self._state.entries.items()}
+        staying = {pattern_id for i, pattern_id in of_entries.items() if i not in going}
+        lonely = {of_entries[i] for i in going} - staying - {None}
+        points = {*self._stale(now), *(i for i, row in self._state.points.items() if row.pattern_id in lonely)}
+        return PruneReport(
+            entries=len(expired),
+            points=len(points),
+            patterns=len(lonely),
+            never_resolved=len(unresolved),
+            dry_run=True,
+        )
+
+    def _stale(self, now: datetime) -> Iterable[PointId]:
+        points = self._state.points.items()
+        return (i for i, row in points if row.workspace == self._workspace and row.expires_at <= now)
+
+    def _expired(self, now: datetime) -> Iterable[EntryId]:
+        entries = (row.entry for row in self._state.entries.values())
+        return (
+            entry.entry_id
+            for entry in entries
+            if entry.workspace == self._workspace
+            and entry.status is EntryStatus.EMBEDDED
+            and _embedded_until(entry) <= now
+        )
+
+    def _never_resolved(self, before: datetime) -> Iterable[EntryId]:
+        entries = (row.entry for row in self._state.entries.values())
+        return (
+            entry.entry_id
+            for entry in entries
+            if entry.workspace == self._workspace
+            and entry.status in {EntryStatus.OPEN, EntryStatus.ABANDONED}
+            and entry.captured_at < before
+        )
+
+
+def _in_front_of(table: dict[_K, _V]) -> ChainMap[_K, _V]:
+    return ChainMap({}, table)
+
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+def _embedded_until(entry: Entry) -> datetime:
+    """Return until when an entry is evidence; long ago for one that is not embedded."""
+    return entry.expires_at or _NEVER
+
+
+def _trust(entry: Entry) -> int:
+    """Return how far to trust an entry: what a human decided most, then what names its verifier."""
+    if entry.entry_type is not EntryType.FAILURE_SOLUTION:
+        return 2
+    return int(entry.verified_by is not None)
+
+
+def _evidence(pattern: PatternRow, live: Iterable[Entry]) -> Evidence:
+    by_id = sorted(live, key=lambda entry: entry.entry_id)
+    latest = sorted(by_id, key=lambda entry: entry.embedded_at or _NEVER, reverse=True)
+    words = max(latest, key=_trust)  # the first of equals: the latest
+    return Evidence(
+        pattern_id=pattern.pattern_id,
+        entry_type=words.entry_type,
+        words=words,
+        success_count=pattern.success_count,
+        attempt_count=pattern.attempt_count,
+        project_count=pattern.project_count,
+        founded_at=pattern.founded_at,
+        entry_ids=tuple(entry.entry_id for entry in latest[:SHOWN_ENTRY_IDS]),
+    )

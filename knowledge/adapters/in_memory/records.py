@@ -1,0 +1,103 @@
+"""The records around the loop in memory: checkpoints, contexts handed out, job runs, counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from knowledge.adapters.in_memory.state import ContextRow, InMemoryState, JobRun
+from knowledge.errors import NotFound
+from knowledge.models import (
+    CheckpointId,
+    CheckpointReport,
+    CheckpointType,
+    Context,
+    EntryStatus,
+    Task,
+    WorkspaceStats,
+)
+from knowledge.ports import CheckpointStore, ContextStore, JobStore
+
+
+class InMemoryCheckpoints(CheckpointStore):
+    """Checkpoints of one workspace, and its counts."""
+
+    def __init__(self, state: InMemoryState, workspace: str) -> None:
+        self._state = state
+        self._workspace = workspace
+
+    async def start(self, project_id: str | None, checkpoint_type: CheckpointType, now: datetime) -> CheckpointReport:
+        report = CheckpointReport(
+            checkpoint_id=CheckpointId(uuid4()), project_id=project_id, checkpoint_type=checkpoint_type, started_at=now
+        )
+        self._state.checkpoints[report.checkpoint_id] = (self._workspace, report)
+        return report
+
+    async def finish(self, report: CheckpointReport) -> None:
+        workspace, _ = self._state.checkpoints.get(report.checkpoint_id, (None, None))
+        if workspace == self._workspace:
+            self._state.checkpoints[report.checkpoint_id] = (self._workspace, report)
+
+    async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
+        workspace, report = self._state.checkpoints.get(checkpoint_id, (None, None))
+        if report is None or workspace != self._workspace:
+            raise NotFound(f"there is no checkpoint {checkpoint_id} in workspace {self._workspace}")
+        return report
+
+    async def stats(self) -> WorkspaceStats:
+        state, mine = self._state, self._workspace
+        entries = [row.entry for row in state.entries.values() if row.entry.workspace == mine]
+        reports = [report for workspace, report in state.checkpoints.values() if workspace == mine]
+        staged = [entry.captured_at for entry in entries if entry.status is EntryStatus.STAGED]
+        space = None if state.active_space is None else state.spaces[state.active_space].space
+        return WorkspaceStats(
+            workspace=mine,
+            projects=sum(workspace == mine for workspace, _ in state.projects),
+            entries=Counter(str(entry.status) for entry in entries),
+            patterns=sum(pattern.workspace == mine for pattern in state.patterns.values()),
+            points=None,
+            checkpoints=len(reports),
+            oldest_staged_at=min(staged, default=None),
+            last_checkpoint_at=max((report.finished_at for report in reports if report.finished_at), default=None),
+            next_expiry_at=min((entry.expires_at for entry in entries if entry.expires_at), default=None),
+            vector_bytes=sum(point.vector.nbytes for point in state.points.values() if point.workspace == mine),
+            embedding_model=space and space.model,
+            dims=space and space.dims,
+        )
+
+
+class InMemoryContexts(ContextStore):
+    """Contexts handed out in one workspace."""
+
+    def __init__(self, state: InMemoryState, workspace: str) -> None:
+        self._state = state
+        self._workspace = workspace
+
+    async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
+        self._state.contexts[context.context_id] = ContextRow(
+            workspace=self._workspace, context=context, task=task, agent_type=agent_type, created_at=now
+        )
+
+
+class InMemoryJobs(JobStore):
+    """Job runs of the whole store."""
+
+    def __init__(self, state: InMemoryState) -> None:
+        self._state = state
+
+    async def begin(self, job: str, slot: datetime, *, takeover_after: timedelta) -> bool:
+        now = self._state.ticks()
+        run = self._state.job_runs.get((job, slot))
+        if run is not None and (run.finished or run.started >= now - takeover_after.total_seconds()):
+            return False
+        self._state.job_runs[job, slot] = JobRun(started=now)
+        return True
+
+    async def finish(self, job: str, slot: datetime, error: str | None) -> None:
+        run = self._state.job_runs.get((job, slot))
+        if run is not None:
+            self._state.job_runs[job, slot] = JobRun(started=run.started, finished=True, error=error)
+
+    async def workspaces(self) -> list[str]:
+        return sorted({workspace for workspace, _ in self._state.projects})

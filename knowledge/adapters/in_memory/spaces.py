@@ -1,0 +1,63 @@
+"""The embedding spaces of a store, and the lexicon of a workspace, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+
+import numpy as np
+
+from knowledge.adapters.in_memory.state import InMemoryState
+from knowledge.errors import SpaceMismatch
+from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
+from knowledge.ports import SpaceStore
+
+
+class InMemorySpaces(SpaceStore):
+    """Spaces are of the whole store, term statistics of one workspace."""
+
+    def __init__(self, state: InMemoryState, workspace: str) -> None:
+        self._state = state
+        self._workspace = workspace
+
+    async def bound(self) -> BoundSpace | None:
+        return None if self._state.active_space is None else self._state.spaces[self._state.active_space]
+
+    async def bind(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
+        bound = await self.bound()
+        if bound is not None and bound.space.fingerprint == space.fingerprint:
+            return bound
+        if bound is not None and self._state.points:
+            raise SpaceMismatch(bound.space, space)
+        bound = BoundSpace(space=space, mean_terms=mean_terms, calibration=calibration)
+        self._state.spaces[space.fingerprint] = bound
+        self._state.active_space = space.fingerprint
+        return bound
+
+    async def recalibrate(self, space: EmbeddingSpace, calibration: Calibration) -> None:
+        if space.fingerprint in self._state.spaces:
+            bound = self._state.spaces[space.fingerprint]
+            self._state.spaces[space.fingerprint] = replace(bound, calibration=calibration)
+
+    async def statistics(self, terms: Sequence[int]) -> TermStatistics:
+        known = self._state.frequencies[self._workspace]
+        return TermStatistics(
+            documents=self._state.documents[self._workspace],
+            frequencies={term: known[term] for term in terms if term in known},
+        )
+
+    async def count_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
+        self._state.frequencies[self._workspace].update(frequencies)
+        self._state.documents[self._workspace] += documents
+
+    async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
+        there = [
+            row
+            for row in self._state.points.values()
+            if (row.workspace, row.space, row.view) == (self._workspace, space.fingerprint, View.SITUATION)
+            and row.entry_id in self._state.entries
+        ]
+        sample = sorted(there, key=attrgetter("point_id"))[:limit]  # ids are hashes: the first ones are a fair sample
+        vectors = np.array([row.vector for row in sample], dtype=np.float32)
+        return [self._state.entries[row.entry_id].entry for row in sample], vectors.reshape(len(sample), space.dims)

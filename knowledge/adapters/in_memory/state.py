@@ -1,0 +1,191 @@
+"""What the stores in memory share: the tables of a whole store, of all workspaces, as dicts of frozen rows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knowledge.adapters.in_memory.index import InMemoryIndex
+from knowledge.models import (
+    BoundSpace,
+    CheckpointId,
+    CheckpointReport,
+    Context,
+    ContextId,
+    Entry,
+    EntryId,
+    EntryStatus,
+    LeaseToken,
+    PatternId,
+    PointId,
+    Task,
+    View,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRow:
+    """An entry with what its column values say beside it. `lease_until` is a moment of the state's `ticks`."""
+
+    entry: Entry
+    lease_token: LeaseToken | None = None
+    lease_until: float = 0.0
+    point_ids: tuple[PointId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternRow:
+    """A pattern with its derived counts."""
+
+    pattern_id: PatternId
+    workspace: str
+    match_key: str
+    founded_at: datetime
+    success_count: int = 0
+    attempt_count: int = 0
+    project_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRow:
+    """A point the index is to hold, with the entry whose text it is and the vector as the tables keep it."""
+
+    point_id: PointId
+    workspace: str
+    space: str
+    pattern_id: PatternId
+    entry_id: EntryId
+    view: View
+    vector: npt.NDArray[np.float16]
+    embedded_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextRow:
+    """A context that was handed out."""
+
+    workspace: str
+    context: Context
+    task: Task
+    agent_type: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRun:
+    """A run of a job's slot. `started` is a moment of the state's `ticks`."""
+
+    started: float
+    finished: bool = False
+    error: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class InMemoryState:
+    """One store. `ticks` are the seconds that leases and job runs go by, as the database's clock does."""
+
+    ticks: Callable[[], float] = time.monotonic
+    index: InMemoryIndex = field(default_factory=InMemoryIndex)
+    projects: set[tuple[str, str]] = field(default_factory=set)
+    entries: dict[EntryId, EntryRow] = field(default_factory=dict)
+    patterns: dict[PatternId, PatternRow] = field(default_factory=dict)
+    points: dict[PointId, PointRow] = field(default_factory=dict)
+    spaces: dict[str, BoundSpace] = field(default_factory=dict)
+    active_space: str | None = None
+    documents: Counter[str] = field(default_factory=Counter)
+    frequencies: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    checkpoints: dict[CheckpointId, tuple[str, CheckpointReport]] = field(default_factory=dict)
+    contexts: dict[ContextId, ContextRow] = field(default_factory=dict)
+    job_runs: dict[tuple[str, datetime], JobRun] = field(default_factory=dict)
+    deciding: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """One lock a workspace; what changes leased rows, or may delete a pattern, waits for it."""
+    locked: set[EntryId] = field(default_factory=set)
+    """Rows that a decision is being made about: no claim takes them over meanwhile."""
+    _unique: dict[tuple[str, ...], EntryId] = field(default_factory=dict)
+
+    def insert(self, entry: Entry) -> bool:
+        """Add an entry and its project, unless a unique key keeps it out; return whether it is in."""
+        keys = _unique_keys(entry)
+        if entry.entry_id in self.entries or any(key in self._unique for key in keys):
+            return False
+        self.projects.add((entry.workspace or "", entry.project_id))
+        self.entries[entry.entry_id] = EntryRow(entry=entry)
+        self._unique.update(dict.fromkeys(keys, entry.entry_id))
+        return True
+
+    def same_as(self, entry: Entry) -> Entry | None:
+        """Return the entry that keeps this one out: by its idempotency key first, else by its event."""
+        found = next((self._unique[key] for key in _unique_keys(entry) if key in self._unique), None)
+        return None if found is None else self.entries[found].entry
+
+    def change(self, entry_id: EntryId, row: EntryRow | None = None, /, **changes: Any) -> EntryRow:
+        """Change fields of an entry; returns its row. No lease is left on what is no longer staged."""
+        row = row or self.entries[entry_id]
+        entry = replace(row.entry, **changes)
+        kept = row if entry.status is EntryStatus.STAGED else replace(row, lease_token=None, lease_until=0.0)
+        self.entries[entry_id] = replace(kept, entry=entry)
+        return self.entries[entry_id]
+
+    def remove(self, gone: Iterable[EntryId]) -> set[PatternId]:
+        """Delete entries, let their shared points stand for other entries, and recount; return the patterns gone."""
+        rows = [self.entries.pop(entry_id) for entry_id in list(gone)]
+        for row in rows:
+            for key in _unique_keys(row.entry):
+                del self._unique[key]
+        touched = {row.entry.pattern_id for row in rows if row.entry.pattern_id is not None}
+        self._stand_for_others({row.entry.entry_id for row in rows}, touched)
+        return self.recount(touched)
+
+    def _stand_for_others(self, gone: set[EntryId], touched: set[PatternId]) -> None:
+        others = {
+            point_id: row.entry.entry_id
+            for row in self.entries.values()
+            if row.entry.pattern_id in touched
+            for point_id in row.point_ids
+        }
+        for point_id, entry_id in others.items():
+            point = self.points.get(point_id)
+            if point is not None and point.entry_id in gone:
+                self.points[point_id] = replace(point, entry_id=entry_id)
+
+    def recount(self, pattern_ids: Iterable[PatternId]) -> set[PatternId]:
+        """Derive counts from evidence; a pattern that nothing supports goes, with its points. Returns those gone."""
+        support: dict[PatternId, list[Entry]] = {pattern_id: [] for pattern_id in pattern_ids}
+        for row in self.entries.values():
+            if row.entry.pattern_id in support:
+                support[row.entry.pattern_id].append(row.entry)
+        gone = {pattern_id for pattern_id, entries in support.items() if not entries}
+        for pattern_id in gone:
+            self.patterns.pop(pattern_id, None)
+        self.points = {i: point for i, point in self.points.items() if point.pattern_id not in gone}
+        for pattern_id in support.keys() - gone:
+            embedded = [entry for entry in support[pattern_id] if entry.status is EntryStatus.EMBEDDED]
+            successes = len({_event(entry) for entry in embedded})
+            self.patterns[pattern_id] = replace(
+                self.patterns[pattern_id],
+                success_count=successes,
+                attempt_count=successes,
+                project_count=len({entry.project_id for entry in embedded}),
+            )
+        return gone
+
+
+def _unique_keys(entry: Entry) -> list[tuple[str, ...]]:
+    workspace = entry.workspace or ""
+    event = ("event", workspace, entry.project_id, entry.task_id or "", entry.run_id or "", entry.content_hash)
+    return [event] if entry.idempotency_key is None else [("key", workspace, entry.idempotency_key), event]
+
+
+def _event(entry: Entry) -> tuple[str, str, str]:
+    """Return the distinct success an entry is; its id stands in for a missing task, its hash for a missing run."""
+    task = str(entry.entry_id) if entry.task_id is None else entry.task_id
+    return (entry.project_id, task, entry.content_hash if entry.run_id is None else entry.run_id)

@@ -1,0 +1,165 @@
+"""What keeping the index true needs of Postgres: points in order, vectors by space, the switch, dead entries."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.rows import entry_behind_point, to_entry
+from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
+from knowledge.adapters.postgres.tables import embedding_spaces, knowledge_staging, lexicon, points, vectors
+from knowledge.models import (
+    BoundSpace,
+    Calibration,
+    DeadEntry,
+    EmbeddingSpace,
+    EntryId,
+    EntryStatus,
+    PointId,
+    StoredPoint,
+    Vector,
+    View,
+)
+from knowledge.ports import UpkeepStore
+
+_E = knowledge_staging.c
+_T = points.c
+_V = vectors.c
+_S = embedding_spaces.c
+
+
+class PostgresUpkeep(UpkeepStore):
+    """Upkeep of one workspace; spaces are of the whole store."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def points(
+        self, space: EmbeddingSpace, *, after: PointId | None, limit: int, lacking: bool = False
+    ) -> list[StoredPoint]:
+        words = entry_behind_point()
+        kept = sa.and_(_V.point_id == _T.id, _V.space == space.fingerprint)
+        query = (
+            sa.select(
+                _T.id.label("point_id"),
+                _T.view,
+                _T.embedded_at.label("point_embedded_at"),
+                _T.expires_at.label("point_expires_at"),
+                _V.vector,
+                self._stands_behind(EntryStatus.EMBEDDED).label("settled"),
+                self._stands_behind(EntryStatus.STAGED).label("pending"),
+                words,
+            )
+            .select_from(points)
+            .outerjoin(vectors, kept)
+            .join(words, sa.true())
+            .where(_T.workspace == self._workspace)
+            .order_by(_T.id)
+            .limit(limit)
+        )
+        if after is not None:
+            query = query.where(_T.id > after)
+        if lacking:
+            query = query.where(_V.vector.is_(None))
+        async with reading(self._engine) as connection:
+            return [_stored(row) for row in await connection.execute(query)]
+
+    @staticmethod
+    def _stands_behind(status: EntryStatus) -> sa.Exists:
+        return sa.exists().where(_E.pattern_id == _T.pattern_id, _T.id == sa.any_(_E.point_ids), _E.status == status)
+
+    async def put_vectors(self, space: EmbeddingSpace, vectors: Mapping[PointId, Vector]) -> None:
+        async with transaction(self._engine) as connection:
+            there = sa.select(_T.id).where(_T.id.in_(list(vectors))).order_by(_T.id).with_for_update(key_share=True)
+            rows = [
+                {"point_id": found, "space": space.fingerprint, "vector": vectors[found].astype(np.float16).tobytes()}
+                for found in (await connection.execute(there)).scalars()
+            ]
+            if rows:
+                new = insert(_V.vector.table)
+                replace = new.on_conflict_do_update(
+                    index_elements=[_V.point_id, _V.space], set_={"vector": new.excluded.vector}
+                )
+                await connection.execute(replace, rows)
+
+    async def forget_points(self) -> int:
+        behind = sa.exists().where(_E.pattern_id == _T.pattern_id, _T.id == sa.any_(_E.point_ids))
+        gone = sa.delete(points).where(_T.workspace == self._workspace, ~behind)
+        async with reading(self._engine) as connection:
+            return (await connection.execute(gone)).rowcount
+
+    async def replace_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
+        async with transaction(self._engine) as connection:
+            await connection.execute(sa.delete(lexicon).where(lexicon.c.workspace == self._workspace))
+            await add_terms(connection, self._workspace, frequencies, documents)
+
+    async def retry_dead(self) -> int:
+        again = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.status == EntryStatus.DEAD)
+            .values(status=EntryStatus.STAGED, dead_reason=None, attempts=0)
+        )
+        async with reading(self._engine) as connection:
+            return (await connection.execute(again)).rowcount
+
+    async def dead(self, limit: int) -> list[DeadEntry]:
+        query = (
+            sa.select(_E.id, _E.dead_reason)
+            .where(_E.workspace == self._workspace, _E.status == EntryStatus.DEAD)
+            .order_by(_E.timestamp.desc(), _E.id)
+            .limit(limit)
+        )
+        async with reading(self._engine) as connection:
+            rows = await connection.execute(query)
+            return [DeadEntry(entry_id=EntryId(row.id), reason=row.dead_reason) for row in rows]
+
+    async def prepare(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
+        new = insert(embedding_spaces).values(
+            fingerprint=space.fingerprint,
+            space=asdict(space),
+            mean_terms=mean_terms,
+            calibration=asdict(calibration),
+            active=False,
+        )
+        async with reading(self._engine) as connection:
+            await connection.execute(new.on_conflict_do_nothing())
+            row = await connection.execute(sa.select(embedding_spaces).where(_S.fingerprint == space.fingerprint))
+            return to_bound(row.one())
+
+    @asynccontextmanager
+    async def switching(self, space: EmbeddingSpace) -> AsyncIterator[None]:
+        async with transaction(self._engine) as connection:
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SWITCH_LOCK)))
+            yield
+            await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
+            use = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint).values(active=True)
+            await connection.execute(use)
+
+    async def forget_space(self, space: EmbeddingSpace) -> None:
+        in_use = sa.exists().where(_S.fingerprint == space.fingerprint, _S.active)
+        async with transaction(self._engine) as connection:
+            await connection.execute(sa.delete(vectors).where(_V.space == space.fingerprint, ~in_use))
+            unused = sa.delete(embedding_spaces).where(_S.fingerprint == space.fingerprint, ~_S.active)
+            await connection.execute(unused)
+
+
+def _stored(row: sa.Row[Any]) -> StoredPoint:
+    return StoredPoint(
+        point_id=PointId(row.point_id),
+        view=View(row.view),
+        entry=to_entry(row),
+        vector=None if row.vector is None else np.frombuffer(row.vector, dtype=np.float16).astype(np.float32),
+        embedded_at=row.point_embedded_at,
+        expires_at=row.point_expires_at,
+        settled=row.settled,
+        pending=row.pending,
+    )

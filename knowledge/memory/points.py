@@ -1,0 +1,60 @@
+"""A text of an entry as the point that stands for it in the index: one place, whoever writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from knowledge.memory import texts
+from knowledge.models import Entry, Point, PointId, StoredPoint, Vector, View
+from knowledge.search.lexical import document_vector, term_counts
+
+
+def to_point(
+    entry: Entry,
+    view: View,
+    *,
+    workspace: str,
+    point_id: PointId,
+    vector: Vector,
+    counts: Mapping[int, int],
+    mean_terms: float,
+    embedded_at: datetime,
+    expires_at: datetime,
+) -> Point:
+    """Return the point of a text of an entry, whose terms were counted."""
+    return Point(
+        point_id=point_id,
+        dense=vector,
+        lexical=document_vector(counts, mean_terms),
+        workspace=workspace,
+        entry_type=entry.entry_type,
+        view=view,
+        agent_type=entry.agent_type,
+        task_type=entry.task_type,
+        technology=entry.technology,
+        gate_type=entry.gate_type,
+        embedded_at=embedded_at,
+        expires_at=expires_at,
+    )
+
+
+def stored_text(stored: StoredPoint) -> str:
+    """Return the text that a stored point stands for."""
+    told = texts.views(stored.entry)
+    return told.get(stored.view) or told[View.SITUATION]
+
+
+def from_stored(stored: StoredPoint, vector: Vector, *, workspace: str, mean_terms: float) -> Point:
+    """Return the point that the index is to hold for a stored one."""
+    return to_point(
+        stored.entry,
+        stored.view,
+        workspace=workspace,
+        point_id=stored.point_id,
+        vector=vector,
+        counts=term_counts(stored_text(stored)),
+        mean_terms=mean_terms,
+        embedded_at=stored.embedded_at,
+        expires_at=stored.expires_at,
+    )

@@ -1,0 +1,156 @@
+"""Upkeep of a whole store, over all its workspaces: rebuild the index, change the embedding model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from knowledge.errors import Conflict
+from knowledge.memory import texts
+from knowledge.memory.spaces import space_in_use
+from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
+from knowledge.models import BoundSpace, EmbeddingSpace, Entry, PointId, TermStatistics, Vector, View, Where
+from knowledge.ports import Embedder, Progress, Stores
+from knowledge.search.calibration import shipped
+from knowledge.search.fusion import fuse
+from knowledge.search.lexical import query_vector, term_counts
+
+log = structlog.get_logger(__name__)
+
+COMPARED = 100
+"""Situations asked for in both spaces before a switch."""
+
+LEAST_KEPT = 0.5
+"""Below this share of nearest neighbours that stay near, a switch is refused: the new model sees other likenesses."""
+
+_NEAR = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReembedReport:
+    """What a change of model did. `kept`: share of nearest neighbours that stayed among the ten nearest."""
+
+    from_model: str | None
+    to_model: str
+    embedded: int
+    kept: float
+    switched: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreUpkeepService:
+    """Upkeep of all workspaces. `of` gives the upkeep of one; `use` makes this process embed with another embedder."""
+
+    workspaces: Callable[[], Awaitable[list[str]]]
+    of: Callable[[str], KnowledgeUpkeepService]
+    use: Callable[[Embedder], None]
+
+    async def rebuild(self, *, progress: Progress | None = None) -> RebuildReport:
+        """Drop the collection in use and put everything back from Postgres, ids kept; queries find less meanwhile."""
+        done = RebuildReport(points=0, embedded=0)
+        dropped = False
+        async for upkeep in self._each():
+            bound = await space_in_use(upkeep.stores)
+            if bound is None:
+                break
+            if not dropped:
+                await upkeep.stores.index.drop(bound.space)
+                await upkeep.stores.index.ensure(bound.space)
+                dropped = True
+            part = await upkeep.refill(progress=progress)
+            done = RebuildReport(points=done.points + part.points, embedded=done.embedded + part.embedded)
+        log.info("index_rebuilt", points=done.points, embedded=done.embedded)
+        return done
+
+    async def reembed(
+        self, embedder: Embedder, *, force: bool = False, progress: Progress | None = None
+    ) -> ReembedReport:
+        """Embed everything with another model beside the one in use, then switch; queries and captures go on.
+
+        May be broken off and called again. Going back is the same call with the old model, whose vectors are still
+        there. Raises Conflict, and switches nothing, where the new model keeps too few neighbours, unless `force`.
+        """
+        every = [upkeep async for upkeep in self._each()]
+        bound = await every[0].stores.spaces.bound() if every else None
+        space = await embedder.space()
+        if bound is None or bound.space.fingerprint == space.fingerprint:
+            self.use(embedder)
+            return ReembedReport(from_model=None, to_model=space.model, embedded=0, kept=1.0, switched=False)
+        into = await every[0].upkeep.prepare(space, mean_terms=bound.mean_terms, calibration=shipped(space.model))
+        await every[0].stores.index.ensure(space, in_use=False)
+        embedded = await _backfill(every, into, embedder, progress)
+        kept = await _neighbours_kept(every, bound, into)
+        if kept < LEAST_KEPT and not force:
+            raise Conflict(
+                f"{space.model} keeps only {kept:.0%} of the nearest neighbours that {bound.space.model} finds:"
+                " nothing was switched; say --force if that is wanted"
+            )
+        async with every[0].upkeep.switching(space):
+            # what came in since: nothing is decided or marked while the lock is held
+            embedded += await _backfill(every, into, embedder, None)
+        await every[0].stores.index.ensure(space)
+        self.use(embedder)
+        log.info("space_switched", model=space.model, fingerprint=space.fingerprint, embedded=embedded)
+        return ReembedReport(
+            from_model=bound.space.model, to_model=space.model, embedded=embedded, kept=kept, switched=True
+        )
+
+    async def forget_unused(self, spaces: Sequence[EmbeddingSpace]) -> None:
+        """Drop collections and vectors of spaces that are not in use: after that going back costs embedding again."""
+        async for upkeep in self._each():
+            for space in spaces:
+                await upkeep.stores.index.drop(space)
+                await upkeep.upkeep.forget_space(space)
+            break
+
+    async def _each(self) -> AsyncIterator[KnowledgeUpkeepService]:
+        for workspace in await self.workspaces():
+            yield self.of(workspace)
+
+
+async def _backfill(
+    every: Sequence[KnowledgeUpkeepService], into: BoundSpace, embedder: Embedder, progress: Progress | None
+) -> int:
+    done = 0
+    for upkeep in every:
+        done += await upkeep.backfill(into, embedder, progress=progress)
+    return done
+
+
+async def _neighbours_kept(every: Sequence[KnowledgeUpkeepService], old: BoundSpace, new: BoundSpace) -> float:
+    """Return the share of sampled situations whose nearest other one in the old space is near in the new one too."""
+    asked = kept = 0
+    for upkeep in every:
+        entries, before = await upkeep.stores.spaces.sample_situations(old.space, COMPARED)
+        again, after = await upkeep.stores.spaces.sample_situations(new.space, COMPARED)
+        if [entry.entry_id for entry in entries] != [entry.entry_id for entry in again]:
+            continue  # something came or went in between: this sample tells nothing
+        statistics = _statistics(entries)
+        for entry, was, now in zip(entries, before, after, strict=True):
+            nearest = await _nearest(upkeep.stores, old.space, entry, was, statistics, limit=1)
+            if nearest:
+                asked += 1
+                kept += nearest[0] in await _nearest(upkeep.stores, new.space, entry, now, statistics, limit=_NEAR)
+    return kept / asked if asked else 1.0
+
+
+def _statistics(entries: Sequence[Entry]) -> TermStatistics:
+    counted: Counter[int] = Counter()
+    for entry in entries:
+        counted.update(term_counts(texts.situation(entry)).keys())
+    return TermStatistics(documents=len(entries), frequencies=counted)
+
+
+async def _nearest(
+    stores: Stores, space: EmbeddingSpace, entry: Entry, vector: Vector, statistics: TermStatistics, *, limit: int
+) -> list[PointId]:
+    """Return the points nearest to a situation by the fused score, but for its own pattern's."""
+    lexical, weight = query_vector(term_counts(texts.situation(entry)), statistics)
+    own = frozenset(await stores.entries.sole_points(entry.entry_id))
+    where = Where(workspace=stores.workspace, live_at=stores.clock.now(), view=View.SITUATION, without=own)
+    hits = await stores.index.search(space, vector, lexical, where, limit=_NEAR * 2)
+    ranked = sorted(hits, key=lambda hit: -fuse(hit.cosine, hit.lexical, weight))
+    return [hit.point_id for hit in ranked[:limit]]

@@ -1,0 +1,279 @@
+"""Upkeep: is the index what Postgres says, and making it so; a change of embedding model without a gap.
+
+Postgres is the truth. Verify and repair read both stores in the order of point ids, page by page, so memory stays small
+however large they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from uuid import UUID
+
+import numpy as np
+import structlog
+
+from knowledge.memory.points import from_stored, stored_text
+from knowledge.memory.spaces import space_in_use
+from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, Point, PointId, StoredPoint, Vector
+from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
+from knowledge.search.lexical import term_counts
+
+log = structlog.get_logger(__name__)
+
+PAGE = 256
+SAMPLE = 20
+"""Ids a report names of each kind of fault."""
+
+_FLOAT16 = 2e-3
+"""A component of a vector of length 1 may differ by this much after it was kept as float16."""
+
+
+class Fault(StrEnum):
+    """What can be wrong with a point of the index."""
+
+    MISSING = "missing"
+    ORPHAN = "orphan"
+    STALE = "stale"
+    MISMATCHED = "mismatched"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """How index and Postgres differ: points that are missing, have no row, another expiry, other fields or vectors.
+
+    `examples` names some ids of each; `repaired` is how many were put right.
+    """
+
+    points: int
+    missing: int = 0
+    orphan: int = 0
+    stale: int = 0
+    mismatched: int = 0
+    repaired: int = 0
+    examples: Mapping[str, tuple[PointId, ...]] = field(default_factory=dict)
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing differs, or all that did was put right."""
+        return self.missing + self.orphan + self.stale + self.mismatched == self.repaired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildReport:
+    """What a rebuild put back; `embedded` texts had no vector kept and cost the embedder."""
+
+    points: int
+    embedded: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """What the two stores say of one point; `readable` is whether the index has something that is one."""
+
+    point_id: PointId
+    stored: StoredPoint | None
+    found: Point | None
+    in_index: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeUpkeepService:
+    """Keeps the index of one workspace what Postgres says it is."""
+
+    stores: Stores
+    upkeep: UpkeepStore
+
+    async def verify(self, *, repair: bool = False, progress: Progress | None = None) -> VerifyReport:
+        """Compare every point with Postgres, exactly; with `repair` put right what differs.
+
+        A second repair writes nothing. Points that a checkpoint is embedding right now are not judged, and what differs
+        is looked at again before it is believed, so that work going on meanwhile is no fault.
+        """
+        bound = await space_in_use(self.stores)
+        if bound is None:
+            return VerifyReport(points=0)
+        await self.stores.index.ensure(bound.space)
+        report = VerifyReport(points=0)
+        async for pair in self._pairs(bound):
+            report = replace(report, points=report.points + (pair.stored is not None))
+            fault = self._fault(bound, pair) and self._fault(bound, await self._again(bound, pair.point_id))
+            if fault:
+                report = _noted(report, fault, pair.point_id)
+                if repair:
+                    await self._repair(bound, pair)
+                    report = replace(report, repaired=report.repaired + 1)
+            if progress and report.points % PAGE == 0:
+                progress(report.points, None)
+        if repair:
+            await self.upkeep.forget_points()
+        log.info("index_verified", points=report.points, sound=report.sound, repaired=report.repaired)
+        return report
+
+    async def refill(self, *, progress: Progress | None = None) -> RebuildReport:
+        """Put every point of the workspace into the index from Postgres, and count its terms anew; ids are kept.
+
+        Vectors kept in Postgres cost no embedding; a text without one is embedded again.
+        """
+        bound = await space_in_use(self.stores)
+        if bound is None:
+            return RebuildReport(points=0, embedded=0)
+        report = RebuildReport(points=0, embedded=0)
+        frequencies: Counter[int] = Counter()
+        documents = 0
+        async for page in self._pages(bound.space):
+            vectors, embedded = await self._vectors(bound.space, page, self.stores.embedder)
+            await self.stores.index.upsert(bound.space, self._to_points(bound, page, vectors))
+            for stored in page:
+                frequencies.update(term_counts(stored_text(stored)).keys())
+            documents += len(page)
+            report = RebuildReport(points=report.points + len(page), embedded=report.embedded + embedded)
+            if progress:
+                progress(report.points, None)
+        await self.upkeep.replace_terms(frequencies, documents)
+        return report
+
+    async def backfill(self, into: BoundSpace, embedder: Embedder, *, progress: Progress | None = None) -> int:
+        """Embed every text that has no vector in a space yet, and put it into that space's collection; return how many.
+
+        May be broken off and called again: it goes on where it was.
+        """
+        done = 0
+        async for page in self._pages(into.space, lacking=True):
+            vectors, _ = await self._vectors(into.space, page, embedder)
+            await self.stores.index.upsert(into.space, self._to_points(into, page, vectors))
+            await self.upkeep.put_vectors(into.space, vectors)
+            done += len(page)
+            if progress:
+                progress(done, None)
+        return done
+
+    async def retry_dead(self) -> int:
+        """Stage dead entries again, for the next checkpoint; return how many."""
+        return await self.upkeep.retry_dead()
+
+    async def dead(self, limit: int = 20) -> list[DeadEntry]:
+        """Return dead entries with their reasons, the latest first."""
+        return await self.upkeep.dead(limit)
+
+    async def _pages(self, space: EmbeddingSpace, *, lacking: bool = False) -> AsyncIterator[list[StoredPoint]]:
+        """Yield the settled points of the workspace, a page at a time, ascending."""
+        after: PointId | None = None
+        while page := await self.upkeep.points(space, after=after, limit=PAGE, lacking=lacking):
+            after = page[-1].point_id
+            if settled := [stored for stored in page if stored.settled]:
+                yield settled
+
+    async def _vectors(
+        self, space: EmbeddingSpace, page: Sequence[StoredPoint], embedder: Embedder
+    ) -> tuple[dict[PointId, Vector], int]:
+        """Return the vectors of a page, kept or embedded anew, and how many were embedded."""
+        kept = {stored.point_id: stored.vector for stored in page if stored.vector is not None}
+        bare = [stored for stored in page if stored.vector is None]
+        if not bare:
+            return kept, 0
+        made = await embedder.embed([stored_text(stored) for stored in bare], "document")
+        found = dict(zip((stored.point_id for stored in bare), made.vectors, strict=True))
+        await self.upkeep.put_vectors(space, found)
+        return kept | found, len(bare)
+
+    def _to_points(
+        self, bound: BoundSpace, page: Sequence[StoredPoint], vectors: Mapping[PointId, Vector]
+    ) -> list[Point]:
+        return [
+            from_stored(stored, vectors[stored.point_id], workspace=self.stores.workspace, mean_terms=bound.mean_terms)
+            for stored in page
+        ]
+
+    async def _pairs(self, bound: BoundSpace) -> AsyncIterator[_Pair]:
+        """Yield every point that either store has, in the order of ids."""
+        stored, found = self._all_stored(bound.space), self._all_found(bound.space)
+        left, right = await anext(stored, None), await anext(found, None)
+        while left is not None or right is not None:
+            if right is None or (left is not None and left.point_id < right[0]):
+                left = _given(left)
+                yield _Pair(point_id=left.point_id, stored=left, found=None, in_index=False)
+                left = await anext(stored, None)
+            elif left is None or right[0] < left.point_id:
+                yield _Pair(point_id=right[0], stored=None, found=right[1], in_index=True)
+                right = await anext(found, None)
+            else:
+                yield _Pair(point_id=left.point_id, stored=left, found=right[1], in_index=True)
+                left, right = await anext(stored, None), await anext(found, None)
+
+    async def _all_stored(self, space: EmbeddingSpace) -> AsyncIterator[StoredPoint]:
+        after: PointId | None = None
+        while page := await self.upkeep.points(space, after=after, limit=PAGE):
+            for stored in page:
+                yield stored
+            after = page[-1].point_id
+
+    async def _all_found(self, space: EmbeddingSpace) -> AsyncIterator[tuple[PointId, Point | None]]:
+        after: PointId | None = None
+        while page := await self.stores.index.scan(space, self.stores.workspace, after=after, limit=PAGE):
+            for found in page:
+                yield found
+            after = page[-1][0]
+
+    async def _again(self, bound: BoundSpace, point_id: PointId) -> _Pair:
+        """Read one point anew from both stores: Postgres last, which a checkpoint writes first."""
+        before = PointId(UUID(int=point_id.int - 1)) if point_id.int else None
+        found = await self.stores.index.scan(bound.space, self.stores.workspace, after=before, limit=1)
+        stored = await self.upkeep.points(bound.space, after=before, limit=1)
+        return _Pair(
+            point_id=point_id,
+            stored=next((one for one in stored if one.point_id == point_id), None),
+            found=next((point for found_id, point in found if found_id == point_id), None),
+            in_index=any(found_id == point_id for found_id, _ in found),
+        )
+
+    def _fault(self, bound: BoundSpace, pair: _Pair) -> Fault | None:
+        stored, found = pair.stored, pair.found
+        if stored is None or not (stored.settled or stored.pending):
+            return Fault.ORPHAN if pair.in_index else None
+        if not stored.settled:
+            return None  # a checkpoint is at it
+        if not pair.in_index:
+            return Fault.MISSING
+        if found is None:
+            return Fault.MISMATCHED
+        if (found.embedded_at, found.expires_at) != (stored.embedded_at, stored.expires_at):
+            return Fault.STALE
+        vector = found.dense if stored.vector is None else stored.vector
+        wanted = from_stored(stored, vector, workspace=self.stores.workspace, mean_terms=bound.mean_terms)
+        return None if _alike(wanted, found) else Fault.MISMATCHED
+
+    async def _repair(self, bound: BoundSpace, pair: _Pair) -> None:
+        if pair.stored is None or not pair.stored.settled:
+            await self.stores.index.delete(bound.space, [pair.point_id])
+            return
+        vectors, _ = await self._vectors(bound.space, [pair.stored], self.stores.embedder)
+        await self.stores.index.upsert(bound.space, self._to_points(bound, [pair.stored], vectors))
+
+
+def _given(stored: StoredPoint | None) -> StoredPoint:
+    if stored is None:
+        raise AssertionError("one of the two is there")
+    return stored
+
+
+def _noted(report: VerifyReport, fault: Fault, point_id: PointId) -> VerifyReport:
+    named = report.examples.get(fault, ())
+    counted = {fault.value: getattr(report, fault.value) + 1}
+    examples = {**report.examples, fault.value: (*named, point_id)[:SAMPLE]}
+    return replace(report, **counted, examples=examples)
+
+
+def _alike(wanted: Point, found: Point) -> bool:
+    """Return whether two points are the same but for what float16 and the engine's float32 round off."""
+    plain = ("workspace", "entry_type", "view", "agent_type", "task_type", "technology", "gate_type")
+    if any(getattr(wanted, name) != getattr(found, name) for name in plain):
+        return False
+    if wanted.lexical.indices != found.lexical.indices or wanted.dense.shape != found.dense.shape:
+        return False
+    return bool(
+        np.allclose(wanted.dense, found.dense, atol=_FLOAT16)
+        and np.allclose(wanted.lexical.values, found.lexical.values, rtol=1e-4)
+    )
