@@ -64,6 +64,10 @@ class Embedder(Protocol):
         """
         ...
 
+    async def of_space(self, space: EmbeddingSpace) -> Embedder:  # noqa: ARG002 - most know one space only
+        """Return the embedder of a space among those known here; where none is, one whose space differs."""
+        return self
+
     async def aclose(self) -> None:
         """Free weights, threads and connections."""
         ...

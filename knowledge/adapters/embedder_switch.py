@@ -16,7 +16,7 @@ class EmbedderSwitch(Embedder):
         self._used = [embedder]
 
     def use(self, embedder: Embedder) -> None:
-        """Use another embedder from now on. Calls under way finish with the one they began with."""
+        """Use another embedder from now on; those used before still answer for their own spaces."""
         self._used.append(embedder)
 
     async def space(self) -> EmbeddingSpace:
@@ -24,6 +24,12 @@ class EmbedderSwitch(Embedder):
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
         return await self._used[-1].embed(texts, kind)
+
+    async def of_space(self, space: EmbeddingSpace) -> Embedder:
+        for embedder in reversed(self._used):
+            if (await embedder.space()).fingerprint == space.fingerprint:
+                return embedder
+        return self._used[-1]
 
     async def aclose(self) -> None:
         for embedder in self._used:

@@ -21,7 +21,7 @@ from knowledge.memory.capture import check_text
 from knowledge.memory.consolidation import Embedding
 from knowledge.memory.points import to_point
 from knowledge.memory.retention import add_years
-from knowledge.memory.spaces import bind_space, recalibrate_if_grown
+from knowledge.memory.spaces import SpaceInUse, bind_space, recalibrate_if_grown
 from knowledge.models import (
     BoundSpace,
     CheckpointId,
@@ -35,7 +35,7 @@ from knowledge.models import (
     PointId,
     Vector,
 )
-from knowledge.ports import Claim, Progress, Selection, Stores
+from knowledge.ports import Claim, Embedder, Progress, Selection, Stores
 from knowledge.search.lexical import term_counts
 
 log = structlog.get_logger(__name__)
@@ -154,7 +154,7 @@ class CheckpointEmbeddingService:
         """
         counter: Counter[int] = Counter()
         documents = 0
-        bound: BoundSpace | None = None
+        in_use: SpaceInUse | None = None
         there_at_start = replace(selection, captured_before=started_at + timedelta(microseconds=1))
         try:
             while True:
@@ -165,15 +165,15 @@ class CheckpointEmbeddingService:
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
                     continue
                 async with self._alive(claim):
-                    bound = await bind_space(self.stores, [texts.situation(e) for e in claim.entries], known=bound)
-                    batch, counted = await self._embed(bound, claim)
+                    in_use = await bind_space(self.stores, [texts.situation(e) for e in claim.entries], known=in_use)
+                    batch, counted = await self._embed(in_use, claim)
                 for counts in counted:
                     counter.update(counts.keys())
                 documents += len(counted)
                 yield batch
         finally:
-            if bound is not None and documents:
-                await self._count_terms(bound, counter, documents)
+            if in_use is not None and documents:
+                await self._count_terms(in_use.bound, counter, documents)
 
     async def _count_terms(self, bound: BoundSpace, counter: Counter[int], documents: int) -> None:
         before = (await self.stores.spaces.statistics([])).documents
@@ -203,8 +203,9 @@ class CheckpointEmbeddingService:
             with suppress(asyncio.CancelledError):
                 await beating
 
-    async def _embed(self, bound: BoundSpace, claim: Claim) -> tuple[_Batch, list[Counter[int]]]:
-        embeddings, truncated, dead = await self._vectors(claim.entries)
+    async def _embed(self, in_use: SpaceInUse, claim: Claim) -> tuple[_Batch, list[Counter[int]]]:
+        bound = in_use.bound
+        embeddings, truncated, dead = await self._vectors(in_use.embedder, claim.entries)
         for refused in dead:
             await self.stores.entries.bury(claim.token, refused.entry_id, refused.reason)
         decisions, kept, embedded_at = await self._decide(bound, claim, embeddings)
@@ -222,18 +223,20 @@ class CheckpointEmbeddingService:
         founded = sum(decision.founds for decision in decisions if decision.entry.entry_id in marked)
         return _Batch(embedded=len(marked), founded=founded, truncated=truncated, dead=tuple(dead)), counted
 
-    async def _vectors(self, entries: Sequence[Entry]) -> tuple[list[Embedding], int, list[DeadEntry]]:
+    async def _vectors(
+        self, embedder: Embedder, entries: Sequence[Entry]
+    ) -> tuple[list[Embedding], int, list[DeadEntry]]:
         """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
         views = {entry.entry_id: texts.views(entry) for entry in entries}
         distinct = list(dict.fromkeys(text for of_entry in views.values() for text in of_entry.values()))
         try:
-            embedded = await self.stores.embedder.embed(distinct, "document")
+            embedded = await embedder.embed(distinct, "document")
         except TextRejected as error:
             if len(entries) == 1:
                 return [], 0, [DeadEntry(entry_id=entries[0].entry_id, reason=str(error))]
             middle = len(entries) // 2
-            first, cut, dead = await self._vectors(entries[:middle])
-            second, cut_too, dead_too = await self._vectors(entries[middle:])
+            first, cut, dead = await self._vectors(embedder, entries[:middle])
+            second, cut_too, dead_too = await self._vectors(embedder, entries[middle:])
             return first + second, cut + cut_too, dead + dead_too
         vectors: dict[str, Vector] = dict(zip(distinct, embedded.vectors, strict=True))
         found = [

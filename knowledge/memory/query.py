@@ -21,7 +21,7 @@ from knowledge.models import (
     View,
     Where,
 )
-from knowledge.ports import Stores
+from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import relevance
 from knowledge.search.fusion import fuse
 from knowledge.search.lexical import query_vector, term_counts
@@ -108,10 +108,11 @@ class RAGQueryService:
     async def _query(self, text: str, where: Where, floor: float, max_results: int) -> list[Pattern]:
         if not 1 <= max_results <= MAX_RESULTS:
             raise InvalidInput("max_results", f"must be 1 to {MAX_RESULTS}, not {max_results}")
-        bound = await space_in_use(self.stores)
-        if bound is None:
+        in_use = await space_in_use(self.stores)
+        if in_use is None:
             return []
-        question = await self._encode(text[:_MAX_QUERY_CHARS], floor, max_results)
+        bound = in_use.bound
+        question = await self._encode(in_use.embedder, text[:_MAX_QUERY_CHARS], floor, max_results)
         matches = await self._matches(bound, question, where)
         wider = replace(where, agent_type=None, task_type=None, technology=None)
         if len({match.evidence.pattern_id for match in matches}) < max_results and wider != where:
@@ -120,10 +121,10 @@ class RAGQueryService:
             matches += [replace(match, fits=False) for match in others if match.evidence.pattern_id not in fitting]
         return [_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
 
-    async def _encode(self, text: str, floor: float, max_results: int) -> _Question:
+    async def _encode(self, embedder: Embedder, text: str, floor: float, max_results: int) -> _Question:
         counts = term_counts(text)
         embedded, statistics = await asyncio.gather(
-            self.stores.embedder.embed([text], "query"), self.stores.spaces.statistics(list(counts))
+            embedder.embed([text], "query"), self.stores.spaces.statistics(list(counts))
         )
         lexical, weight = query_vector(counts, statistics)
         return _Question(

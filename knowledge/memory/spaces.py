@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from knowledge.errors import SpaceMismatch
 from knowledge.memory import texts
 from knowledge.models import BoundSpace, TermStatistics, Vector
-from knowledge.ports import Stores
+from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import recalibrate, shipped
 from knowledge.search.fusion import fuse
 from knowledge.search.lexical import DEFAULT_MEAN_TERMS, document_vector, mean_terms, query_vector, term_counts
@@ -22,31 +23,44 @@ ENOUGH_SITUATIONS = 200
 _ENOUGH_FOR_A_MEAN = 100
 
 
-async def space_in_use(stores: Stores) -> BoundSpace | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceInUse:
+    """The bound space, and the embedder of it: a switch to another one may come at any time, and mixes nothing."""
+
+    bound: BoundSpace
+    embedder: Embedder
+
+
+async def space_in_use(stores: Stores) -> SpaceInUse | None:
     """Return the bound space, None while nothing was ever embedded. Raises SpaceMismatch for another embedder's."""
     bound = await stores.spaces.bound()
     if bound is None:
         return None
-    space = await stores.embedder.space()
-    if bound.space.fingerprint != space.fingerprint:
-        raise SpaceMismatch(bound.space, space)
-    return bound
+    embedder = await _embedder_of(stores, bound)
+    if embedder is None:
+        raise SpaceMismatch(bound.space, await stores.embedder.space())
+    return SpaceInUse(bound=bound, embedder=embedder)
 
 
-async def bind_space(stores: Stores, situations: Sequence[str], *, known: BoundSpace | None) -> BoundSpace:
+async def bind_space(stores: Stores, situations: Sequence[str], *, known: SpaceInUse | None) -> SpaceInUse:
     """Return the space to embed into; the first caller binds it, with the mean length of what it is about to embed.
 
     `known` is what the caller got before: its collection is there.
     """
-    space = await stores.embedder.space()
     bound = await stores.spaces.bound()
-    if bound is None or bound.space.fingerprint != space.fingerprint:
+    if bound is None or (await _embedder_of(stores, bound)) is None:
+        space = await stores.embedder.space()
         enough = len(situations) >= _ENOUGH_FOR_A_MEAN
         length = mean_terms(term_counts(text) for text in situations) if enough else DEFAULT_MEAN_TERMS
         bound = await stores.spaces.bind(space, mean_terms=length, calibration=shipped(space.model))
-    if known is None or known.space.fingerprint != bound.space.fingerprint:
+    if known is None or known.bound.space.fingerprint != bound.space.fingerprint:
         await stores.index.ensure(bound.space)
-    return bound
+    return SpaceInUse(bound=bound, embedder=await stores.embedder.of_space(bound.space))
+
+
+async def _embedder_of(stores: Stores, bound: BoundSpace) -> Embedder | None:
+    embedder = await stores.embedder.of_space(bound.space)
+    return embedder if (await embedder.space()).fingerprint == bound.space.fingerprint else None
 
 
 async def recalibrate_if_grown(stores: Stores, bound: BoundSpace, documents_before: int, documents: int) -> None:

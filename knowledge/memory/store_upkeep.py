@@ -53,12 +53,12 @@ class StoreUpkeepService:
         done = RebuildReport(points=0, embedded=0)
         dropped = False
         async for upkeep in self._each():
-            bound = await space_in_use(upkeep.stores)
-            if bound is None:
+            in_use = await space_in_use(upkeep.stores)
+            if in_use is None:
                 break
             if not dropped:
-                await upkeep.stores.index.drop(bound.space)
-                await upkeep.stores.index.ensure(bound.space)
+                await upkeep.stores.index.drop(in_use.bound.space)
+                await upkeep.stores.index.ensure(in_use.bound.space)
                 dropped = True
             part = await upkeep.refill(progress=progress)
             done = RebuildReport(points=done.points + part.points, embedded=done.embedded + part.embedded)
@@ -88,11 +88,11 @@ class StoreUpkeepService:
                 f"{space.model} keeps only {kept:.0%} of the nearest neighbours that {bound.space.model} finds:"
                 " nothing was switched; say --force if that is wanted"
             )
+        self.use(embedder)  # from here on both are known: what is asked for in either space is embedded by its own
         async with every[0].upkeep.switching(space):
             # what came in since: nothing is decided or marked while the lock is held
             embedded += await _backfill(every, into, embedder, None)
         await every[0].stores.index.ensure(space)
-        self.use(embedder)
         log.info("space_switched", model=space.model, fingerprint=space.fingerprint, embedded=embedded)
         return ReembedReport(
             from_model=bound.space.model, to_model=space.model, embedded=embedded, kept=kept, switched=True

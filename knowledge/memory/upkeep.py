@@ -16,7 +16,7 @@ import numpy as np
 import structlog
 
 from knowledge.memory.points import from_stored, stored_text
-from knowledge.memory.spaces import space_in_use
+from knowledge.memory.spaces import SpaceInUse, space_in_use
 from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, Point, PointId, StoredPoint, Vector
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
 from knowledge.search.lexical import term_counts
@@ -92,9 +92,10 @@ class KnowledgeUpkeepService:
         A second repair writes nothing. Points that a checkpoint is embedding right now are not judged, and what differs
         is looked at again before it is believed, so that work going on meanwhile is no fault.
         """
-        bound = await space_in_use(self.stores)
-        if bound is None:
+        in_use = await space_in_use(self.stores)
+        if in_use is None:
             return VerifyReport(points=0)
+        bound = in_use.bound
         await self.stores.index.ensure(bound.space)
         report = VerifyReport(points=0)
         async for pair in self._pairs(bound):
@@ -103,7 +104,7 @@ class KnowledgeUpkeepService:
             if fault:
                 report = _noted(report, fault, pair.point_id)
                 if repair:
-                    await self._repair(bound, pair)
+                    await self._repair(in_use, pair)
                     report = replace(report, repaired=report.repaired + 1)
             if progress and report.points % PAGE == 0:
                 progress(report.points, None)
@@ -117,14 +118,15 @@ class KnowledgeUpkeepService:
 
         Vectors kept in Postgres cost no embedding; a text without one is embedded again.
         """
-        bound = await space_in_use(self.stores)
-        if bound is None:
+        in_use = await space_in_use(self.stores)
+        if in_use is None:
             return RebuildReport(points=0, embedded=0)
+        bound = in_use.bound
         report = RebuildReport(points=0, embedded=0)
         frequencies: Counter[int] = Counter()
         documents = 0
         async for page in self._pages(bound.space):
-            vectors, embedded = await self._vectors(bound.space, page, self.stores.embedder)
+            vectors, embedded = await self._vectors(bound.space, page, in_use.embedder)
             await self.stores.index.upsert(bound.space, self._to_points(bound, page, vectors))
             for stored in page:
                 frequencies.update(term_counts(stored_text(stored)).keys())
@@ -245,11 +247,12 @@ class KnowledgeUpkeepService:
         wanted = from_stored(stored, vector, workspace=self.stores.workspace, mean_terms=bound.mean_terms)
         return None if _alike(wanted, found) else Fault.MISMATCHED
 
-    async def _repair(self, bound: BoundSpace, pair: _Pair) -> None:
+    async def _repair(self, in_use: SpaceInUse, pair: _Pair) -> None:
+        bound = in_use.bound
         if pair.stored is None or not pair.stored.settled:
             await self.stores.index.delete(bound.space, [pair.point_id])
             return
-        vectors, _ = await self._vectors(bound.space, [pair.stored], self.stores.embedder)
+        vectors, _ = await self._vectors(bound.space, [pair.stored], in_use.embedder)
         await self.stores.index.upsert(bound.space, self._to_points(bound, [pair.stored], vectors))
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
+from typing import Literal
 from uuid import UUID
 
 import numpy as np
 import pytest
 
 from knowledge.errors import Conflict, SpaceMismatch
-from knowledge.models import PointId
+from knowledge.models import Embedded, PointId
 from knowledge.wiring import Knowledge
 from tests.acceptance.test_the_loop import CART, fail
-from tests.conftest import Opens
+from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 
-WORDS = "cart price total order stock invoice user session cache queue worker table index lock file path".split()
+WORDS = ["cart", "price", "total", "order", "stock", "invoice", "user", "session", "cache", "queue", "worker", "lock"]
 
 
 async def learn(knowledge: Knowledge, number: int, *, first: int = 0) -> None:
@@ -163,28 +167,25 @@ async def test_g22_a_change_of_model_goes_on_beside_queries_and_captures_and_mix
     assert verified.points == len(await in_index(knowledge))
 
 
-async def test_a_store_refuses_the_old_model_after_the_switch_and_can_go_back_at_no_cost(
-    knowledge: Knowledge,
-) -> None:
-    await learn(knowledge, 30)
-    old, new = HashingEmbedder(dims=256), HashingEmbedder(dims=128, model="another")
-    await knowledge.store_upkeep.reembed(new)
-    knowledge.store_upkeep.use(old)
-    with pytest.raises(SpaceMismatch, match="hardwon reembed --model hashing"):
-        await knowledge.queries.query_for_failure(CART)
-    texts = old.texts
-    back = await knowledge.store_upkeep.reembed(old)
-    assert (back.switched, back.embedded, old.texts - texts) == (True, 0, 0)
-    assert (await knowledge.upkeep.verify()).sound
+async def test_a_store_refuses_the_old_model_after_the_switch_and_can_go_back_at_no_cost(opens: Opens) -> None:
+    async with opens() as knowledge:
+        await learn(knowledge, 30)
+        await knowledge.store_upkeep.reembed(HashingEmbedder(dims=128, model="another"))
+    old = HashingEmbedder(dims=256)
+    async with opens(embedder=old) as knowledge:
+        with pytest.raises(SpaceMismatch, match="hardwon reembed --model hashing"):
+            await knowledge.queries.query_for_failure(CART)
+        back = await knowledge.store_upkeep.reembed(old)
+        assert (back.switched, back.embedded, old.texts) == (True, 0, 0)
+        assert (await knowledge.upkeep.verify()).sound
 
 
 async def test_a_model_that_sees_other_likenesses_is_not_switched_to_unless_forced(knowledge: Knowledge) -> None:
     class Scrambled(HashingEmbedder):
         """Its vectors have nothing to do with the words."""
 
-        async def embed(self, texts, kind):  # type: ignore[no-untyped-def]
-            found = await super().embed([f"{hash(text)}" for text in texts], kind)
-            return replace(found, vectors=-found.vectors)
+        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+            return await super().embed([hashlib.sha256(text.encode()).hexdigest() for text in texts], kind)
 
     await learn(knowledge, 60)
     scrambled = Scrambled(dims=64, model="scrambled")
@@ -214,12 +215,16 @@ async def test_a_dead_entry_is_shown_with_its_reason_and_staged_again_on_request
     assert not await knowledge.upkeep.dead()
 
 
-async def test_the_same_words_told_differently_by_several_agents_are_no_fault(knowledge: Knowledge) -> None:
+async def test_the_same_words_told_differently_by_several_agents_are_no_fault(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
     for at in range(6):
         text = CART.upper() if at % 2 else f" {CART}\n"
         await fail(knowledge, project_id=f"p{at}", agent_type=f"agent {at}", failure_description=text)
         if at == 3:
+            clock.move(timedelta(seconds=1))
             await knowledge.checkpoints.process_all()
+    clock.move(timedelta(seconds=1))
     await knowledge.checkpoints.process_all()
     report = await knowledge.upkeep.verify()
     assert (report.points, report.sound) == (1, True)

@@ -140,8 +140,7 @@ class InMemoryEntries(EntryStore):
     async def delete(self, entry_id: EntryId) -> None:
         async with self._state.deciding[self._workspace]:
             self._row(entry_id)
-            for point_id in await self.sole_points(entry_id):
-                self._state.points.pop(point_id, None)
+            self._state.remove_points(await self.sole_points(entry_id))
             self._state.remove([entry_id])
 
     def _row(self, entry_id: EntryId) -> EntryRow:

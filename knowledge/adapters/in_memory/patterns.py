@@ -6,13 +6,14 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from knowledge.adapters.in_memory.state import EntryRow, InMemoryState, PatternRow, PointRow
+from knowledge.adapters.in_memory.state import LONG_AGO, EntryRow, InMemoryState, PatternRow, PointRow
 from knowledge.errors import NotFound
 from knowledge.models import (
     MAX_POINTS,
@@ -48,6 +49,7 @@ class _InMemoryDeciding(Deciding):
         self._entries = _in_front_of(state.entries)
         self._patterns = _in_front_of(state.patterns)
         self._points = _in_front_of(state.points)
+        self._vectors: dict[tuple[PointId, str], npt.NDArray[np.float16]] = {}
         self.locked: set[EntryId] = set()
 
     async def held(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId | None]:
@@ -71,10 +73,11 @@ class _InMemoryDeciding(Deciding):
             if decision.founds:
                 self._found(decision, embedded_at)
         kept = self._within_limit(decisions)
-        for decision in decisions:
+        for decision in sorted(decisions, key=lambda decided: decided.entry.entry_id):  # the index takes the same one
             for point in decision.points:
                 if point.point_id in kept:
-                    self._write_point(decision, point, space, embedded_at, expires_at)
+                    self._write_point(decision, point, embedded_at, expires_at)
+                    self._vectors.setdefault((point.point_id, space.fingerprint), point.vector.astype(np.float16))
             row = self._mine(decision.entry.entry_id)
             if row is not None:
                 self._entries[decision.entry.entry_id] = replace(
@@ -89,6 +92,7 @@ class _InMemoryDeciding(Deciding):
         self._state.entries.update(self._entries.maps[0])
         self._state.patterns.update(self._patterns.maps[0])
         self._state.points.update(self._points.maps[0])
+        self._state.vectors.update(self._vectors)
 
     def _mine(self, entry_id: EntryId) -> EntryRow | None:
         row = self._entries.get(entry_id)
@@ -117,18 +121,13 @@ class _InMemoryDeciding(Deciding):
                     kept.add(point.point_id)
         return kept
 
-    def _write_point(
-        self, decision: Decision, point: TextPoint, space: EmbeddingSpace, embedded_at: datetime, expires_at: datetime
-    ) -> None:
+    def _write_point(self, decision: Decision, point: TextPoint, embedded_at: datetime, expires_at: datetime) -> None:
         before = self._points.get(point.point_id)
         self._points[point.point_id] = PointRow(
             point_id=point.point_id,
             workspace=self._workspace,
-            space=space.fingerprint,
             pattern_id=decision.pattern_id,
-            entry_id=decision.entry.entry_id,
             view=point.view,
-            vector=point.vector.astype(np.float16),
             embedded_at=embedded_at,
             expires_at=max(before.expires_at, expires_at) if before else expires_at,
         )
@@ -156,14 +155,19 @@ class InMemoryPatterns(PatternStore):
     ) -> set[EntryId]:
         async with self._state.deciding[self._workspace]:
             rows = [self._state.entries.get(entry_id) for entry_id in entry_ids]
-            held = [row.entry for row in rows if row is not None and row.lease_token == token]
-            marked = {entry.entry_id: entry.pattern_id for entry in held if entry.pattern_id is not None}
+            held = [row for row in rows if row is not None and row.lease_token == token and self._of_space_in_use(row)]
+            marked = {row.entry.entry_id: row.entry.pattern_id for row in held if row.entry.pattern_id is not None}
             for entry_id in marked:
                 self._state.change(
                     entry_id, status=EntryStatus.EMBEDDED, embedded_at=embedded_at, expires_at=expires_at
                 )
             self._state.recount(marked.values())
             return set(marked)
+
+    def _of_space_in_use(self, row: EntryRow) -> bool:
+        """Return whether all points of an entry have vectors in the space in use: it may have been switched."""
+        space = self._state.active_space
+        return space is None or all((point_id, space) in self._state.vectors for point_id in row.point_ids)
 
     async def analyse(self) -> None:
         """Nothing is planned here."""
@@ -196,8 +200,7 @@ class InMemoryPatterns(PatternStore):
         async with self._state.deciding[self._workspace]:
             points_before = len(self._state.points)
             stale = list(islice(self._stale(now), limit))
-            for point_id in stale:
-                del self._state.points[point_id]
+            self._state.remove_points(stale)
             expired = list(islice(self._expired(now), limit))
             unresolved = list(islice(self._never_resolved(open_before), limit))
             patterns = self._state.remove([*expired, *unresolved])
@@ -252,12 +255,9 @@ def _in_front_of(table: dict[_K, _V]) -> ChainMap[_K, _V]:
     return ChainMap({}, table)
 
 
-_NEVER = datetime.min.replace(tzinfo=UTC)
-
-
 def _embedded_until(entry: Entry) -> datetime:
     """Return until when an entry is evidence; long ago for one that is not embedded."""
-    return entry.expires_at or _NEVER
+    return entry.expires_at or LONG_AGO
 
 
 def _trust(entry: Entry) -> int:
@@ -269,7 +269,7 @@ def _trust(entry: Entry) -> int:
 
 def _evidence(pattern: PatternRow, live: Iterable[Entry]) -> Evidence:
     by_id = sorted(live, key=lambda entry: entry.entry_id)
-    latest = sorted(by_id, key=lambda entry: entry.embedded_at or _NEVER, reverse=True)
+    latest = sorted(by_id, key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
     words = max(latest, key=_trust)  # the first of equals: the latest
     return Evidence(
         pattern_id=pattern.pattern_id,

@@ -61,9 +61,9 @@ class InMemoryCheckpoints(CheckpointStore):
             oldest_staged_at=min(staged, default=None),
             last_checkpoint_at=max((report.finished_at for report in reports if report.finished_at), default=None),
             next_expiry_at=min((entry.expires_at for entry in entries if entry.expires_at), default=None),
-            vector_bytes=sum(point.vector.nbytes for point in state.points.values() if point.workspace == mine),
-            embedding_model=space and space.model,
-            dims=space and space.dims,
+            vector_bytes=sum(v.nbytes for (i, _), v in state.vectors.items() if state.points[i].workspace == mine),
+            embedding_model=None if space is None else space.model,
+            dims=None if space is None else space.dims,
         )
 
 

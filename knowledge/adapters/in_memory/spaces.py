@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 
 import numpy as np
 
@@ -28,7 +27,7 @@ class InMemorySpaces(SpaceStore):
         bound = await self.bound()
         if bound is not None and bound.space.fingerprint == space.fingerprint:
             return bound
-        if bound is not None and self._state.points:
+        if bound is not None and self._state.vectors:
             raise SpaceMismatch(bound.space, space)
         bound = BoundSpace(space=space, mean_terms=mean_terms, calibration=calibration)
         self._state.spaces[space.fingerprint] = bound
@@ -52,12 +51,12 @@ class InMemorySpaces(SpaceStore):
         self._state.documents[self._workspace] += documents
 
     async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
-        there = [
-            row
-            for row in self._state.points.values()
-            if (row.workspace, row.space, row.view) == (self._workspace, space.fingerprint, View.SITUATION)
-            and row.entry_id in self._state.entries
-        ]
-        sample = sorted(there, key=attrgetter("point_id"))[:limit]  # ids are hashes: the first ones are a fair sample
-        vectors = np.array([row.vector for row in sample], dtype=np.float32)
-        return [self._state.entries[row.entry_id].entry for row in sample], vectors.reshape(len(sample), space.dims)
+        sample = [
+            (entry, self._state.vectors[i, space.fingerprint])
+            for i, row in sorted(self._state.points.items())  # ids are hashes: the first ones are a fair sample
+            if (row.workspace, row.view) == (self._workspace, View.SITUATION)
+            and (i, space.fingerprint) in self._state.vectors
+            and (entry := self._state.behind(row))
+        ][: max(limit, 0)]
+        vectors = np.array([vector for _, vector in sample], dtype=np.float32)
+        return [entry for entry, _ in sample], vectors.reshape(len(sample), space.dims)

@@ -7,7 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ from knowledge.models import (
     Task,
     View,
 )
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +58,12 @@ class PatternRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointRow:
-    """A point the index is to hold, with the entry whose text it is and the vector as the tables keep it."""
+    """A point that the index is to hold."""
 
     point_id: PointId
     workspace: str
-    space: str
     pattern_id: PatternId
-    entry_id: EntryId
     view: View
-    vector: npt.NDArray[np.float16]
     embedded_at: datetime
     expires_at: datetime
 
@@ -99,6 +98,8 @@ class InMemoryState:
     entries: dict[EntryId, EntryRow] = field(default_factory=dict)
     patterns: dict[PatternId, PatternRow] = field(default_factory=dict)
     points: dict[PointId, PointRow] = field(default_factory=dict)
+    vectors: dict[tuple[PointId, str], npt.NDArray[np.float16]] = field(default_factory=dict)
+    """Of a point in a space, by its fingerprint."""
     spaces: dict[str, BoundSpace] = field(default_factory=dict)
     active_space: str | None = None
     documents: Counter[str] = field(default_factory=Counter)
@@ -136,26 +137,26 @@ class InMemoryState:
         return self.entries[entry_id]
 
     def remove(self, gone: Iterable[EntryId]) -> set[PatternId]:
-        """Delete entries, let their shared points stand for other entries, and recount; return the patterns gone."""
+        """Delete entries and recount; return the patterns gone."""
         rows = [self.entries.pop(entry_id) for entry_id in list(gone)]
         for row in rows:
             for key in _unique_keys(row.entry):
                 del self._unique[key]
         touched = {row.entry.pattern_id for row in rows if row.entry.pattern_id is not None}
-        self._stand_for_others({row.entry.entry_id for row in rows}, touched)
         return self.recount(touched)
 
-    def _stand_for_others(self, gone: set[EntryId], touched: set[PatternId]) -> None:
-        others = {
-            point_id: row.entry.entry_id
-            for row in self.entries.values()
-            if row.entry.pattern_id in touched
-            for point_id in row.point_ids
-        }
-        for point_id, entry_id in others.items():
-            point = self.points.get(point_id)
-            if point is not None and point.entry_id in gone:
-                self.points[point_id] = replace(point, entry_id=entry_id)
+    def remove_points(self, gone: Iterable[PointId]) -> None:
+        """Delete points with their vectors; absent ones are no error."""
+        ids = {point_id for point_id in gone if self.points.pop(point_id, None)}
+        for key in [key for key in self.vectors if key[0] in ids]:
+            del self.vectors[key]
+
+    def behind(self, point: PointRow) -> Entry | None:
+        """Return the entry whose text a point stands for: the latest embedded one."""
+        having = [row.entry for row in self.entries.values() if point.point_id in row.point_ids]
+        having.sort(key=lambda entry: entry.entry_id)
+        having.sort(key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
+        return having[0] if having else None
 
     def recount(self, pattern_ids: Iterable[PatternId]) -> set[PatternId]:
         """Derive counts from evidence; a pattern that nothing supports goes, with its points. Returns those gone."""
@@ -166,7 +167,7 @@ class InMemoryState:
         gone = {pattern_id for pattern_id, entries in support.items() if not entries}
         for pattern_id in gone:
             self.patterns.pop(pattern_id, None)
-        self.points = {i: point for i, point in self.points.items() if point.pattern_id not in gone}
+        self.remove_points([i for i, point in self.points.items() if point.pattern_id in gone])
         for pattern_id in support.keys() - gone:
             embedded = [entry for entry in support[pattern_id] if entry.status is EntryStatus.EMBEDDED]
             successes = len({_event(entry) for entry in embedded})
