@@ -1,0 +1,127 @@
+"""Entries, evidence and patterns with everything told that a test does not care about."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4, uuid5
+
+from knowledge.memory.capture import content_hash
+from knowledge.models import (
+    Entry,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    Evidence,
+    NewEntry,
+    Pattern,
+    PatternId,
+)
+from knowledge.wiring import Knowledge
+
+NOON = datetime(2026, 1, 15, 12, tzinfo=UTC)
+CART = "TypeError in the cart total when a price is None"
+_NAMES = UUID(int=68)
+
+
+def failure(**told: Any) -> NewEntry:
+    """Return a failure with a verified solution."""
+    defaults: dict[str, Any] = {
+        "entry_type": EntryType.FAILURE_SOLUTION,
+        "project_id": "web-shop",
+        "agent_type": "backend",
+        "task_type": "bugfix",
+        "technology": "python",
+        "failure_description": CART,
+        "solution_steps": "Treat a missing price as zero",
+        "success_verified": True,
+        "verified_by": "pytest",
+    }
+    return NewEntry(**defaults | told)
+
+
+def rejection(**told: Any) -> NewEntry:
+    """Return a gate rejection whose revision was accepted."""
+    defaults: dict[str, Any] = {
+        "entry_type": EntryType.GATE_REJECTION,
+        "project_id": "web-shop",
+        "gate_type": "design_review",
+        "proposal": "Rename the orders table in place",
+        "human_feedback": "There is no migration plan",
+        "revision_approach": "Expand, migrate, contract",
+    }
+    return NewEntry(**defaults | told)
+
+
+def approval(**told: Any) -> NewEntry:
+    """Return a proposal that passed its gate at the first attempt."""
+    defaults: dict[str, Any] = {
+        "entry_type": EntryType.GATE_APPROVAL,
+        "project_id": "web-shop",
+        "gate_type": "design_review",
+        "proposal": "Cache the product list in the browser",
+        "approved_approach": "An ETag on the list, five minutes",
+    }
+    return NewEntry(**defaults | told)
+
+
+def stored(entry: NewEntry, entry_id: UUID | None = None) -> Entry:
+    """Return an entry as a store would give it."""
+    return Entry(
+        **asdict(entry),
+        entry_id=EntryId(entry_id or uuid4()),
+        status=EntryStatus.STAGED,
+        content_hash=content_hash(entry),
+        captured_at=NOON,
+    )
+
+
+def evidence(name: str, *, words: NewEntry | None = None, **told: Any) -> Evidence:
+    """Return the evidence of a pattern; the same name is the same pattern."""
+    entry = stored(words or failure(), uuid5(_NAMES, name))
+    defaults: dict[str, Any] = {
+        "pattern_id": PatternId(uuid5(_NAMES, name)),
+        "entry_type": entry.entry_type,
+        "words": entry,
+        "success_count": 1,
+        "attempt_count": 1,
+        "project_count": 1,
+        "founded_at": NOON,
+        "entry_ids": (entry.entry_id,),
+    }
+    return Evidence(**defaults | told)
+
+
+def pattern(**told: Any) -> Pattern:
+    """Return a pattern as a query answers it."""
+    defaults: dict[str, Any] = {
+        "pattern_id": PatternId(uuid4()),
+        "entry_type": EntryType.FAILURE_SOLUTION,
+        "problem": CART,
+        "solution": "Treat a missing price as zero",
+        "when_to_try": "When a bugfix task in python fails in this way.",
+        "success_count": 1,
+        "attempt_count": told.get("success_count", 1),
+        "project_count": 1,
+        "relevance": 0.9,
+        "agent_type": "backend",
+        "task_type": "bugfix",
+        "technology": "python",
+        "gate_type": None,
+        "entry_ids": (EntryId(uuid4()),),
+        "founded_at": NOON,
+    }
+    return Pattern(**defaults | told)
+
+
+async def capture(knowledge: Knowledge, *entries: NewEntry) -> list[EntryId]:
+    """Capture entries one by one, as callers do; return their ids."""
+    return [await knowledge.capture.capture(entry) for entry in entries]
+
+
+async def learn(knowledge: Knowledge, *entries: NewEntry) -> list[EntryId]:
+    """Capture entries and embed them at a checkpoint; return their ids."""
+    ids = await capture(knowledge, *entries)
+    await knowledge.checkpoints.process_all()
+    return ids

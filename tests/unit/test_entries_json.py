@@ -1,0 +1,116 @@
+"""Entries as JSON objects: there and back, and the name of what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.errors import InvalidInput
+from knowledge.models import Captured, CaptureOutcome, EntryType, NewEntry
+from orchestrator.entries import capture_rows, read_entry, write_entry
+from tests.support.entries import approval, failure, rejection
+
+OPTIONAL = {entry_field.name for entry_field in fields(NewEntry)} - {"entry_type", "project_id", "success_verified"}
+TOLD = {"entry_type": "failure_solution", "project_id": "web-shop"}
+
+
+@given(
+    st.builds(
+        lambda entry_type, project, verified, rest: NewEntry(
+            entry_type=entry_type, project_id=project, success_verified=verified, **rest
+        ),
+        st.sampled_from(EntryType),
+        st.text(),
+        st.booleans(),
+        st.dictionaries(st.sampled_from(sorted(OPTIONAL)), st.text()),
+    )
+)
+def test_an_entry_comes_back_from_json_as_it_was(entry: NewEntry) -> None:
+    assert read_entry(json.loads(json.dumps(write_entry(entry)))) == entry
+
+
+@pytest.mark.parametrize("entry", [failure(), rejection(), approval()])
+def test_what_was_not_told_is_not_written(entry: NewEntry) -> None:
+    written = write_entry(entry)
+    assert None not in written.values()
+    assert set(written) == {each.name for each in fields(NewEntry) if getattr(entry, each.name) is not None}
+    assert isinstance(json.dumps(written), str)
+
+
+def test_the_type_is_read_as_one_of_the_closed_set_and_verified_is_false_unless_told() -> None:
+    """D22."""
+    entry = read_entry(TOLD)
+    assert entry.entry_type is EntryType.FAILURE_SOLUTION
+    assert entry.success_verified is False
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ({"project_id": "p"}, "entry_type"),
+        ({"entry_type": "failure_solution"}, "project_id"),
+        (TOLD | {"entry_type": "failure"}, "entry_type"),
+        (TOLD | {"project_id": 5}, "project_id"),
+        (TOLD | {"project_id": None}, "project_id"),
+        (TOLD | {"solution_steps": ["one", "two"]}, "solution_steps"),
+        (TOLD | {"success_verified": "perhaps"}, "success_verified"),
+        (TOLD | {"solution": "misspelt"}, "solution"),
+        (TOLD | {"entry_id": "not for a caller to say"}, "entry_id"),
+        ([], "entry"),
+        ("text", "entry"),
+        (None, "entry"),
+    ],
+)
+def test_what_is_no_entry_is_refused_and_the_field_named(told: object, name: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_entry(told)
+    assert refused.value.field == name
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), lambda j: st.lists(j) | st.dictionaries(st.text(), j)
+    )
+)
+def test_no_json_breaks_the_reader(told: object) -> None:
+    with suppress(InvalidInput):
+        read_entry(told)
+
+
+@dataclass
+class Takes:
+    """A capture service in memory that takes everything."""
+
+    taken: list[NewEntry] = field(default_factory=list)
+
+    async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
+        self.taken.extend(entries)
+        return [Captured(outcome=CaptureOutcome.ACCEPTED, field=entry.project_id) for entry in entries]
+
+
+async def test_rows_are_answered_in_order_and_a_refused_one_stops_no_other() -> None:
+    rows: list[Any] = [TOLD, {"nonsense": 1}, failure(project_id="second"), 7, TOLD | {"project_id": "third"}]
+    capture = Takes()
+    answers = await capture_rows(capture, rows)
+    assert [(answer.outcome, answer.field) for answer in answers] == [
+        ("accepted", "web-shop"),
+        ("refused", "entry_type"),
+        ("accepted", "second"),
+        ("refused", "entry"),
+        ("accepted", "third"),
+    ]
+    assert [entry.project_id for entry in capture.taken] == ["web-shop", "second", "third"]
+
+
+async def test_where_nothing_is_an_entry_nothing_is_captured() -> None:
+    capture = Takes()
+    assert [answer.outcome for answer in await capture_rows(capture, [1, 2])] == ["refused", "refused"]
+    assert await capture_rows(capture, []) == []
+    assert capture.taken == []

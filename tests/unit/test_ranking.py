@@ -1,0 +1,130 @@
+"""Which matches are shown, and in which order."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.memory.ranking import OTHER_FIELD_WEIGHT, Match, gate_quota, rank, strength
+from tests.support.entries import NOON, approval, evidence
+
+
+def match(name: str, *, relevance: float = 0.8, score: float = 0.5, fits: bool = True, **counts: Any) -> Match:
+    return Match(evidence=evidence(name, **counts), relevance=relevance, score=score, fits=fits)
+
+
+def gate(name: str, **told: Any) -> Match:
+    return match(name, words=approval(), **told)
+
+
+@st.composite
+def matches(draw: st.DrawFn, *, distinct: bool = False) -> list[Match]:
+    """Draw matches of few patterns and few values, so that ties and repetitions are common."""
+    number = draw(st.integers(0, 12))
+    drawn = []
+    for position in range(number):
+        name = str(position) if distinct else draw(st.sampled_from("abcdefgh"))
+        successes = draw(st.integers(0, 6))
+        drawn.append(
+            match(
+                name,
+                words=approval() if draw(st.booleans()) else None,
+                relevance=draw(st.sampled_from([0.0, 0.7, 0.75, 0.9, 1.0])),
+                score=draw(st.sampled_from([0.3, 0.5, 0.9])),
+                fits=draw(st.booleans()),
+                success_count=successes,
+                attempt_count=successes + draw(st.integers(0, 3)),
+                project_count=draw(st.integers(1, 3)),
+                founded_at=NOON - timedelta(days=draw(st.integers(0, 2))),
+            )
+        )
+    return drawn
+
+
+def ids(found: list[Match]) -> list[object]:
+    return [each.evidence.pattern_id for each in found]
+
+
+@given(matches(distinct=True), st.integers(1, 6), st.randoms())
+def test_ranking_ignores_the_order_of_its_input(found: list[Match], limit: int, chance: random.Random) -> None:
+    shuffled = chance.sample(found, len(found))
+    assert rank(found, limit=limit) == rank(shuffled, limit=limit)
+
+
+@given(matches(), st.integers(1, 6))
+def test_a_pattern_is_shown_once_in_its_best_light_and_none_is_missing(found: list[Match], limit: int) -> None:
+    ranked = rank(found, limit=limit)
+    assert len(ids(ranked)) == len(set(ids(ranked))) == min(limit, len(set(ids(found))))
+    for shown in ranked:
+        same = [each for each in found if each.evidence.pattern_id == shown.evidence.pattern_id]
+        assert strength(shown) == max(map(strength, same))
+    strengths = [strength(each) for each in ranked]
+    assert strengths == sorted(strengths, reverse=True)
+
+
+@given(matches(distinct=True), st.integers(1, 6), st.data())
+def test_one_more_success_never_lowers_a_rank(found: list[Match], limit: int, data: st.DataObject) -> None:
+    if not found:
+        return
+    at = data.draw(st.integers(0, len(found) - 1))
+    proof = found[at].evidence
+    proven = replace(proof, success_count=proof.success_count + 1, attempt_count=proof.attempt_count + 1)
+    after = [*found[:at], replace(found[at], evidence=proven), *found[at + 1 :]]
+    places = [ids(rank(each, limit=limit)) for each in (found, after)]
+    if proof.pattern_id in places[0]:
+        assert places[1].index(proof.pattern_id) <= places[0].index(proof.pattern_id)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_no_evidence_lifts_what_is_not_relevant(successes: int, failures: int) -> None:
+    famous = match("a", relevance=0, success_count=successes, attempt_count=successes + failures)
+    assert strength(famous) == 0
+
+
+def test_strength_is_relevance_times_the_smoothed_success_rate() -> None:
+    assert strength(match("a", relevance=0.9, success_count=3, attempt_count=4)) == pytest.approx(0.9 * 4 / 6)
+    assert strength(match("a", relevance=0.9, success_count=0, attempt_count=0)) == pytest.approx(0.45)
+    other = strength(match("a", relevance=0.9, success_count=3, attempt_count=4, fits=False))
+    assert other == pytest.approx(0.9 * 4 / 6 * OTHER_FIELD_WEIGHT)
+
+
+def test_a_failed_attempt_lowers_a_pattern() -> None:
+    steady = match("steady", success_count=3, attempt_count=3)
+    shaky = match("shaky", success_count=3, attempt_count=6)
+    assert ids(rank([shaky, steady], limit=2)) == ids([steady, shaky])
+
+
+def test_ties_go_to_the_score_then_to_more_projects_then_to_the_older() -> None:
+    nearer = match("nearer", score=0.6)
+    wider = match("wider", project_count=2)
+    older = match("older", founded_at=NOON - timedelta(days=1))
+    younger = match("younger")
+    found = rank([younger, older, wider, nearer], limit=4)
+    assert ids(found) == ids([nearer, wider, older, younger])
+
+
+@pytest.mark.parametrize(("limit", "quota"), [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (10, 4)])
+def test_gate_entries_have_two_of_five_places_and_one_of_three(limit: int, quota: int) -> None:
+    assert gate_quota(limit) == quota
+
+
+def test_gate_entries_leave_places_to_failures_that_fit_and_fill_what_is_left() -> None:
+    gates = [gate(f"gate {n}", relevance=1.0) for n in range(4)]
+    failures = [match(f"failure {n}", relevance=0.7 + n / 100) for n in range(4)]
+    shown = rank(gates + failures, limit=5)
+    assert [each in gates for each in shown] == [True, True, False, False, False]
+    assert len([each for each in rank(gates + failures[:1], limit=5) if each in gates]) == 4
+
+
+@given(matches(distinct=True), st.integers(1, 6))
+def test_gate_entries_never_push_out_a_failure_beyond_their_quota(found: list[Match], limit: int) -> None:
+    shown = rank(found, limit=limit)
+    gates = [each for each in shown if each.evidence.words.gate_type]
+    left_out = [each for each in found if each not in shown and not each.evidence.words.gate_type]
+    assert len(gates) <= gate_quota(limit) or not left_out

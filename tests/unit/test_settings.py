@@ -1,0 +1,154 @@
+"""Every setting: its variable, what it takes, and the name in the sentence when it is wrong."""
+
+from __future__ import annotations
+
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from knowledge.errors import InvalidSetting
+from knowledge.settings import BUNDLED_MODEL, OPENAI_MODEL, KnowledgeSettings, default_home
+
+TAKEN: dict[str, tuple[str, str, Any]] = {
+    "HARDWON_HOME": ("/data/hardwon", "home", Path("/data/hardwon")),
+    "HARDWON_DATABASE_URL": ("postgresql://u:p@h/d", "database_url", SecretStr("postgresql://u:p@h/d")),
+    "HARDWON_QDRANT_URL": ("http://qdrant:6333", "qdrant_url", "http://qdrant:6333"),
+    "HARDWON_QDRANT_API_KEY": ("k", "qdrant_api_key", SecretStr("k")),
+    "HARDWON_EMBEDDING_MODEL": ("some-model", "embedding_model", "some-model"),
+    "HARDWON_EMBEDDING_BASE_URL": ("http://models/v1", "embedding_base_url", "http://models/v1"),
+    "HARDWON_EMBEDDING_API_KEY": ("k", "embedding_api_key", SecretStr("k")),
+    "HARDWON_EMBEDDING_DIMS": ("512", "embedding_dims", 512),
+    "HARDWON_QUERY_DEADLINE_MS": ("450", "query_deadline_ms", 450),
+    "HARDWON_TASK_RELEVANCE": ("0.6", "task_relevance", 0.6),
+    "HARDWON_FAILURE_RELEVANCE": ("1", "failure_relevance", 1.0),
+    "HARDWON_RETENTION": ("2 years", "retention_years", 2),
+    "HARDWON_CONTEXT_MAX_TOKENS": ("500", "context_max_tokens", 500),
+    "HARDWON_CONTEXT_MAX_PATTERNS": ("2", "context_max_patterns", 2),
+    "HARDWON_API_URL": ("https://hardwon.example.org", "api_url", "https://hardwon.example.org"),
+    "HARDWON_API_KEY": ("k", "api_key", SecretStr("k")),
+    "HARDWON_CHECKPOINT_BATCH": ("32", "checkpoint_batch", 32),
+    "HARDWON_CHECKPOINT_DEADLINE_SECONDS": ("60", "checkpoint_deadline_seconds", 60),
+    "HARDWON_LEASE_SECONDS": ("5", "lease_seconds", 5),
+}
+REFUSED = [
+    ("HARDWON_DATABASE_URL", "mysql://h/d"),
+    ("HARDWON_DATABASE_URL", "h/d"),
+    ("HARDWON_QDRANT_URL", "qdrant:6333"),
+    ("HARDWON_EMBEDDING_BASE_URL", "ftp://models"),
+    ("HARDWON_API_URL", "localhost"),
+    ("HARDWON_EMBEDDING_DIMS", "1"),
+    ("HARDWON_EMBEDDING_DIMS", "many"),
+    ("HARDWON_QUERY_DEADLINE_MS", "0"),
+    ("HARDWON_QUERY_DEADLINE_MS", "300ms"),
+    ("HARDWON_TASK_RELEVANCE", "1.01"),
+    ("HARDWON_TASK_RELEVANCE", "nan"),
+    ("HARDWON_FAILURE_RELEVANCE", "-0.1"),
+    ("HARDWON_RETENTION", "0"),
+    ("HARDWON_RETENTION", "1.5"),
+    ("HARDWON_RETENTION", "365 days"),
+    ("HARDWON_RETENTION", "a year"),
+    ("HARDWON_CONTEXT_MAX_TOKENS", "49"),
+    ("HARDWON_CONTEXT_MAX_PATTERNS", "0"),
+    ("HARDWON_CONTEXT_MAX_PATTERNS", "4"),
+    ("HARDWON_CHECKPOINT_BATCH", "0"),
+    ("HARDWON_CHECKPOINT_BATCH", "2049"),
+    ("HARDWON_CHECKPOINT_DEADLINE_SECONDS", "0"),
+    ("HARDWON_LEASE_SECONDS", "0"),
+]
+
+
+def test_every_setting_has_its_variable_here() -> None:
+    assert {name for _, name, _ in TAKEN.values()} == set(KnowledgeSettings.model_fields)
+
+
+@pytest.mark.parametrize("variable", TAKEN)
+def test_each_variable_sets_its_setting(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, name, value = TAKEN[variable]
+    assert getattr(KnowledgeSettings(), name) != value
+    monkeypatch.setenv(variable, told)
+    assert getattr(KnowledgeSettings(), name) == value
+
+
+@pytest.mark.parametrize(("variable", "told"), REFUSED)
+def test_a_wrong_value_is_refused_with_the_name_of_the_variable(
+    variable: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, told)
+    with pytest.raises(InvalidSetting, match=f"^{variable}: ") as refused:
+        KnowledgeSettings()
+    assert refused.value.field == variable
+    assert "\n" not in str(refused.value)
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    settings = KnowledgeSettings()
+    assert (settings.task_relevance, settings.failure_relevance) == (0.7, 0.75)
+    assert (settings.query_deadline_ms, settings.retention_years) == (300, 1)
+    assert (settings.context_max_tokens, settings.context_max_patterns) == (2000, 3)
+    assert settings.home == default_home()
+    assert (settings.embedded_postgres, settings.embedded_index, settings.bundled_model) == (True, True, True)
+
+
+def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in TAKEN:
+        monkeypatch.setenv(variable, "")
+    assert KnowledgeSettings().home == default_home()
+
+
+@pytest.mark.parametrize("told", ["3", "3 years", " 3 "])
+def test_retention_is_told_in_whole_years(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARDWON_RETENTION", told)
+    assert KnowledgeSettings().retention_years == 3
+    assert KnowledgeSettings(retention_years=5).retention_years == 5, "a program has the last word"
+
+
+def test_home_may_be_below_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setenv("HARDWON_HOME", "~/memory")
+    assert KnowledgeSettings().home == Path("/home/ada/memory")
+    monkeypatch.setenv("HARDWON_HOME", "memory")
+    assert KnowledgeSettings().home == Path.cwd() / "memory"
+
+
+def test_the_bundled_model_is_used_until_a_key_or_an_endpoint_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert KnowledgeSettings().embedding_model == BUNDLED_MODEL
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    settings = KnowledgeSettings()
+    assert settings.embedding_model == OPENAI_MODEL
+    assert settings.embedding_api_key == SecretStr("sk-of-openai")
+    assert not settings.bundled_model
+
+    monkeypatch.setenv("HARDWON_EMBEDDING_API_KEY", "another")
+    assert KnowledgeSettings().embedding_api_key == SecretStr("another"), "ours goes before OpenAI's"
+    monkeypatch.setenv("HARDWON_EMBEDDING_MODEL", BUNDLED_MODEL)
+    assert KnowledgeSettings().bundled_model, "a key alone does not send texts away"
+
+
+def test_the_bundled_models_name_at_an_endpoint_is_the_endpoints_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARDWON_EMBEDDING_MODEL", BUNDLED_MODEL)
+    monkeypatch.setenv("HARDWON_EMBEDDING_BASE_URL", "http://models/v1")
+    assert not KnowledgeSettings().bundled_model
+
+
+def test_settings_are_frozen_and_know_no_others() -> None:
+    settings = KnowledgeSettings()
+    with pytest.raises(ValueError, match="frozen"):
+        settings.lease_seconds = 5  # type: ignore[misc]
+    with pytest.raises(InvalidSetting, match="HARDWON_RETRIES: "):
+        KnowledgeSettings(retries=3)
+    assert settings.lease == timedelta(seconds=60)
+
+
+def test_no_secret_shows_in_settings_nor_in_the_error_of_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("HARDWON_QDRANT_API_KEY", "HARDWON_EMBEDDING_API_KEY", "HARDWON_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(variable, "hush-hush")
+    monkeypatch.setenv("HARDWON_DATABASE_URL", "postgresql://user:hush-hush@host/database")
+    assert "hush-hush" not in f"{KnowledgeSettings()!r} {KnowledgeSettings()}"
+    monkeypatch.setenv("HARDWON_DATABASE_URL", "http://user:hush-hush@host/database")
+    with pytest.raises(InvalidSetting) as refused:
+        KnowledgeSettings()
+    assert "hush-hush" not in "".join(traceback.format_exception(refused.value))

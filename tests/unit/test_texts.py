@@ -1,0 +1,109 @@
+"""What is embedded of an entry and of a question, and which entries are the same lesson."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.memory import texts
+from knowledge.models import NewEntry, View
+from tests.support.entries import CART, approval, failure, rejection, stored
+
+WORDS = st.text(st.characters(categories=("L", "N", "P", "Zs"), include_characters="\n\t"), min_size=1)
+
+
+def test_the_situation_of_a_failure_is_what_failed_and_its_error() -> None:
+    told = failure(failure_description="The cart fails", error_message="TypeError: price is None")
+    assert texts.situation(told) == "The cart fails\nTypeError: price is None"
+
+
+@pytest.mark.parametrize("error", [None, "", "price is None", "  price is None\n"])
+def test_an_error_that_the_failure_says_already_is_not_repeated(error: str | None) -> None:
+    assert texts.failure_situation(CART, error) == CART
+
+
+@given(WORDS, WORDS)
+def test_a_failure_is_asked_for_with_the_words_it_is_stored_with(told: str, error: str) -> None:
+    entry = failure(failure_description=told, error_message=error)
+    assert texts.situation(entry) == texts.failure_situation(told, error)
+
+
+def test_the_situation_of_a_rejection_is_the_proposal_and_why_it_was_refused() -> None:
+    assert texts.situation(rejection(proposal="Rename it", human_feedback="No plan")) == "Rename it\nNo plan"
+    assert texts.situation(rejection(proposal=None, human_feedback="No plan")) == "No plan"
+
+
+def test_the_situation_of_an_approval_is_what_was_proposed_as_far_as_it_is_known() -> None:
+    told = approval(proposal="Cache it", task_description="Make it quick", approved_approach="ETag")
+    assert texts.situation(told) == "Cache it"
+    assert texts.situation(replace(told, proposal=None)) == "Make it quick"
+    assert texts.situation(replace(told, proposal=None, task_description=None)) == "design_review\nETag"
+
+
+@pytest.mark.parametrize("entry", [failure(), rejection(), approval()])
+def test_what_worked_is_never_embedded(entry: NewEntry) -> None:
+    """A question cannot know the resolution, so the stored side must not hold it either."""
+    for text in texts.views(entry).values():
+        assert texts.resolution(entry) not in text
+
+
+def test_the_resolution_is_what_worked_and_nothing_while_open() -> None:
+    assert texts.resolution(failure(solution_steps="one")) == "one"
+    assert texts.resolution(rejection(revision_approach="two")) == "two"
+    assert texts.resolution(approval(approved_approach="three")) == "three"
+    assert texts.resolution(failure(solution_steps=None)) == texts.resolution(rejection(revision_approach=None)) == ""
+
+
+def test_a_task_description_is_a_view_of_its_own_only_where_it_says_something_else() -> None:
+    assert texts.views(failure(task_description="Show the total")) == {
+        View.SITUATION: CART,
+        View.TASK: "Show the total",
+    }
+    assert texts.views(failure(task_description=f" {CART.upper()} ")) == {View.SITUATION: CART}
+    assert texts.views(failure(task_description=None)) == {View.SITUATION: CART}
+
+
+def test_when_to_try_is_as_told_else_what_is_known_of_where_it_worked() -> None:
+    assert texts.when_to_try(stored(failure(when_to_try="Before a release"))) == "Before a release"
+    assert texts.when_to_try(stored(failure())) == "When a bugfix task in python fails in this way."
+    bare = stored(failure(task_type=None, technology=None))
+    assert texts.when_to_try(bare) == "When a task fails in this way."
+    assert "design_review" in texts.when_to_try(stored(rejection()))
+    assert "design_review" in texts.when_to_try(stored(approval()))
+
+
+@given(st.text(), st.text())
+def test_normalising_twice_is_normalising_once_and_joins_words_by_one_blank(one: str, two: str) -> None:
+    once = texts.normalised(f"{one} \n\t {two}")
+    assert texts.normalised(once) == once
+    assert "  " not in once
+    assert once == once.strip()
+
+
+@given(WORDS, WORDS)
+def test_white_space_and_case_do_not_make_another_lesson(situation: str, resolution: str) -> None:
+    told = failure(failure_description=situation, solution_steps=resolution)
+    loud = failure(failure_description=f"\n{situation} ", solution_steps=f"{resolution}\t\n", project_id="another")
+    assert texts.match_key(told) == texts.match_key(loud)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        failure(failure_description="Another"),
+        failure(solution_steps="Another"),
+        failure(error_message="KeyError: 'price'"),
+        failure(failure_description=f"{CART} Treat a missing", solution_steps="price as zero"),
+        approval(proposal=CART, approved_approach="Treat a missing price as zero"),
+    ],
+)
+def test_another_situation_resolution_or_type_is_another_lesson(other: NewEntry) -> None:
+    assert texts.match_key(other) != texts.match_key(failure())
+
+
+def test_who_told_it_and_when_does_not_make_another_lesson() -> None:
+    told = failure(project_id="another", task_id="T-1", run_id="1", verified_by="a human", technology="go")
+    assert texts.match_key(told) == texts.match_key(failure())
