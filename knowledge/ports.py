@@ -261,6 +261,10 @@ class PatternStore(Protocol):
         """Return those of the ids that are points of this workspace; any other must not be in the index."""
         ...
 
+    async def settled_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        """Return those of the ids that an embedded entry stands behind: texts that are known already."""
+        ...
+
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
         """Return the live patterns behind points, with words; points without live evidence are left out."""
         ...

@@ -16,6 +16,7 @@ from uuid import uuid4
 import structlog
 
 from knowledge.errors import InvalidInput
+from knowledge.memory.contexts import check_task
 from knowledge.models import Context, ContextId, EntryType, Pattern, Task
 from orchestrator.breaker import CircuitBreaker
 
@@ -29,7 +30,10 @@ _INDENT = "  "
 _CUT = " ... (cut)"
 _MARKER = re.compile(r"\[(?=\s*(?:end\s+context|orchestrator\s+context))", re.IGNORECASE)
 _LINE_BREAKS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-_UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069"
+    "\ufeff\U000e0000-\U000e007f]"
+)
 _CHARS_PER_TOKEN = 3
 """UTF-8 bytes to a token, low for English and code (real bug reports: 2.8 at the 5th percentile), so never too few."""
 
@@ -218,6 +222,7 @@ class OrchestratorContextBuilder:
     async def _with_knowledge(self, context: Context, task: Task, agent_type: str) -> Context:
         if isinstance(self.knowledge, BuildsContexts):
             return await self.knowledge.build_context(task, agent_type)
+        check_task(task, agent_type)
         found = await self.knowledge.queries.query_for_task(task.description, agent_type, task.type, task.technology)
         built = _with_patterns(context, found, self.knowledge.settings)
         if built.patterns:

@@ -152,10 +152,9 @@ class CheckpointEmbeddingService:
 
         What another process holds is waited for: it embeds it, or dies and its lease runs out.
         """
-        counter: Counter[int] = Counter()
-        documents = 0
         in_use: SpaceInUse | None = None
         there_at_start = replace(selection, captured_before=started_at + timedelta(microseconds=1))
+        before = (await self.stores.spaces.statistics([])).documents
         try:
             while True:
                 claim = await self.stores.entries.claim(selection, limit=self.batch, lease=self.lease)
@@ -166,20 +165,17 @@ class CheckpointEmbeddingService:
                     continue
                 async with self._alive(claim):
                     in_use = await bind_space(self.stores, [texts.situation(e) for e in claim.entries], known=in_use)
-                    batch, counted = await self._embed(in_use, claim)
-                for counts in counted:
-                    counter.update(counts.keys())
-                documents += len(counted)
+                    batch = await self._embed(in_use, claim)
                 yield batch
         finally:
-            if in_use is not None and documents:
-                await self._count_terms(in_use.bound, counter, documents)
+            if in_use is not None:
+                await self._grown(in_use.bound, before)
 
-    async def _count_terms(self, bound: BoundSpace, counter: Counter[int], documents: int) -> None:
-        before = (await self.stores.spaces.statistics([])).documents
-        await self.stores.spaces.count_terms(counter, documents)
-        await recalibrate_if_grown(self.stores, bound, before, before + documents)
-        if documents >= _MANY:
+    async def _grown(self, bound: BoundSpace, before: int) -> None:
+        """See to it that relevance and Postgres' plans fit what is there now."""
+        documents = (await self.stores.spaces.statistics([])).documents
+        await recalibrate_if_grown(self.stores, bound, before, documents)
+        if documents - before >= _MANY:
             await self.stores.patterns.analyse()
 
     @asynccontextmanager
@@ -203,14 +199,18 @@ class CheckpointEmbeddingService:
             with suppress(asyncio.CancelledError):
                 await beating
 
-    async def _embed(self, in_use: SpaceInUse, claim: Claim) -> tuple[_Batch, list[Counter[int]]]:
+    async def _embed(self, in_use: SpaceInUse, claim: Claim) -> _Batch:
         bound = in_use.bound
         embeddings, truncated, dead = await self._vectors(in_use.embedder, claim.entries)
         for refused in dead:
             await self.stores.entries.bury(claim.token, refused.entry_id, refused.reason)
         decisions, kept, embedded_at = await self._decide(bound, claim, embeddings)
-        points, counted = self._points(bound, decisions, kept, embedded_at)
+        known = await self.stores.patterns.settled_points(sorted(kept))
+        points, new_terms = self._points(bound, decisions, kept, embedded_at, known)
         await self.stores.index.upsert(bound.space, points)
+        if new_terms:
+            frequencies = Counter(term for counts in new_terms for term in counts)
+            await self.stores.spaces.count_terms(frequencies, len(new_terms))
         marked = await self.stores.patterns.mark_embedded(
             claim.token,
             [decision.entry.entry_id for decision in decisions],
@@ -221,7 +221,7 @@ class CheckpointEmbeddingService:
             await self._take_back(bound, decisions, marked)
             await self.stores.entries.release(claim)
         founded = sum(decision.founds for decision in decisions if decision.entry.entry_id in marked)
-        return _Batch(embedded=len(marked), founded=founded, truncated=truncated, dead=tuple(dead)), counted
+        return _Batch(embedded=len(marked), founded=founded, truncated=truncated, dead=tuple(dead))
 
     async def _vectors(
         self, embedder: Embedder, entries: Sequence[Entry]
@@ -267,11 +267,16 @@ class CheckpointEmbeddingService:
         return decisions, kept, embedded_at
 
     def _points(
-        self, bound: BoundSpace, decisions: Sequence[Decision], kept: set[PointId], embedded_at: datetime
+        self,
+        bound: BoundSpace,
+        decisions: Sequence[Decision],
+        kept: set[PointId],
+        embedded_at: datetime,
+        known: set[PointId],
     ) -> tuple[list[Point], list[Counter[int]]]:
-        """Return the points of the decisions, each once, and the term counts of those that are new."""
+        """Return the points of the decisions that are kept, each once, and the term counts of those not known yet."""
         points: dict[PointId, Point] = {}
-        counted: list[Counter[int]] = []
+        new_terms: list[Counter[int]] = []
         # by entry id, as Postgres picks the words of several entries that were embedded together
         for decision in sorted(decisions, key=lambda decided: decided.entry.entry_id):
             words = texts.views(decision.entry)
@@ -279,8 +284,8 @@ class CheckpointEmbeddingService:
                 if point.point_id not in kept or point.point_id in points:
                     continue
                 counts = term_counts(words[point.view])
-                if decision.founds:
-                    counted.append(counts)
+                if point.point_id not in known:
+                    new_terms.append(counts)
                 points[point.point_id] = to_point(
                     decision.entry,
                     point.view,
@@ -292,7 +297,7 @@ class CheckpointEmbeddingService:
                     embedded_at=embedded_at,
                     expires_at=add_years(embedded_at, self.retention_years),
                 )
-        return list(points.values()), counted
+        return list(points.values()), new_terms
 
     async def _take_back(self, bound: BoundSpace, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
         """Delete the points of entries that were deleted while they were embedded: nothing comes back from the dead."""

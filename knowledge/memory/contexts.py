@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from knowledge.memory.capture import check_text
 from knowledge.models import Context, Task
 from knowledge.ports import Stores
+
+
+def check_task(task: Task, agent_type: str) -> None:
+    """Raise InvalidInput, naming the field, unless the task can be asked for and its context kept."""
+    check_text("agent_type", agent_type)
+    for name in ("project_id", "task_id", "run_id"):
+        value = getattr(task, name)
+        if value is not None:
+            check_text(name, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

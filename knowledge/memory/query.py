@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput
@@ -12,10 +13,13 @@ from knowledge.memory.ranking import Match, rank
 from knowledge.memory.spaces import space_in_use
 from knowledge.models import (
     BoundSpace,
+    Entry,
     EntryType,
     Evidence,
+    Hit,
     Pattern,
     PatternId,
+    PointId,
     SparseVector,
     Vector,
     View,
@@ -30,6 +34,9 @@ CANDIDATES = 100
 """Points taken from each half of the search (docs/evaluation.md: 100 loses nothing against all)."""
 
 MAX_RESULTS = 100
+_MOST_SHOWN = 32
+"""Points whose words are fetched, the best ones; more where more results are asked for."""
+
 _MAX_QUERY_CHARS = 20_000
 """A longer question is cut: the model reads its beginning only, and the words of a log repeat."""
 
@@ -43,6 +50,17 @@ class _Question:
     weight: float
     floor: float
     max_results: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a search found relevant, the best first: raw score, point, relevance.
+
+    `complete`: nothing else in the workspace is relevant, so that no search with more conditions finds more.
+    """
+
+    nearest: tuple[tuple[float, PointId, float], ...]
+    complete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +131,20 @@ class RAGQueryService:
             return []
         bound = in_use.bound
         question = await self._encode(in_use.embedder, text[:_MAX_QUERY_CHARS], floor, max_results)
-        matches = await self._matches(bound, question, where)
-        wider = replace(where, agent_type=None, task_type=None, technology=None)
-        if len({match.evidence.pattern_id for match in matches}) < max_results and wider != where:
-            fitting = {match.evidence.pattern_id for match in matches}
-            others = await self._matches(bound, question, wider)
-            matches += [replace(match, fits=False) for match in others if match.evidence.pattern_id not in fitting]
+        anywhere = replace(where, agent_type=None, task_type=None, technology=None)
+        found = await self._find(bound, question, anywhere)
+        if anywhere == where or found.complete:
+            matches = [
+                replace(match, fits=_fits(match.evidence.words, where)) for match in await self._matches(found, where)
+            ]
+            fitting = [match for match in matches if match.fits]
+            matches = fitting if _patterns_in(fitting) >= max_results else matches
+        else:
+            matches = await self._matches(await self._find(bound, question, where), where)
+            if _patterns_in(matches) < max_results:
+                known = {match.evidence.pattern_id for match in matches}
+                others = await self._matches(found, where)
+                matches += [replace(match, fits=False) for match in others if match.evidence.pattern_id not in known]
         return [_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
 
     async def _encode(self, embedder: Embedder, text: str, floor: float, max_results: int) -> _Question:
@@ -131,21 +157,54 @@ class RAGQueryService:
             dense=embedded.vectors[0], lexical=lexical, weight=weight, floor=floor, max_results=max_results
         )
 
-    async def _matches(self, bound: BoundSpace, asked: _Question, where: Where) -> list[Match]:
-        """Search, drop what is not relevant, and fetch the words of the rest in one hop."""
+    async def _find(self, bound: BoundSpace, asked: _Question, where: Where) -> _Found:
+        """Search, and drop what is not relevant."""
         hits = await self.stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
-        scores = {hit.point_id: fuse(hit.cosine, hit.lexical, asked.weight) for hit in hits}
-        likeness = {point: relevance(score, bound.calibration) for point, score in scores.items()}
-        relevant = sorted((score, point) for point, score in scores.items() if likeness[point] >= asked.floor)
-        nearest = [point for _, point in relevant[: -1 - max(32, 4 * asked.max_results) : -1]]
-        if not nearest:
+        scored = ((fuse(hit.cosine, hit.lexical, asked.weight), hit.point_id) for hit in hits)
+        likely = ((score, point, relevance(score, bound.calibration)) for score, point in scored)
+        relevant = sorted((each for each in likely if each[2] >= asked.floor), reverse=True)
+        shown = max(_MOST_SHOWN, 4 * asked.max_results)
+        rest = _best_of_the_rest(hits, asked.weight)
+        all_seen = rest is None or relevance(rest, bound.calibration) < asked.floor
+        return _Found(nearest=tuple(relevant[:shown]), complete=all_seen and len(relevant) <= shown)
+
+    async def _matches(self, found: _Found, where: Where) -> list[Match]:
+        """Fetch the words of what was found, in one hop."""
+        if not found.nearest:
             return []
-        evidence = await self.stores.patterns.evidence(nearest, now=where.live_at)
+        points = [point for _, point, _ in found.nearest]
+        evidence = await self.stores.patterns.evidence(points, now=where.live_at)
         return [
-            Match(evidence=evidence[point], relevance=likeness[point], score=scores[point])
-            for point in nearest
+            Match(evidence=evidence[point], relevance=likeness, score=score)
+            for score, point, likeness in found.nearest
             if point in evidence
         ]
+
+
+def _best_of_the_rest(hits: Sequence[Hit], weight: float) -> float | None:
+    """Return the highest score a point that a search left out can have, None if it left out none.
+
+    Such a point is in neither list of the union, so by either vector it comes after the last of that list.
+    """
+    if len(hits) < CANDIDATES:
+        return None
+    cosines = sorted((hit.cosine for hit in hits), reverse=True)
+    lexical = sorted((hit.lexical for hit in hits), reverse=True)
+    return fuse(cosines[CANDIDATES - 1], lexical[CANDIDATES - 1], weight)
+
+
+def _fits(words: Entry, where: Where) -> bool:
+    """Whether an entry's fields are those asked for, or not told."""
+    pairs = (
+        (words.agent_type, where.agent_type),
+        (words.task_type, where.task_type),
+        (words.technology, where.technology),
+    )
+    return all(told is None or asked is None or told == asked for told, asked in pairs)
+
+
+def _patterns_in(matches: Sequence[Match]) -> int:
+    return len({match.evidence.pattern_id for match in matches})
 
 
 def _pattern(evidence: Evidence, likeness: float) -> Pattern:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,6 @@ from pydantic import SecretStr
 
 from knowledge.adapters.openai_embedder import OpenAIEmbedder
 from knowledge.errors import EmbedderUnavailable, IndexUnavailable, NotFound, StorageUnavailable
-from knowledge.memory.retention import add_years
 from knowledge.models import EntryStatus, NewEntry
 from knowledge.ports import Selection
 from knowledge.wiring import Knowledge
@@ -52,28 +51,28 @@ async def small(opens: Opens, embedder: HashingEmbedder) -> AsyncIterator[Knowle
 
 
 @pytest.mark.parametrize(
-    "embedded_at",
+    ("embedded_at", "end"),
     [
-        datetime(2024, 2, 29, 12, tzinfo=UTC),
-        datetime(2023, 3, 1, tzinfo=UTC),  # the year to come has 366 days
-        datetime(2024, 2, 28, 23, 59, 59, 999999, tzinfo=UTC),
-        datetime(2025, 3, 9, 7, 30, tzinfo=UTC),  # clocks are put forward in New York
+        ("2024-02-29T12:00:00+00:00", "2025-02-28T12:00:00+00:00"),
+        ("2023-03-01T00:00:00+00:00", "2024-03-01T00:00:00+00:00"),  # 366 days
+        ("2024-02-28T23:59:59.999999+00:00", "2025-02-28T23:59:59.999999+00:00"),
+        ("2025-03-09T07:30:00+00:00", "2026-03-09T07:30:00+00:00"),  # clocks are put forward in New York
     ],
 )
 async def test_knowledge_lives_for_one_calendar_year_to_the_microsecond(
-    knowledge: Knowledge, clock: SetClock, embedded_at: datetime
+    knowledge: Knowledge, clock: SetClock, embedded_at: str, end: str
 ) -> None:
     """D8: 365 days are not a year. In both stores, and whatever the pruner's hour."""
-    clock.time = embedded_at
+    clock.time = datetime.fromisoformat(embedded_at)
     (entry_id,) = await learn(knowledge, failure())
     entry = await knowledge.capture.get(entry_id)
-    end = add_years(embedded_at, 1)
-    assert (entry.embedded_at, entry.expires_at) == (embedded_at, end)
+    over = datetime.fromisoformat(end)
+    assert (entry.embedded_at, entry.expires_at) == (clock.time, over)
 
-    clock.time = end - timedelta(microseconds=1)
+    clock.time = over - timedelta(microseconds=1)
     assert await knowledge.pruning.prune_old_knowledge() == 0
     assert (await knowledge.queries.query_for_failure(CART))[0].entry_ids == (entry_id,)
-    clock.time = end
+    clock.time = over
     assert await knowledge.queries.query_for_failure(CART, min_relevance=0) == []
     assert await knowledge.pruning.prune_old_knowledge() == 1
     assert await points(knowledge) == 0
@@ -208,19 +207,23 @@ async def test_a_mark_that_fails_leaves_nothing_that_is_shown_before_its_time(
     assert len(await small.queries.query_for_failure("failure of part 1", max_results=5, min_relevance=0)) == 5
 
 
+@pytest.mark.parametrize("written_first", [True, False])
 async def test_an_entry_deleted_while_it_is_embedded_does_not_come_back(
-    small: Knowledge, monkeypatch: pytest.MonkeyPatch
+    small: Knowledge, monkeypatch: pytest.MonkeyPatch, *, written_first: bool
 ) -> None:
-    """D25: a slow checkpoint must not resurrect what a person deleted."""
+    """D25: a slow checkpoint must not resurrect what a person deleted, just before or after its points were written."""
     gone, *rest = await capture(small, *many(3))
     upsert = small.stores.index.upsert
 
-    async def and_then_it_is_deleted(*points_and_space: Any) -> None:
-        await upsert(*points_and_space)
+    async def and_it_is_deleted(*space_and_points: Any) -> None:
+        if written_first:
+            await upsert(*space_and_points)
         await small.capture.delete(gone)
+        if not written_first:
+            await upsert(*space_and_points)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(small.stores.index, "upsert", and_then_it_is_deleted)
+        meanwhile.setattr(small.stores.index, "upsert", and_it_is_deleted)
         report = await small.checkpoints.process_all()
     assert report.embedded == len(rest)
     assert await number(small, "SELECT count(*) FROM points") == await points(small) == 2

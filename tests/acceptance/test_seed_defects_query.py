@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -26,6 +27,12 @@ from tests.support.openai_server import Misdeed, OpenAIServer, Status
 from tests.support.postgres import drop_database
 
 TASK = Task(description=CART, type="bugfix", technology="python")
+
+
+@pytest.fixture
+def settings(settings: KnowledgeSettings) -> KnowledgeSettings:
+    """No deadline that a busy machine could miss, but where the deadline is what is tested."""
+    return settings.model_copy(update={"query_deadline_ms": 30_000})
 
 
 class Listening(HashingEmbedder):
@@ -121,42 +128,47 @@ async def test_a_threshold_means_the_same_for_a_model_that_finds_everything_alik
         assert await knowledge.queries.query_for_failure("quorum zygote xylophone") == []
 
 
-@pytest.mark.parametrize("fault", [Misdeed.HANG, Misdeed.SLOW_LORIS, Misdeed.RESET, Misdeed.NOT_JSON, Status(500)])
-async def test_an_endpoint_in_trouble_never_blocks_an_assignment(opens: Opens, fault: Misdeed | Status) -> None:
+async def test_an_endpoint_in_trouble_never_blocks_an_assignment(opens: Opens) -> None:
     """D36: the design's query raised or hung, and the orchestrator with it."""
     with OpenAIServer() as server:
         embedder = OpenAIEmbedder("some-model", base_url=server.base_url, api_key=SecretStr(server.key))
-        async with opens(embedder=embedder, query_deadline_ms=200) as knowledge:
+        async with opens(embedder=embedder, query_deadline_ms=500) as knowledge:
             await learn(knowledge, failure())
-            server.always = fault
-            await _degrades(knowledge)
+            for fault in (Misdeed.HANG, Misdeed.SLOW_LORIS, Misdeed.RESET, Misdeed.NOT_JSON, Status(500), Status(401)):
+                server.always = fault
+                await _degrades(knowledge)
             server.always = None
             context = await OrchestratorContextBuilder(knowledge).build_context_for_task(TASK, "backend")
             assert (context.degraded, len(context.patterns)) == (None, 1), "and all is well when it is over"
 
 
 async def test_an_index_or_a_database_in_trouble_never_blocks_an_assignment(
-    knowledge: Knowledge, settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
+    opens: Opens, settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D36."""
 
     async def down(*_: object, **__: object) -> None:
         raise IndexUnavailable("The index is down.")
 
-    await learn(knowledge, failure())
-    with monkeypatch.context() as outage:
-        outage.setattr(knowledge.stores.index, "search", down)
-        assert "The index is down." in await _degrades(knowledge)
-    assert settings.database_url is not None
-    await drop_database(settings.database_url.get_secret_value())
-    await _degrades(knowledge)
+    async def hangs(*_: object, **__: object) -> None:
+        await asyncio.sleep(60)
+
+    async with opens(query_deadline_ms=500) as knowledge:
+        await learn(knowledge, failure())
+        for trouble, reason in ((down, "The index is down."), (hangs, "no answer within 500 ms")):
+            with monkeypatch.context() as outage:
+                outage.setattr(knowledge.stores.index, "search", trouble)
+                assert await _degrades(knowledge) == reason
+        assert settings.database_url is not None
+        await drop_database(settings.database_url.get_secret_value())
+        await _degrades(knowledge)
 
 
 async def _degrades(knowledge: Knowledge) -> str:
     """Build a context in an outage; it must be the basic one, soon. Return the reason."""
     began = time.monotonic()
     context = await OrchestratorContextBuilder(knowledge).build_context_for_task(TASK, "backend")
-    assert time.monotonic() - began < 1.5, "a deadline of 200 or 300 ms, on a busy machine"
+    assert time.monotonic() - began < 3, "a deadline of half a second, on a busy machine"
     assert context.text == f"Task: {CART}\nType: bugfix\nTechnology: python"
     assert context.patterns == ()
     assert context.degraded

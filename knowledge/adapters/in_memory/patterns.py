@@ -175,6 +175,15 @@ class InMemoryPatterns(PatternStore):
     async def known_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
         return {i for i in point_ids if i in self._state.points and self._state.points[i].workspace == self._workspace}
 
+    async def settled_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        behind = {
+            point_id
+            for entry in self._state.entries.values()
+            if entry.entry.workspace == self._workspace and entry.entry.status is EntryStatus.EMBEDDED
+            for point_id in entry.point_ids
+        }
+        return behind & set(point_ids)
+
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
         patterns = {
             point_id: self._state.points[point_id].pattern_id for point_id in await self.known_points(point_ids)

@@ -57,7 +57,7 @@ class PostgresCheckpoints(CheckpointStore):
     async def finish(self, report: CheckpointReport) -> None:
         update = (
             sa.update(checkpoints)
-            .where(checkpoints.c.id == report.checkpoint_id)
+            .where(checkpoints.c.workspace == self._workspace, checkpoints.c.id == report.checkpoint_id)
             .values(finished_at=report.finished_at, report=_REPORT.dump_python(report, mode="json"))
         )
         async with reading(self._engine) as connection:

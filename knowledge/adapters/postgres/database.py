@@ -47,6 +47,8 @@ def translate(error: BaseException) -> StorageUnavailable | None:
     while cause is not None:
         if isinstance(cause, _REFUSED):
             return StorageUnavailable(f"Postgres refuses the connection: {cause}; check HARDWON_DATABASE_URL")
+        if isinstance(cause, asyncpg.DeadlockDetectedError):
+            return StorageUnavailable("Postgres broke off two operations that waited for each other; do it again")
         if isinstance(cause, _GONE):
             return StorageUnavailable(
                 f"Postgres does not answer ({type(cause).__name__}: {cause});"

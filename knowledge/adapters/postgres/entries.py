@@ -12,8 +12,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction
-from knowledge.adapters.postgres.patterns import recount
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry, to_row
+from knowledge.adapters.postgres.patterns import alone_with_patterns, locked_in_order, recount
+from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row
 from knowledge.adapters.postgres.tables import knowledge_staging, points, projects
 from knowledge.errors import NotFound, NotOpen
 from knowledge.models import (
@@ -30,13 +30,23 @@ from knowledge.ports import Claim, EntryStore, Selection
 
 _E = knowledge_staging.c
 _VOUCHED = sa.or_(_E.verified_by.is_not(None), _E.entry_type != EntryType.FAILURE_SOLUTION)
+_TOLD = [_E[name] for name in COLUMN_NAMES]
+_PROJECT = (
+    insert(projects)
+    .values(workspace=sa.bindparam("workspace"), project_id=sa.bindparam("project_id"))
+    .on_conflict_do_nothing()
+    .returning(projects.c.project_id)
+    .cte("project")
+)
+# The entry is made of what the project's insert gives, so that the project comes first, as in a batch: holding the
+# entry's keys while waiting for a project that a batch inserts would be a deadlock.
 _INSERT_ONE = (
     insert(knowledge_staging)
-    .add_cte(
-        insert(projects)
-        .values(workspace=sa.bindparam("in_workspace"), project_id=sa.bindparam("in_project"))
-        .on_conflict_do_nothing()
-        .cte("project")
+    .from_select(
+        _TOLD,
+        sa.select(*(sa.bindparam(column.name, type_=column.type) for column in _TOLD)).select_from(
+            sa.select(sa.func.count()).select_from(_PROJECT).subquery("project_first")
+        ),
     )
     .on_conflict_do_nothing()
     .returning(_E.id)
@@ -57,8 +67,7 @@ class PostgresEntries(EntryStore):
             row["workspace"] = self._workspace
         if len(rows) == 1:  # one statement is a transaction of its own: one round trip, one fsync
             async with reading(self._engine) as connection:
-                named = {"in_workspace": self._workspace, "in_project": rows[0]["project_id"]}
-                stored = set((await connection.execute(_INSERT_ONE, rows[0] | named)).scalars())
+                stored = set((await connection.execute(_INSERT_ONE, rows[0])).scalars())
         else:
             async with transaction(self._engine) as connection:
                 stored = await self._add_many(connection, rows)
@@ -75,7 +84,7 @@ class PostgresEntries(EntryStore):
         # in one order, so that two batches never wait for each other's projects
         named = [{"workspace": self._workspace, "project_id": p} for p in sorted({row["project_id"] for row in rows})]
         await connection.execute(insert(projects).on_conflict_do_nothing(), named)
-        return set((await connection.execute(_INSERT_MANY, rows)).scalars())
+        return set((await connection.execute(_INSERT_MANY, _by_event(rows))).scalars())
 
     async def _already_there(self, entry: Entry) -> Captured:
         """Answer an entry that a unique key kept out: by its idempotency key first, else by its content."""
@@ -197,7 +206,7 @@ class PostgresEntries(EntryStore):
         return Claim(token=token, entries=tuple(sorted(taken, key=lambda e: (e.captured_at, e.entry_id))))
 
     def _held(self, claim: Claim) -> sa.ColumnElement[bool]:
-        return sa.and_(_E.id.in_([entry.entry_id for entry in claim.entries]), _E.lease_token == claim.token)
+        return locked_in_order(_E.id.in_([entry.entry_id for entry in claim.entries]), _E.lease_token == claim.token)
 
     async def extend(self, claim: Claim, lease: timedelta) -> int:
         later = sa.update(knowledge_staging).where(self._held(claim)).values(lease_until=sa.func.now() + lease)
@@ -224,7 +233,7 @@ class PostgresEntries(EntryStore):
             gone = sa.or_(gone, sa.and_(_E.status == EntryStatus.STAGED, ~_VOUCHED))
         update = (
             sa.update(knowledge_staging)
-            .where(_E.workspace == self._workspace, _E.project_id == project_id, gone)
+            .where(locked_in_order(_E.workspace == self._workspace, _E.project_id == project_id, gone))
             .values(status=EntryStatus.ABANDONED, lease_token=None, lease_until=None)
         )
         async with reading(self._engine) as connection:
@@ -259,6 +268,7 @@ class PostgresEntries(EntryStore):
 
     async def delete(self, entry_id: EntryId) -> None:
         async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
             sole = await self._sole_points(connection, entry_id)
             await connection.execute(sa.delete(points).where(points.c.id.in_(sole)))
             gone = sa.delete(knowledge_staging).where(_E.workspace == self._workspace, _E.id == entry_id)
@@ -267,3 +277,13 @@ class PostgresEntries(EntryStore):
                 raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
             if row.pattern_id is not None:
                 await recount(connection, [row.pattern_id])
+
+
+def _by_event(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows by their events, so that two batches never wait for each other's; those of one key as they came."""
+    events = [(row["project_id"], row["task_id"] or "", row["run_id"] or "", row["content_hash"]) for row in rows]
+    of_key: dict[Any, tuple[str, ...]] = {}
+    for row, event in zip(rows, events, strict=True):
+        of_key.setdefault(row["idempotency_key"] or event, event)
+    places = [of_key[row["idempotency_key"] or event] for row, event in zip(rows, events, strict=True)]
+    return [rows[index] for index in sorted(range(len(rows)), key=places.__getitem__)]

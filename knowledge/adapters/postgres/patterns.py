@@ -38,7 +38,6 @@ _E = knowledge_staging.c
 _P = patterns.c
 _T = points.c
 _EMBEDDED = _E.status == sa.literal_column("'embedded'")
-_UNRESOLVED = _E.status.in_([sa.literal_column("'open'"), sa.literal_column("'abandoned'")])
 
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
@@ -86,15 +85,33 @@ _EVIDENCE = _with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_
 _ONE_PATTERN = _with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
 
 
+async def alone_with_patterns(connection: AsyncConnection, workspace: str) -> None:
+    """Wait until nobody else gives entries to patterns of a workspace, or takes some away; until the transaction ends.
+
+    Else a pattern could go while an entry joins it.
+    """
+    lock = sa.func.hashtextextended(f"hardwon/decide/{workspace}", 0)
+    await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+
+
+def locked_in_order(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Return the condition to be one of the entries that meet these, locked by id: two such never wait in a circle."""
+    locked = sa.select(_E.id).where(*conditions).order_by(_E.id).with_for_update().cte("locked")
+    return _E.id.in_(sa.select(locked.c.id))
+
+
 async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> None:
     """Derive the counts of patterns from their evidence; a pattern that nothing supports goes, with its points.
 
     A distinct (project, task, run) is one success; the entry's id stands in for a missing task, the hash of its content
-    for a missing run (product.md).
+    for a missing run (product.md). Where evidence was deleted, be `alone_with_patterns`.
     """
     ids = sorted(set(pattern_ids))
     if not ids:
         return
+    # A statement of its own: the next one then sees what others that recounted these patterns have committed. By id, so
+    # that no two wait in a circle; without the key, which links refer to.
+    await connection.execute(sa.select(_P.id).where(_P.id.in_(ids)).order_by(_P.id).with_for_update(key_share=True))
     event = sa.tuple_(
         _E.project_id,
         sa.func.coalesce(_E.task_id, sa.cast(_E.id, sa.Text)),
@@ -132,6 +149,7 @@ class _PostgresDeciding(Deciding):
         query = (
             sa.select(_E.id, _E.pattern_id)
             .where(_E.id.in_(list(entry_ids)), _E.lease_token == self._token)
+            .order_by(_E.id)
             .with_for_update()
         )
         return {row.id: row.pattern_id for row in await self._connection.execute(query)}
@@ -238,8 +256,7 @@ class PostgresPatterns(PatternStore):
     @asynccontextmanager
     async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
         async with transaction(self._engine) as connection:
-            lock = sa.func.hashtextextended(f"hardwon/decide/{self._workspace}", 0)
-            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+            await alone_with_patterns(connection, self._workspace)
             yield _PostgresDeciding(connection, self._workspace, token)
 
     async def mark_embedded(
@@ -247,7 +264,10 @@ class PostgresPatterns(PatternStore):
     ) -> set[EntryId]:
         mark = (
             sa.update(knowledge_staging)
-            .where(_E.id.in_(list(entry_ids)), _E.lease_token == token, _E.pattern_id.is_not(None), _OF_SPACE_IN_USE)
+            .where(
+                locked_in_order(_E.id.in_(list(entry_ids)), _E.lease_token == token, _E.pattern_id.is_not(None)),
+                _OF_SPACE_IN_USE,
+            )
             .values(
                 status=EntryStatus.EMBEDDED,
                 embedded_at=embedded_at,
@@ -273,6 +293,12 @@ class PostgresPatterns(PatternStore):
         async with reading(self._engine) as connection:
             return {PointId(found) for found in (await connection.execute(query)).scalars()}
 
+    async def settled_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        behind = sa.exists().where(_E.pattern_id == _T.pattern_id, _T.id == sa.any_(_E.point_ids), _EMBEDDED)
+        query = sa.select(_T.id).where(_T.workspace == self._workspace, _T.id.in_(list(point_ids)), behind)
+        async with reading(self._engine) as connection:
+            return {PointId(found) for found in (await connection.execute(query)).scalars()}
+
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
         asked = {"workspace": self._workspace, "now": now, "points": list(point_ids)}
         async with reading(self._engine) as connection:
@@ -287,58 +313,66 @@ class PostgresPatterns(PatternStore):
         return _evidence(row)
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
-        expired, unresolved = self._expired(now), self._never_resolved(open_before)
         async with transaction(self._engine) as connection:
-            stale = sa.select(_T.id).where(_T.workspace == self._workspace, _T.expires_at <= now).limit(limit)
-            gone_points = await connection.execute(sa.delete(points).where(_T.id.in_(stale)))
-            old = sa.select(_E.id).where(*expired).limit(limit).with_for_update(skip_locked=True)
-            gone = await connection.execute(sa.delete(knowledge_staging).where(_E.id.in_(old)).returning(_E.pattern_id))
-            of_patterns = [row.pattern_id for row in gone]
-            open_ones = sa.select(_E.id).where(*unresolved).limit(limit).with_for_update(skip_locked=True)
-            forgotten = await connection.execute(sa.delete(knowledge_staging).where(_E.id.in_(open_ones)))
-            before = await self._count_of(connection, of_patterns)
-            await recount(connection, of_patterns)
-            after = await self._count_of(connection, of_patterns)
+            await alone_with_patterns(connection, self._workspace)
+            stale = sa.select(_T.id).where(self._stale(now)).limit(limit).with_for_update().cte("stale")
+            stale_points = await connection.execute(sa.delete(points).where(_T.id.in_(sa.select(stale.c.id))))
+            expired = await self._delete_entries(connection, self._expired(knowledge_staging, now), limit)
+            unresolved = await self._delete_entries(connection, self._unresolved(knowledge_staging, open_before), limit)
+            touched = {pattern_id for pattern_id in expired + unresolved if pattern_id is not None}
+            supported = sa.exists().where(_E.pattern_id == _P.id)
+            lonely = await connection.execute(sa.select(_P.id).where(_P.id.in_(touched), ~supported))
+            gone = list(lonely.scalars())
+            other_points = await connection.execute(sa.delete(points).where(_T.pattern_id.in_(gone)))
+            await recount(connection, touched)
         return PruneReport(
-            entries=len(of_patterns),
-            points=gone_points.rowcount,
-            patterns=before - after,
-            never_resolved=forgotten.rowcount,
+            entries=len(expired),
+            points=stale_points.rowcount + other_points.rowcount,
+            patterns=len(gone),
+            never_resolved=len(unresolved),
         )
+
+    @staticmethod
+    async def _delete_entries(
+        connection: AsyncConnection, which: sa.ColumnElement[bool], limit: int
+    ) -> list[UUID | None]:
+        """Delete up to `limit` entries that nobody else has locked; return the pattern of each."""
+        # a CTE that locks is evaluated once; a subquery may be again for each row, and then knows no limit
+        chosen = sa.select(_E.id).where(which).limit(limit).with_for_update(skip_locked=True).cte("chosen")
+        gone = sa.delete(knowledge_staging).where(_E.id.in_(sa.select(chosen.c.id))).returning(_E.pattern_id)
+        return list((await connection.execute(gone)).scalars())
 
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
-        expired = self._expired(now)
         others = knowledge_staging.alias("others")
-        alive = sa.exists().where(
-            others.c.pattern_id == _E.pattern_id,
-            sa.or_(others.c.expires_at.is_(None), others.c.expires_at > now),
-        )
+
+        def going(entries: sa.FromClause) -> sa.ColumnElement[bool]:
+            return sa.or_(self._expired(entries, now), self._unresolved(entries, open_before))
+
+        stays = sa.exists().where(others.c.pattern_id == _E.pattern_id, ~going(others))
+        lonely = sa.select(_E.pattern_id).where(going(knowledge_staging), _E.pattern_id.is_not(None), ~stays).distinct()
         async with reading(self._engine) as connection:
 
-            async def count(query: sa.Select[Any]) -> int:
-                return await connection.scalar(query) or 0
+            async def count(table: sa.FromClause, *which: sa.ColumnElement[bool]) -> int:
+                return await connection.scalar(sa.select(sa.func.count()).select_from(table).where(*which)) or 0
 
-            entries = sa.select(sa.func.count()).select_from(knowledge_staging)
-            stale = sa.select(sa.func.count()).select_from(points)
-            lonely = sa.select(sa.func.count(sa.distinct(_E.pattern_id))).where(*expired, ~alive)
             return PruneReport(
-                entries=await count(entries.where(*expired)),
-                points=await count(stale.where(_T.workspace == self._workspace, _T.expires_at <= now)),
-                patterns=await count(lonely),
-                never_resolved=await count(entries.where(*self._never_resolved(open_before))),
+                entries=await count(knowledge_staging, self._expired(knowledge_staging, now)),
+                points=await count(points, sa.or_(self._stale(now), _T.pattern_id.in_(lonely))),
+                patterns=await count(lonely.subquery()),
+                never_resolved=await count(knowledge_staging, self._unresolved(knowledge_staging, open_before)),
                 dry_run=True,
             )
 
-    def _expired(self, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
-        return (_E.workspace == self._workspace, _EMBEDDED, _E.expires_at <= now)
+    def _stale(self, now: datetime) -> sa.ColumnElement[bool]:
+        return sa.and_(_T.workspace == self._workspace, _T.expires_at <= now)
 
-    def _never_resolved(self, before: datetime) -> tuple[sa.ColumnElement[bool], ...]:
-        return (_E.workspace == self._workspace, _UNRESOLVED, _E.timestamp < before)
+    def _expired(self, entries: sa.FromClause, now: datetime) -> sa.ColumnElement[bool]:
+        embedded = entries.c.status == sa.literal_column("'embedded'")  # spelt out, for the partial index
+        return sa.and_(entries.c.workspace == self._workspace, embedded, entries.c.expires_at <= now)
 
-    @staticmethod
-    async def _count_of(connection: AsyncConnection, pattern_ids: Sequence[UUID]) -> int:
-        query = sa.select(sa.func.count()).select_from(patterns).where(_P.id.in_(set(pattern_ids)))
-        return await connection.scalar(query) or 0
+    def _unresolved(self, entries: sa.FromClause, before: datetime) -> sa.ColumnElement[bool]:
+        never = entries.c.status.in_([sa.literal_column("'open'"), sa.literal_column("'abandoned'")])
+        return sa.and_(entries.c.workspace == self._workspace, never, entries.c.timestamp < before)
 
 
 def _evidence(row: sa.Row[Any]) -> Evidence:

@@ -15,6 +15,9 @@ from knowledge.models import Entry, EntryStatus, EntryType
 _RENAMED = {"entry_id": "id", "captured_at": "timestamp"}
 _COLUMN_OF = {field.name: _RENAMED.get(field.name, field.name) for field in fields(Entry)}
 
+COLUMN_NAMES = tuple(_COLUMN_OF.values())
+"""The names of the columns that hold an entry."""
+
 ENTRY_COLUMNS = [knowledge_staging.c[column].label(name) for name, column in _COLUMN_OF.items()]
 """The columns of an entry, named as its fields."""
 

@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.patterns import alone_with_patterns
 from knowledge.adapters.postgres.rows import entry_behind_point, to_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
 from knowledge.adapters.postgres.tables import embedding_spaces, knowledge_staging, lexicon, points, vectors
@@ -94,7 +95,8 @@ class PostgresUpkeep(UpkeepStore):
     async def forget_points(self) -> int:
         behind = sa.exists().where(_E.pattern_id == _T.pattern_id, _T.id == sa.any_(_E.point_ids))
         gone = sa.delete(points).where(_T.workspace == self._workspace, ~behind)
-        async with reading(self._engine) as connection:
+        async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)  # else an entry could be taking one up
             return (await connection.execute(gone)).rowcount
 
     async def replace_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
