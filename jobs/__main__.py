@@ -7,8 +7,9 @@ import asyncio
 import contextlib
 import signal
 import sys
+from collections.abc import Callable
 
-from jobs.scheduler import scheduling
+from jobs.scheduler import STOP_GRACE_SECONDS, scheduling
 from jobs.table import JOBS, run_job
 from knowledge.errors import HardwonError
 from knowledge.settings import KnowledgeSettings
@@ -17,18 +18,35 @@ from orchestrator.logs import configure_logs
 
 
 async def _once(name: str, *, once_per_slot: bool) -> None:
+    job = asyncio.current_task()
+    running = asyncio.Event()
+
+    def stop() -> None:
+        """End at once what has not begun; a running job has its time to finish."""
+        if job is not None:
+            asyncio.get_running_loop().call_later(STOP_GRACE_SECONDS if running.is_set() else 0, job.cancel)
+
+    _on_signals(stop)
     async with connect(KnowledgeSettings()) as knowledge:
+        running.set()
         done = await run_job(knowledge, name, once_per_slot=once_per_slot)
-    sys.stdout.write(f"{name}: {'already run in this slot' if done is None else f'{done} entries'}\n")
+    told = "already run in this slot" if done is None else f"{done} {'entry' if done == 1 else 'entries'}"
+    sys.stdout.write(f"{name}: {told}\n")
 
 
 async def _always() -> None:
-    stop = asyncio.Event()
+    scheduler = asyncio.current_task()
+    _on_signals(lambda: scheduler.cancel() if scheduler else None)
+    with contextlib.suppress(asyncio.CancelledError):
+        async with connect(KnowledgeSettings()) as knowledge, scheduling(knowledge):
+            sys.stderr.write("scheduler is running; stop it with Ctrl-C\n")
+            await asyncio.Event().wait()
+
+
+def _on_signals(stop: Callable[[], object]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with connect(KnowledgeSettings()) as knowledge, scheduling(knowledge):
-        sys.stderr.write("scheduler is running; stop it with Ctrl-C\n")
-        await stop.wait()
+        with contextlib.suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
 def main() -> int:
@@ -41,10 +59,12 @@ def main() -> int:
         "--once-per-slot", action="store_true", help="do nothing where another process ran this slot already"
     )
     told = parser.parse_args()
-    configure_logs()
     try:
-        with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_once(told.job, once_per_slot=told.once_per_slot) if told.job else _always())
+        configure_logs()
+        asyncio.run(_once(told.job, once_per_slot=told.once_per_slot) if told.job else _always())
+    except asyncio.CancelledError:
+        sys.stderr.write("stopped\n")
+        return 1
     except HardwonError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

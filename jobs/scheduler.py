@@ -45,10 +45,12 @@ async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[None]:
         yield
     finally:
         cron.pause()
-        if running:
-            await asyncio.wait(running, timeout=STOP_GRACE_SECONDS)
-        for task in running:
+        left = set(running)
+        if left:
+            await asyncio.wait(left, timeout=STOP_GRACE_SECONDS)
+        for task in left:
             task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
         cron.shutdown(wait=False)
 
 

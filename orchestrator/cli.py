@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import io
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -13,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from knowledge.errors import HardwonError, InvalidInput
-from knowledge.models import DEFAULT_WORKSPACE, Captured, CaptureOutcome, NewEntry, Task
+from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, NewEntry, Task
 from knowledge.settings import KnowledgeSettings
 from orchestrator.logs import configure_logs
 
@@ -38,37 +41,54 @@ AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked
 TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
 Technology = Annotated[str | None, typer.Option(help="Such as python.")]
 MinRelevance = Annotated[float | None, typer.Option(min=0, max=1, help="Show what is at least this relevant (0..1).")]
-_CHUNK = 200
 
 
 def main() -> None:
-    """Run the command line; errors of ours are one sentence on standard error and exit code 1."""
-    configure_logs()
+    """Run the command line; errors are one sentence on standard error and exit code 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
     try:
-        app()
+        configure_logs()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except HardwonError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)
-    except BrokenPipeError:
-        sys.stderr.close()
+    except OSError as error:
+        # what is still unwritten would fail once more at the exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # whoever read it has seen enough
+            sys.stderr.write(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}\n")
         sys.exit(1)
 
 
-def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a command's work; Ctrl-C and SIGTERM end it in order, so that owned stores are closed."""
+def _run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = False) -> None:
+    """Run a command's work; Ctrl-C and SIGTERM end it in order, so that owned stores are closed.
+
+    That is how work that goes on `until_stopped` ends well; any other exits as the signal would have made it.
+    """
+    told: list[int] = []
 
     async def until_told() -> None:
         task = asyncio.ensure_future(work())
+
+        def stop(number: int) -> None:
+            told.append(number)
+            task.cancel()
+
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+                asyncio.get_running_loop().add_signal_handler(number, stop, number)
         await task
 
     try:
         asyncio.run(until_told())
     except asyncio.CancelledError:
         sys.stderr.write("stopped\n")
-        sys.exit(130)
+        sys.exit(0 if until_stopped else 128 + (told or [signal.SIGINT])[0])
 
 
 @app.command()
@@ -92,11 +112,18 @@ def demo(*, as_json: Json = False) -> None:
 def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 8420,
+    *,
+    as_json: Json = False,
 ) -> None:
     """Serve the API and run the scheduler, as the owner of the data directory, until stopped."""
+    from orchestrator.reports import print_serving
     from orchestrator.service import run_service
 
-    _run(lambda: run_service(KnowledgeSettings(), host=host, port=port))
+    async def work() -> None:
+        told = functools.partial(print_serving, as_json=as_json)
+        await run_service(KnowledgeSettings(), host=host, port=port, on_start=told)
+
+    _run(work, until_stopped=True)
 
 
 @app.command()
@@ -107,57 +134,28 @@ def capture(
     as_json: Json = False,
 ) -> None:
     """Capture entries. Refused lines are named and do not stop the rest; repeated ones are stored once."""
-    from orchestrator.learn.jsonl import read_lines
+    from orchestrator.capturing import read_file
 
-    rows = _lines(file)
-    _capture((row for row in read_lines(rows)), workspace, as_json=as_json, place="line")
-
-
-def _lines(file: str) -> Iterator[str]:
-    if file == "-":
-        yield from sys.stdin
-        return
-    try:
-        with open(file, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123 - read a line at a time
-            yield from lines
-    except OSError as error:
-        raise InvalidInput(file, f"cannot be read: {error.strerror}") from error
+    _capture(read_file(file), workspace, as_json=as_json, place="line")
 
 
 def _capture(rows: Iterator[tuple[int, NewEntry | InvalidInput]], workspace: str, *, as_json: bool, place: str) -> None:
-    """Capture what a reader reads, in batches, and print what became of each."""
+    """Capture what a reader reads and print what became of each."""
     from orchestrator import connect
+    from orchestrator.capturing import capture_rows_of, read_batch
     from orchestrator.reports import CaptureReport
     from orchestrator.terminal import stages
 
     async def work() -> None:
-        report = CaptureReport(place=place)
-        first = next(rows, None)  # an unreadable file is told before any store is opened
-        async with connect(workspace=workspace) as knowledge:
-            with stages(quiet=as_json) as progress:
-                told = progress.stage("Capturing")
-                batch = [first] if first is not None else []
-                while batch:
-                    for row in rows:
-                        batch.append(row)
-                        if len(batch) >= _CHUNK:
-                            break
-                    entries = [entry for _, entry in batch if isinstance(entry, NewEntry)]
-                    stored = iter(await knowledge.capture.capture_all(entries))
-                    for number, entry in batch:
-                        report.add(number, next(stored) if isinstance(entry, NewEntry) else _refused(entry))
-                    if told:
-                        told(report.read, None)
-                    batch = []
-                    if (following := next(rows, None)) is not None:
-                        batch = [following]
-        report.print(as_json=as_json)
+        with CaptureReport(place=place, as_json=as_json) as report:
+            first = await read_batch(rows)  # an unreadable file is told before any store is opened
+            async with connect(workspace=workspace) as knowledge:
+                with stages(quiet=as_json) as progress:
+                    told = progress.stage("Capturing")
+                    await capture_rows_of(knowledge.capture, first, rows, report, told)
+            report.print()
 
     _run(work)
-
-
-def _refused(error: InvalidInput) -> Captured:
-    return Captured(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)
 
 
 @learn.command("git")
@@ -192,8 +190,8 @@ def learn_sarif(
 def checkpoint(
     project: Annotated[str | None, typer.Option(help="The project that reached a checkpoint.")] = None,
     checkpoint_type: Annotated[
-        str, typer.Option("--type", help="phase_completion, project_completion, cancellation or manual.")
-    ] = "manual",
+        CheckpointType, typer.Option("--type", help="What was reached.")
+    ] = CheckpointType.MANUAL,
     *,
     all_projects: Annotated[bool, typer.Option("--all", help="Every project (the default without --project).")] = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
@@ -206,7 +204,7 @@ def checkpoint(
 
     if project is not None and all_projects:
         raise typer.BadParameter("give either --project or --all")
-    if project is None and checkpoint_type != "manual":
+    if project is None and checkpoint_type is not CheckpointType.MANUAL:
         raise typer.BadParameter(f"a {checkpoint_type} checkpoint is of one project: give --project")
 
     async def work() -> None:

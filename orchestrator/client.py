@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
-from uuid import UUID
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from urllib.parse import quote
 
 import httpx
-from pydantic import TypeAdapter
 
-from knowledge import errors
-from knowledge.errors import HardwonError, InvalidInput, OwnerUnavailable
+from knowledge.errors import InvalidInput, OwnerUnavailable
+from knowledge.memory.capture import KnowledgeCaptureService, check_text, validate
 from knowledge.models import (
     DEFAULT_WORKSPACE,
     Captured,
+    CaptureOutcome,
     CheckpointId,
     CheckpointReport,
     CheckpointType,
@@ -25,7 +27,6 @@ from knowledge.models import (
     Entry,
     EntryId,
     EntryStatus,
-    EntryType,
     NewEntry,
     Pattern,
     PatternId,
@@ -35,96 +36,32 @@ from knowledge.models import (
 )
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
+from orchestrator.calls import Api
 from orchestrator.entries import write_entry
 
-WORKSPACE_HEADER = "Hardwon-Workspace"
 _BATCH = 500
-_QUICK = 60.0
-_ANSWER = TypeVar("_ANSWER")
+_BATCH_BYTES = 8 * 1024 * 1024
+"""Half of what the server takes in a body."""
+_RETURNED = TypeVar("_RETURNED")
+_TOLD = ParamSpec("_TOLD")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Api:
-    """Requests of one workspace; problem details come back as the errors they were."""
-
-    http: httpx.AsyncClient
-    workspace: str
-    place: str
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[_ANSWER],
-        *,
-        body: object = None,
-        params: dict[str, Any] | None = None,
-        timeout_seconds: float | None = _QUICK,
-    ) -> _ANSWER:
-        response = await self.send(method, path, body=body, params=params, timeout_seconds=timeout_seconds)
-        return TypeAdapter(answer).validate_json(response.content)
-
-    async def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: object = None,
-        params: dict[str, Any] | None = None,
-        timeout_seconds: float | None = _QUICK,
-    ) -> httpx.Response:
-        headers = {WORKSPACE_HEADER: self.workspace}
-        try:
-            response = await self.http.request(
-                method,
-                path,
-                json=body,
-                params=params,
-                headers=headers,
-                timeout=httpx.Timeout(timeout_seconds, connect=5),
-            )
-        except httpx.HTTPError as error:
-            raise OwnerUnavailable(
-                f"hardwon at {self.place} does not answer ({type(error).__name__}); is it running?"
-            ) from error
-        if response.is_error:
-            raise _error(response, self.place)
-        return response
-
-
-def _error(response: httpx.Response, place: str) -> HardwonError:
-    try:
-        told = response.json()
-        kind: type[HardwonError] = getattr(errors, told["title"])
-        detail = str(told["detail"])
-        if issubclass(kind, InvalidInput):
-            return kind(str(told["field"]), detail)
-        if kind is errors.SpaceMismatch:
-            return errors.Conflict(detail)
-        if issubclass(kind, HardwonError):
-            return kind(detail)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
-    return OwnerUnavailable(f"hardwon at {place} answers {response.status_code}: is it a hardwon server?")
+def _as_in_process(
+    method: Callable[Concatenate[KnowledgeCaptureService, _TOLD], _RETURNED],
+) -> Callable[Concatenate[Any, _TOLD], _RETURNED]:
+    """Return a method that only makes an entry and calls `capture`, which is what differs over HTTP."""
+    return method
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteCapture:
     """`KnowledgeCaptureService` over HTTP."""
 
-    api: _Api
+    api: Api
 
-    async def capture_failure_solution(self, **told: Any) -> EntryId:
-        """Capture a failed test or task; as in process."""
-        return await self.capture(NewEntry(entry_type=EntryType.FAILURE_SOLUTION, **told))
-
-    async def capture_gate_rejection(self, **told: Any) -> EntryId:
-        """Capture that a human turned a proposal down; as in process."""
-        return await self.capture(NewEntry(entry_type=EntryType.GATE_REJECTION, **told))
-
-    async def capture_gate_approval(self, **told: Any) -> EntryId:
-        """Capture a proposal that passed its gate at the first attempt; as in process."""
-        return await self.capture(NewEntry(entry_type=EntryType.GATE_APPROVAL, **told))
+    capture_failure_solution = _as_in_process(KnowledgeCaptureService.capture_failure_solution)
+    capture_gate_rejection = _as_in_process(KnowledgeCaptureService.capture_gate_rejection)
+    capture_gate_approval = _as_in_process(KnowledgeCaptureService.capture_gate_approval)
 
     async def resolve_failure(
         self, entry_id: EntryId, *, solution_steps: str, verified_by: str, when_to_try: str | None = None
@@ -146,22 +83,25 @@ class RemoteCapture:
         return await self._resolve(entry_id, told)
 
     async def _resolve(self, entry_id: EntryId, told: dict[str, str | None]) -> EntryId:
-        answer = await self.api.send("POST", f"/v1/entries/{entry_id}/resolution", body=told)
-        return EntryId(UUID(answer.json()["entry_id"]))
+        answer = await self.api.call("POST", f"/v1/entries/{entry_id}/resolution", dict[str, EntryId], body=told)
+        return answer["entry_id"]
 
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type."""
-        answer = await self.api.send("POST", "/v1/entries", body=write_entry(entry))
-        return EntryId(UUID(answer.json()["entry_id"]))
+        validate(entry)
+        answer = await self.api.call("POST", "/v1/entries", dict[str, EntryId], body=write_entry(entry))
+        return answer["entry_id"]
 
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
-        """Capture many entries, each on its own, in order."""
-        answers: list[Captured] = []
-        for start in range(0, len(entries), _BATCH):
-            body = {"entries": [write_entry(entry) for entry in entries[start : start + _BATCH]]}
-            told = await self.api.call("POST", "/v1/entries:batch", dict[str, list[Captured]], body=body)
-            answers += told["answers"]
-        return answers
+        """Capture many entries, each on its own, in order. What is refused whatever is stored never leaves."""
+        answers = [_refusal(entry) for entry in entries]
+        stored: list[Captured] = []
+        good = (write_entry(entry) for entry, answer in zip(entries, answers, strict=True) if answer is None)
+        for batch in _batches(good):
+            told = await self.api.call("POST", "/v1/entries:batch", dict[str, list[Captured]], body={"entries": batch})
+            stored += told["answers"]
+        following = iter(stored)
+        return [answer or next(following) for answer in answers]
 
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry."""
@@ -172,11 +112,34 @@ class RemoteCapture:
         await self.api.send("DELETE", f"/v1/entries/{entry_id}")
 
 
+def _refusal(entry: NewEntry) -> Captured | None:
+    try:
+        validate(entry)
+    except InvalidInput as error:
+        return Captured(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)
+    return None
+
+
+def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows in order, in batches that the server takes."""
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        weight = len(json.dumps(row))
+        if batch and (len(batch) >= _BATCH or size + weight > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += weight
+    if batch:
+        yield batch
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteCheckpoints:
     """`CheckpointEmbeddingService` over HTTP. Progress is what the counts of staged entries say, twice a second."""
 
-    api: _Api
+    api: Api
 
     async def process_checkpoint(
         self, project_id: str, checkpoint_type: CheckpointType | str, *, progress: Progress | None = None
@@ -188,6 +151,11 @@ class RemoteCheckpoints:
         """Embed what all projects have staged."""
         return await self._process({}, progress)
 
+    async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
+        """Run a manual checkpoint for each project with something staged for that long."""
+        body = {"staged_for_seconds": staged_for.total_seconds()}
+        return await self.api.call("POST", "/v1/sweeps", list[CheckpointReport], body=body, timeout_seconds=None)
+
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         """Return the report of a checkpoint."""
         return await self.api.call("GET", f"/v1/checkpoints/{checkpoint_id}", CheckpointReport)
@@ -198,7 +166,7 @@ class RemoteCheckpoints:
 
 
 @asynccontextmanager
-async def _watching(api: _Api, progress: Progress | None) -> AsyncIterator[None]:
+async def _watching(api: Api, progress: Progress | None) -> AsyncIterator[None]:
     async def staged() -> int:
         stats = await api.call("GET", "/v1/stats", WorkspaceStats)
         return stats.entries.get(EntryStatus.STAGED, 0)
@@ -219,10 +187,15 @@ async def _watching(api: _Api, progress: Progress | None) -> AsyncIterator[None]
 
 
 @dataclass(frozen=True, slots=True)
+class _Found:
+    patterns: list[Pattern]
+
+
+@dataclass(frozen=True, slots=True)
 class RemoteQueries:
     """`RAGQueryService` over HTTP."""
 
-    api: _Api
+    api: Api
 
     async def query_for_task(
         self,
@@ -271,15 +244,14 @@ class RemoteQueries:
         return await self.api.call("GET", f"/v1/patterns/{pattern_id}", Pattern)
 
     async def _query(self, kind: str, **body: Any) -> list[Pattern]:
-        answer = await self.api.send("POST", f"/v1/queries/{kind}", body=body)
-        return TypeAdapter(list[Pattern]).validate_python(answer.json()["patterns"])
+        return (await self.api.call("POST", f"/v1/queries/{kind}", _Found, body=body)).patterns
 
 
 @dataclass(frozen=True, slots=True)
 class RemotePruning:
     """`KnowledgePruningService` over HTTP."""
 
-    api: _Api
+    api: Api
 
     async def prune_old_knowledge(self) -> int:
         """Delete expired knowledge from both stores; return how many entries went."""
@@ -298,7 +270,8 @@ class RemotePruning:
 class KnowledgeClient:
     """Every service of one workspace behind a hardwon server; an async context manager.
 
-    `place` is how errors name the server. Errors are those of `knowledge.errors`, as in process.
+    `place` is how errors name the server. Errors are those of `knowledge.errors`, as in process. Raises InvalidInput
+    for a `url` that is no address.
     """
 
     def __init__(
@@ -311,11 +284,15 @@ class KnowledgeClient:
         transport: httpx.AsyncBaseTransport | None = None,
         place: str | None = None,
     ) -> None:
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        http = httpx.AsyncClient(base_url=url, headers=headers, transport=transport)
-        self._use(_Api(http=http, workspace=workspace, place=place or url), settings or KnowledgeSettings())
+        headers = {b"Authorization": b"Bearer " + api_key.encode()} if api_key else {}
+        try:
+            http = httpx.AsyncClient(base_url=url, headers=headers, transport=transport)
+        except httpx.InvalidURL as error:
+            raise InvalidInput("url", f"{url} is no address of a server, such as http://127.0.0.1:8420") from error
+        self._use(Api(http=http, workspace=workspace, place=place or url), settings or KnowledgeSettings())
 
-    def _use(self, api: _Api, settings: KnowledgeSettings) -> None:
+    def _use(self, api: Api, settings: KnowledgeSettings) -> None:
+        check_text("workspace", api.workspace)
         self._api = api
         self.workspace = api.workspace
         self.settings = settings
@@ -327,7 +304,7 @@ class KnowledgeClient:
     def in_workspace(self, workspace: str) -> KnowledgeClient:
         """Return a client of another workspace over the same connection."""
         other = object.__new__(KnowledgeClient)
-        other._use(_Api(http=self._api.http, workspace=workspace, place=self._api.place), self.settings)
+        other._use(Api(http=self._api.http, workspace=workspace, place=self._api.place), self.settings)
         return other
 
     async def build_context(self, task: Task, agent_type: str) -> Context:
@@ -346,11 +323,10 @@ class KnowledgeClient:
 
     async def run_job(self, name: str, *, once_per_slot: bool) -> int | None:
         """Have the server run a job now; None if its slot was run already."""
-        answer = await self._api.send(
-            "POST", f"/v1/jobs/{name}", params={"once_per_slot": once_per_slot}, timeout_seconds=None
-        )
-        done: int | None = answer.json()["dealt_with"]
-        return done
+        params = {"once_per_slot": once_per_slot}
+        path = f"/v1/jobs/{quote(name, safe='')}"
+        answer = await self._api.call("POST", path, dict[str, int | None], params=params, timeout_seconds=None)
+        return answer["dealt_with"]
 
     async def healthy(self) -> bool:
         """Return whether the server answers at all."""

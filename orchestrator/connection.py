@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import socket as sockets
+import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,10 +22,11 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 import httpx
 import structlog
 
-from knowledge.adapters.owner_lock import read_owner
+from knowledge.adapters.owner_lock import Owner, read_owner
 from knowledge.errors import OwnerUnavailable, StorageUnavailable, StoreInUse
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.settings import KnowledgeSettings
+from orchestrator.calls import LEAVING_HEADER
 from orchestrator.client import KnowledgeClient
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ PATIENCE_SECONDS = 60.0
 GRACE_SECONDS = 5
 """How long a leaving owner lets requests finish; a client whose request was cut goes on as the owner itself."""
 _OVER_SOCKET = "http://hardwon"
+_TRIES = 5
+_CUT = (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 
 @asynccontextmanager
@@ -84,7 +88,11 @@ class Membership:
 
     async def __aenter__(self) -> Self:
         """Join."""
-        await self.join()
+        try:
+            await self.join()
+        except BaseException:
+            await self._stack.aclose()
+            raise
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -92,20 +100,25 @@ class Membership:
         await self._stack.aclose()
 
     async def join(self, left: str | None = None) -> None:
-        """Become the owner, or find the owner's socket. `left` is a socket that does not answer any more."""
+        """Become the owner, or find the owner's socket. `left` is a socket that does not answer any more.
+
+        Raises what opening the stores raises; StoreInUse where the owner serves nobody or never begins to.
+        """
         async with self._joining:
-            if self.socket is not None and self.socket != left:
+            if self.knowledge is not None or (self.socket is not None and self.socket != left):
                 return  # another task of this process was first
             deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-            while True:
+            silent: Owner | None = None
+            while not await self._found():
                 try:
                     await self._own()
                 except StoreInUse:
-                    if await self._found():
-                        return
                     owner = read_owner(self._settings.home)
-                    if (owner and owner.socket is None) or asyncio.get_running_loop().time() > deadline:
+                    # looked at twice: an owner that has just come may not have written itself down yet
+                    serves_nobody = owner is not None and owner.socket is None and owner == silent
+                    if serves_nobody or asyncio.get_running_loop().time() > deadline:
                         raise
+                    silent = owner
                 else:
                     return
                 await asyncio.sleep(0.05)
@@ -126,15 +139,19 @@ class Membership:
 
     async def _found(self) -> bool:
         """Return whether the owner's socket answers, and remember it."""
-        owner = read_owner(self._settings.home)
+        owner = read_owner(self._settings.home) if self._settings.embedded_index else None
         if owner is None or owner.socket is None:
             return False
-        transport = httpx.AsyncHTTPTransport(uds=owner.socket)
+        transport = _to_socket(owner.socket)
         async with KnowledgeClient(_OVER_SOCKET, settings=self._settings, transport=transport) as client:
             if not await client.healthy():
                 return False
         self.socket = owner.socket
         return True
+
+
+def _to_socket(path: str) -> httpx.AsyncHTTPTransport:
+    return httpx.AsyncHTTPTransport(uds=path, verify=False)  # no TLS here, and loading certificates is slow
 
 
 class _FollowOwner(httpx.AsyncBaseTransport):
@@ -146,14 +163,24 @@ class _FollowOwner(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await request.aread()
-        for _ in range(3):
+        for attempt in range(_TRIES):
             path = self._membership.socket or ""
-            transport = self._to.setdefault(path, httpx.AsyncHTTPTransport(uds=path))
+            if path not in self._to:
+                self._to[path] = _to_socket(path)
             try:
-                return await transport.handle_async_request(request)
-            except (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                response = await self._to[path].handle_async_request(request)
+            except _CUT:
                 await self._membership.join(left=path)
-        raise OwnerUnavailable("the owners of the data directory keep leaving; try again")
+                continue
+            if response.headers.get(LEAVING_HEADER):
+                await response.aclose()
+                await self._membership.join(left=path)
+                continue
+            if attempt and request.method == "DELETE" and response.status_code == httpx.codes.NOT_FOUND:
+                await response.aclose()
+                return httpx.Response(httpx.codes.NO_CONTENT)  # the one that was cut had deleted it
+            return response
+        raise OwnerUnavailable("the owners of the data directory keep leaving: try again")
 
     async def aclose(self) -> None:
         for transport in self._to.values():
@@ -167,10 +194,15 @@ def socket_path(home: Path) -> Path:
         return path
     digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
     private = Path(tempfile.gettempdir()) / f"hardwon-{os.geteuid()}-{digest}"
-    with contextlib.suppress(FileExistsError):
-        private.mkdir(mode=0o700)
-    state = private.lstat()
-    if state.st_uid != os.geteuid() or state.st_mode & 0o077:
+    try:
+        with contextlib.suppress(FileExistsError):
+            private.mkdir(mode=0o700)
+        state = private.lstat()
+    except OSError as error:
+        raise StorageUnavailable(
+            f"there is no place for a socket in {private.parent} ({error.strerror}): set TMPDIR to a directory of yours"
+        ) from error
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o077:
         raise StorageUnavailable(f"{private} is not private to this user: remove it")
     return private / "hardwon.sock"
 
@@ -178,11 +210,17 @@ def socket_path(home: Path) -> Path:
 @contextlib.contextmanager
 def _listening(path: Path) -> Iterator[sockets.socket]:
     """Listen on a unix socket that only this user (and root) can reach. The owner lock makes it ours alone."""
-    path.unlink(missing_ok=True)
     listener = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
+        path.unlink(missing_ok=True)
         listener.bind(str(path))
+    except OSError as error:
+        listener.close()
+        raise StorageUnavailable(
+            f"no socket can be made at {path} ({error.strerror}): remove what is there, or set HARDWON_HOME to a"
+            " directory on a local file system"
+        ) from error
     finally:
         os.umask(mask)
     try:

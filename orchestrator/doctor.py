@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from knowledge.errors import HardwonError
+from knowledge.errors import HardwonError, IndexUnavailable, InvalidSetting
 from knowledge.settings import KnowledgeSettings
-from orchestrator.connection import connect
+from orchestrator.connection import AnyKnowledge, connect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,42 +31,73 @@ async def examine() -> list[Finding]:
         except HardwonError as error:
             findings.append(Finding(what=what, well=False, said=str(error)))
 
-    async def settings() -> str:
-        told = KnowledgeSettings()
-        model = f"model {told.embedding_model}" + ("" if told.bundled_model else " at an endpoint")
-        postgres = "embedded Postgres" if told.embedded_postgres else "a Postgres server"
-        index = "embedded engine" if told.embedded_index else f"Qdrant at {told.qdrant_url}"
-        return f"data in {told.home}; {postgres}, {index}, {model}"
-
-    async def stores() -> str:
-        async with connect() as knowledge:
-            stats = await knowledge.stats()
-            if stats.points is None:
-                raise HardwonError("Postgres answers, the vector index does not")
-            entries = sum(stats.entries.values())
-            return f"both answer; {entries:,} entries, {stats.patterns:,} patterns, {stats.points:,} points"
-
-    async def embedder() -> str:
-        from knowledge.wiring import make_embedder  # noqa: PLC0415 - heavy
-
-        made = make_embedder(KnowledgeSettings())
-        try:
-            space = await made.space()
-            await made.embed(["is it well?"], "query")
-        finally:
-            await made.aclose()
-        return f"{space.model} answers with {space.dims} dimensions (space {space.fingerprint})"
-
-    await look("settings", settings)
+    await look("settings", _settings)
     if not findings[0].well:
         return findings
-    await look("embedder", embedder)
-    await look("stores", stores)
+    settings = KnowledgeSettings()
+    if settings.api_url is None:
+        await look("embedder", lambda: _embedder(settings))
+    async with AsyncExitStack() as stack:
+
+        async def stores() -> str:
+            return await _stores(await stack.enter_async_context(connect(settings)), opened)
+
+        opened: list[AnyKnowledge] = []
+        await look("stores", stores)
+        if opened:
+            await look("a question", lambda: _question(opened[0]))
     return findings
 
 
+async def _settings() -> str:
+    told = KnowledgeSettings()
+    if told.api_url is not None:
+        return f"a hardwon server at {told.api_url}"
+    model = f"model {told.embedding_model}" + ("" if told.bundled_model else " at an endpoint")
+    postgres = "embedded Postgres" if told.embedded_postgres else "a Postgres server"
+    index = "embedded engine" if told.embedded_index else f"Qdrant at {told.qdrant_url}"
+    return f"data in {told.home}; {postgres}, {index}, {model}"
+
+
+async def _embedder(settings: KnowledgeSettings) -> str:
+    from knowledge.wiring import make_embedder  # noqa: PLC0415 - heavy
+
+    made = make_embedder(settings)
+    try:
+        space = await made.space()
+        await made.embed(["is it well?"], "query")
+    finally:
+        await made.aclose()
+    return f"{space.model} answers with {space.dims} dimensions (space {space.fingerprint})"
+
+
+async def _stores(knowledge: AnyKnowledge, opened: list[AnyKnowledge]) -> str:
+    stats = await knowledge.stats()
+    if stats.points is None:
+        raise IndexUnavailable(
+            "Postgres answers, the vector index does not: is it running, and HARDWON_QDRANT_URL right?"
+        )
+    opened.append(knowledge)
+    entries = sum(stats.entries.values())
+    return f"both answer; {entries:,} entries, {stats.patterns:,} patterns, {stats.points:,} points"
+
+
+async def _question(knowledge: AnyKnowledge) -> str:
+    """Ask something: all parts work together, and the stored vectors are of this embedder."""
+    began = time.perf_counter()
+    await knowledge.queries.query_for_failure("is it well?")
+    return f"answered in {(time.perf_counter() - began) * 1000:.0f} ms"
+
+
 async def migrate_now(settings: KnowledgeSettings) -> bool:
-    """Bring the schema to this version's head; return whether it changed. With an owner running it is there already."""
+    """Bring the schema to this version's head; return whether it changed. With an owner running it is there already.
+
+    Raises InvalidSetting where the stores are behind a server.
+    """
+    if settings.api_url is not None:
+        raise InvalidSetting(
+            "HARDWON_API_URL", "is set, and that server migrates its own schema: unset it to migrate here"
+        )
     from knowledge.wiring import migrate_stores  # noqa: PLC0415 - heavy
 
     return await migrate_stores(settings)

@@ -12,6 +12,7 @@ from knowledge.errors import InvalidInput
 from knowledge.models import Captured, CaptureOutcome, NewEntry
 
 _NEW_ENTRY = TypeAdapter(NewEntry)
+_LONGEST_NAME = 100
 
 
 def read_entry(told: object) -> NewEntry:
@@ -21,19 +22,20 @@ def read_entry(told: object) -> NewEntry:
     try:
         return _NEW_ENTRY.validate_python(dict(told))
     except ValidationError as error:
-        raise _named(error) from error
+        first = error.errors(include_url=False)[0]
+        raise in_our_words(first["loc"][-1:], dict(first)) from error
 
 
-def _named(error: ValidationError) -> InvalidInput:
-    first = error.errors(include_url=False)[0]
-    field = str(first["loc"][-1]) if first["loc"] else "entry"
-    match first["type"]:
+def in_our_words(place: Sequence[int | str], found: Mapping[str, Any]) -> InvalidInput:
+    """Return what pydantic found at a place as our error: the field's name can be shown whatever the caller wrote."""
+    field = ".".join(map(str, place)).encode("utf-8", "backslashreplace").decode()[:_LONGEST_NAME] or "entry"
+    match found["type"]:
         case "missing" | "missing_argument" | "missing_keyword_only_argument":
             return InvalidInput(field, "is required")
-        case "unexpected_keyword_argument":
-            return InvalidInput(field, "is not a field of an entry")
+        case "unexpected_keyword_argument" | "extra_forbidden":
+            return InvalidInput(field, "is not known here")
         case _:
-            return InvalidInput(field, first["msg"])
+            return InvalidInput(field, found["msg"])
 
 
 def write_entry(entry: NewEntry) -> dict[str, Any]:

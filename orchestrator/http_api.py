@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
 from typing import Annotated, Any, ClassVar
-from uuid import UUID, uuid4
+from urllib.parse import unquote_to_bytes
+from uuid import UUID
 
 import structlog
 from fastapi import Depends, FastAPI, Header, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from pydantic import Field
 
 from jobs.table import run_job
 from knowledge.errors import (
-    AccessDenied,
-    Conflict,
-    EmbedderRejected,
-    HardwonError,
     InvalidInput,
     NotFound,
-    SpaceMismatch,
-    StoreIncompatible,
-    StoreInUse,
     Unavailable,
 )
 from knowledge.models import (
@@ -42,39 +37,26 @@ from knowledge.models import (
     WorkspaceStats,
 )
 from knowledge.wiring import Knowledge
+from orchestrator.calls import WORKSPACE_HEADER
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
+from orchestrator.problems import PROBLEM, Problem, tell_problems
 
 log = structlog.get_logger(__name__)
 
-WORKSPACE_HEADER = "Hardwon-Workspace"
-MAX_BODY_BYTES = 16 * 1024 * 1024
-"""A batch of entries; a single one is bounded by its fields."""
 MAX_BATCH = 1000
 
-STATUS: dict[type[HardwonError], int] = {
-    InvalidInput: 422,
-    NotFound: 404,
-    Conflict: 409,
-    AccessDenied: 403,
-    SpaceMismatch: 409,
-    EmbedderRejected: 502,
-    StoreInUse: 503,
-    StoreIncompatible: 503,
-    Unavailable: 503,
-    HardwonError: 500,
-}
-"""Error to HTTP status; the nearest class in the tree counts."""
-
 _FORBID: dict[str, Any] = {"extra": "forbid"}
+
+Relevance = Annotated[float | None, Field(ge=0, le=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchBody:
-    """Entries to capture, each on its own."""
+    """Entries to capture, as `POST /v1/entries` takes them, each on its own."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    entries: list[dict[str, Any]]
+    entries: list[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +80,14 @@ class CheckpointBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SweepBody:
+    """Projects with something staged for this long."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    staged_for_seconds: Annotated[float, Field(ge=0, le=1e9)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQueryBody:
     """A task about to be assigned."""
 
@@ -107,7 +97,7 @@ class TaskQueryBody:
     task_type: str | None = None
     technology: str | None = None
     max_results: int = 5
-    min_relevance: float | None = None
+    min_relevance: Relevance = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +110,7 @@ class FailureQueryBody:
     agent_type: str | None = None
     task_type: str | None = None
     max_results: int = 3
-    min_relevance: float | None = None
+    min_relevance: Relevance = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +153,13 @@ class JobAnswer:
 
 def _opened(request: Request, workspace: Annotated[str | None, Header(alias=WORKSPACE_HEADER)] = None) -> Knowledge:
     knowledge: Knowledge = request.app.state.knowledge
-    return knowledge.in_workspace(workspace or DEFAULT_WORKSPACE)
+    if workspace is None:
+        return knowledge.in_workspace(DEFAULT_WORKSPACE)
+    try:
+        named = unquote_to_bytes(workspace.encode("latin-1")).decode()  # percent-encoded, or UTF-8 as it is
+    except UnicodeDecodeError as error:
+        raise InvalidInput("workspace", f"is not UTF-8 in the header {WORKSPACE_HEADER}") from error
+    return knowledge.in_workspace(named)
 
 
 Open = Annotated[Knowledge, Depends(_opened)]
@@ -177,12 +173,13 @@ def make_app(knowledge: Knowledge) -> FastAPI:
         version="1",
         docs_url="/docs",
         redoc_url=None,
-        responses={422: {"description": "Invalid input, as problem details (RFC 9457)"}},
+        responses={
+            status: {"description": HTTPStatus(status).phrase, "model": Problem, "content": {PROBLEM: {}}}
+            for status in (404, 409, 413, 422, 503)
+        },
     )
     app.state.knowledge = knowledge
-    app.add_exception_handler(HardwonError, _problem)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_middleware(RequestLog)
+    tell_problems(app)
     _add_entries(app)
     _add_queries(app)
     _add_operations(app)
@@ -278,6 +275,24 @@ def _add_queries(app: FastAPI) -> None:
         """Return a live pattern."""
         return await knowledge.queries.get(PatternId(pattern_id))
 
+    @app.delete("/v1/patterns/{pattern_id}", status_code=204, tags=["queries"])
+    async def delete_pattern(pattern_id: UUID, knowledge: Open) -> None:
+        """Delete a pattern with all the entries that are evidence for it."""
+        pattern: Pattern | None = await knowledge.queries.get(PatternId(pattern_id))
+        while pattern is not None:
+            for entry_id in pattern.entry_ids:
+                with contextlib.suppress(NotFound):
+                    await knowledge.capture.delete(entry_id)
+            pattern = await _rest_of(knowledge, pattern)
+
+
+async def _rest_of(knowledge: Knowledge, pattern: Pattern) -> Pattern | None:
+    """Return the pattern again where it still stands: it names only some of its entries at a time."""
+    try:
+        return await knowledge.queries.get(pattern.pattern_id)
+    except NotFound:
+        return None
+
 
 def _add_operations(app: FastAPI) -> None:
     @app.post("/v1/checkpoints", status_code=201, tags=["operations"])
@@ -288,6 +303,11 @@ def _add_operations(app: FastAPI) -> None:
         if body.checkpoint_type != CheckpointType.MANUAL:
             raise InvalidInput("project_id", f"is required for a {body.checkpoint_type}")
         return await knowledge.checkpoints.process_all()
+
+    @app.post("/v1/sweeps", tags=["operations"])
+    async def sweep(body: SweepBody, knowledge: Open) -> list[CheckpointReport]:
+        """Run a manual checkpoint for each project with something staged for that long."""
+        return await knowledge.checkpoints.sweep(staged_for=timedelta(seconds=body.staged_for_seconds))
 
     @app.get("/v1/checkpoints/{checkpoint_id}", tags=["operations"])
     async def get_checkpoint(checkpoint_id: UUID, knowledge: Open) -> CheckpointReport:
@@ -333,59 +353,3 @@ def _add_health(app: FastAPI) -> None:
             response.status_code = 503
             return {"status": "unavailable", "reason": "the vector index does not answer"}
         return {"status": "ok"}
-
-
-def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
-    """Return the status and the problem details (RFC 9457) of an error."""
-    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    body: dict[str, Any] = {"type": "about:blank", "title": type(error).__name__, "status": status}
-    if isinstance(error, InvalidInput):
-        return status, body | {"detail": error.reason, "field": error.field}
-    return status, body | {"detail": str(error)}
-
-
-async def _problem(_: Request, error: Exception) -> JSONResponse:
-    if not isinstance(error, HardwonError):
-        raise error
-    status, body = problem(error)
-    return JSONResponse(body, status, media_type="application/problem+json")
-
-
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
-    if not isinstance(error, RequestValidationError):
-        raise error
-    first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"][1:]) or "body"
-    return await _problem(request, InvalidInput(field, first["msg"]))
-
-
-class RequestLog:
-    """ASGI middleware: caps the declared body, gives each request an id, logs one line per answer."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        request_id = headers.get(b"x-request-id", b"").decode("latin-1")[:100] or str(uuid4())
-        status = 0
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode("latin-1"))]
-            await send(message)
-
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > MAX_BODY_BYTES:
-            _, body = problem(InvalidInput("body", f"has {int(length):,} bytes, more than {MAX_BODY_BYTES:,}"))
-            answer = JSONResponse(body | {"status": 413}, 413, media_type="application/problem+json")
-            await answer(scope, receive, noting)
-        else:
-            await self._app(scope, receive, noting)
-        log.info("request_answered", method=scope["method"], path=scope["path"], status=status, request_id=request_id)

@@ -8,19 +8,40 @@ import sys
 
 import structlog
 
+from knowledge.errors import InvalidSetting
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
 
 def configure_logs(*, level: int | None = None) -> None:
-    """Log to standard error from `level` on; HARDWON_LOG_LEVEL (WARNING) where none is given."""
-    named = logging.getLevelNamesMapping().get(os.environ.get("HARDWON_LOG_LEVEL", "WARNING").upper(), logging.WARNING)
+    """Log to standard error from `level` on; HARDWON_LOG_LEVEL (WARNING) where none is given.
+
+    What libraries log goes the same way. Raises InvalidSetting for a level that does not exist.
+    """
+    named = (os.environ.get("HARDWON_LOG_LEVEL") or "WARNING").upper()
+    if named not in _LEVELS:
+        raise InvalidSetting("HARDWON_LOG_LEVEL", f"must be one of {', '.join(_LEVELS)}, not {named!r}")
+    lowest = logging.getLevelNamesMapping()[named] if level is None else level
+    usual: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    to_json: list[structlog.typing.Processor] = [
+        structlog.processors.dict_tracebacks,
+        structlog.processors.JSONRenderer(),
+    ]
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.dict_tracebacks,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(named if level is None else level),
+        processors=[*usual, *to_json],
+        wrapper_class=structlog.make_filtering_bound_logger(lowest),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    of_libraries = logging.StreamHandler(sys.stderr)
+    of_libraries.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=usual,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *to_json],
+        )
+    )
+    logging.basicConfig(handlers=[of_libraries], level=max(lowest, logging.WARNING), force=True)

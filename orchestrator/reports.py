@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Self
 
 from knowledge.models import (
     Captured,
@@ -17,49 +19,82 @@ from knowledge.models import (
     WorkspaceStats,
 )
 from orchestrator.context import harmless, label
-from orchestrator.terminal import notes, out, print_json, print_pairs, print_text
+from orchestrator.terminal import json_line, notes, out, print_json, print_json_with_list, print_pairs, print_text
 
 if TYPE_CHECKING:
     from orchestrator.demo import DemoReport
     from orchestrator.doctor import Finding
     from orchestrator.evaluate import RetrievalReport
+    from orchestrator.service import Serving
 
 _SHOWN_REFUSALS = 50
+_IN_MEMORY = 1024 * 1024
+
+
+def _scratch() -> IO[str]:
+    return SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", errors="backslashreplace")
 
 
 @dataclass(kw_only=True)
 class CaptureReport:
-    """What became of each line, commit or finding. `place` is what they are called."""
+    """What became of each line, commit or finding, for a block. `place` is what they are called.
+
+    Answers that are to be printed are kept in a file: there may be a great many.
+    """
 
     place: str
+    as_json: bool
     read: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     open: int = 0
-    answers: list[dict[str, Any]] = field(default_factory=list)
+    _answers: IO[str] = field(default_factory=_scratch)
+
+    def __enter__(self) -> Self:
+        """Use it for a block."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Drop the file."""
+        self._answers.close()
 
     def add(self, number: int, answer: Captured) -> None:
         """Note the answer to one."""
         self.read += 1
         self.counts[answer.outcome] += 1
         self.open += answer.outcome is CaptureOutcome.ACCEPTED and answer.status == "open"
-        told = {name: value for name, value in asdict(answer).items() if value is not None}
-        self.answers.append({self.place: number, **told})
+        refused = answer.outcome is CaptureOutcome.REFUSED
+        if self.as_json:
+            present = {name: value for name, value in asdict(answer).items() if value is not None}
+            self._answers.write(json_line({self.place: number, **present}) + "\n")
+        elif refused and self.counts[answer.outcome] <= _SHOWN_REFUSALS:
+            name = f"{answer.field}: " if answer.field else ""
+            told = harmless(f"{self.place} {number} refused: {name}{answer.error}")
+            self._answers.write(told.replace("\n", " ") + "\n")
 
-    def print(self, *, as_json: bool) -> None:
+    def print(self) -> None:
         """Print counts and refusals; in JSON every answer."""
         counts = {outcome.value: self.counts[outcome] for outcome in CaptureOutcome}
-        if as_json:
-            print_json({**counts, "open": self.open, "entries": self.answers})
+        self._answers.seek(0)
+        if self.as_json:
+            print_json_with_list({**counts, "open": self.open}, "entries", self._answers)
             return
-        refused = [answer for answer in self.answers if answer["outcome"] == CaptureOutcome.REFUSED]
-        for answer in refused[:_SHOWN_REFUSALS]:
-            name = f"{answer['field']}: " if answer.get("field") else ""
-            notes.print(f"{self.place} {answer[self.place]} refused: {name}{answer['error']}", markup=False)
-        if len(refused) > _SHOWN_REFUSALS:
-            notes.print(f"... and {len(refused) - _SHOWN_REFUSALS} more refused", markup=False)
+        for line in self._answers:
+            notes.print(line, end="", markup=False)
+        more = self.counts[CaptureOutcome.REFUSED] - _SHOWN_REFUSALS
+        if more > 0:
+            notes.print(f"... and {more:,} more refused", markup=False)
         told = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.items())
         still_open = f" ({self.open:,} of them open until they are resolved)" if self.open else ""
         print_text(f"{told}{still_open}")
+
+
+def print_serving(serving: Serving, *, as_json: bool) -> None:
+    """Print where the API is served, as soon as it is."""
+    if as_json:
+        print_json(serving)
+        sys.stdout.flush()
+        return
+    notes.print(f"hardwon serves on {serving.url} (docs at {serving.url}/docs); stop it with Ctrl-C", markup=False)
 
 
 def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:

@@ -11,6 +11,11 @@ from contextlib import asynccontextmanager
 import uvicorn
 from fastapi import FastAPI
 
+KEEP_ALIVE_SECONDS = 30
+"""Longer than clients keep an idle connection (httpx: 5 s), so that none is closed just as a request goes out."""
+CUT_SECONDS = 10
+"""How long a request that was cut may take to give back what it holds and say so."""
+
 
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
@@ -21,9 +26,14 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serve_on(app: FastAPI, listener: sockets.socket, *, grace_seconds: int) -> AsyncIterator[None]:
-    """Serve for a block; at its end requests in flight have `grace_seconds` to finish."""
+    """Serve for a block; at its end requests in flight have `grace_seconds` to finish, then they are cancelled."""
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=grace_seconds
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=grace_seconds,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
@@ -36,3 +46,5 @@ async def serve_on(app: FastAPI, listener: sockets.socket, *, grace_seconds: int
     finally:
         server.should_exit = True
         await asyncio.gather(task, return_exceptions=True)
+        if server.server_state.tasks:  # uvicorn does not wait for those it cancels
+            await asyncio.wait(set(server.server_state.tasks), timeout=CUT_SECONDS)

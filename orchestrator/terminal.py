@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
@@ -35,9 +35,25 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+def json_line(value: object, *, indent: int | None = None) -> str:
+    """Return a value as JSON that standard output can show."""
+    unicode = sys.stdout.encoding.lower().replace("-", "") == "utf8"
+    return json.dumps(value, default=_plain, ensure_ascii=not unicode, indent=indent)
+
+
 def print_json(value: object) -> None:
     """Print one JSON document and nothing else."""
-    sys.stdout.write(json.dumps(value, default=_plain, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(json_line(value, indent=2) + "\n")
+
+
+def print_json_with_list(value: dict[str, Any], name: str, items: Iterable[str]) -> None:
+    """Print an object as one JSON document with a list in it whose items are lines of JSON, one at a time."""
+    sys.stdout.write(json_line(value, indent=2).removesuffix("\n}") + f',\n  "{name}": [')
+    between = "\n    "
+    for item in items:
+        sys.stdout.write(between + item.removesuffix("\n"))
+        between = ",\n    "
+    sys.stdout.write("\n  ]\n}\n")
 
 
 def print_text(text: str) -> None:

@@ -48,11 +48,10 @@ def _from_neutral(told: Mapping[str, Any]) -> dict[str, Any]:
         case "failure":
             fields = _failure(told)
         case "gate_rejection":
-            parts = (told.get("task"), told.get("output"))
             fields = {
                 "entry_type": EntryType.GATE_REJECTION,
                 "gate_type": "review",
-                "proposal": "\n".join(part for part in parts if part) or None,
+                "proposal": _joined(told.get("task"), told.get("output")),
                 "human_feedback": told.get("feedback"),
                 "revision_approach": told.get("revision") or None,
             }
@@ -83,6 +82,13 @@ def _failure(told: Mapping[str, Any]) -> dict[str, Any]:
         "success_verified": told.get("verified") is not False,
         "verified_by": told.get("source") if told.get("verified") is True else None,
     }
+
+
+def _joined(*parts: object) -> object:
+    """Return texts below each other; a part that is no text comes back as it is, to be refused by name."""
+    texts = [part for part in parts if isinstance(part, str) and part]
+    strange = [part for part in parts if part is not None and not isinstance(part, str)]
+    return strange[0] if strange else "\n".join(texts) or None
 
 
 def _error_lines(failure: str) -> str | None:

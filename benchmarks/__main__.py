@@ -1,0 +1,85 @@
+"""`python -m benchmarks`: how much hardwon costs over the parts that nobody can save (docs/performance.md).
+
+Ratios in one run, measured in turn: they hold on another machine where milliseconds do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from benchmarks import capturing, checkpointing, querying, scale, tables
+from benchmarks.rounds import Outcome
+from orchestrator.logs import configure_logs
+from orchestrator.progress import Stages
+from orchestrator.terminal import print_json, stages
+
+PARTS = ("query", "capture", "checkpoint", "scale")
+_SMALL_SCALE = 20_000
+_FULL_SCALE = 100_000
+
+
+async def measure(parts: Sequence[str], *, patterns: int, entries: int, progress: Stages) -> list[Outcome]:
+    """Measure the parts named, one after the other."""
+    outcomes: list[Outcome] = []
+    if "query" in parts:
+        outcomes += await querying.measure(patterns=patterns, rounds=5, each=30, progress=progress)
+    if "capture" in parts:
+        outcomes += await capturing.measure(rounds=5, each=60, progress=progress)
+    if "checkpoint" in parts:
+        outcomes += await checkpointing.measure(rounds=5, with_model=256, instant=1024, progress=progress)
+    if "scale" in parts:
+        outcomes += (await scale.measure(entries, progress=progress)).outcomes()
+    return outcomes
+
+
+def rendered(outcomes: Sequence[Outcome]) -> str:
+    """Return the outcomes as a Markdown table."""
+    rows = [
+        [
+            each.name,
+            f"{each.ratio:.2f}",
+            f"{'≤' if each.at_most else '≥'} {each.goal:g}",
+            "reached" if each.reached else "**missed**",
+            each.ours,
+            each.raw,
+            each.note,
+        ]
+        for each in outcomes
+    ]
+    return tables.table(["what", "measured", "goal", "", "ours", "raw", "note"], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, and return 0; 1 where a goal is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    parser.add_argument("--part", dest="parts", action="append", choices=PARTS, help="only this one; may be repeated")
+    parser.add_argument("--patterns", type=int, default=10_000, help="in the store that is queried (10,000)")
+    parser.add_argument("--full", action="store_true", help=f"scale: {_FULL_SCALE:,} entries, not {_SMALL_SCALE:,}")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    given = parser.parse_args(arguments)
+    configure_logs()
+    with stages(quiet=False) as progress:
+        outcomes = asyncio.run(
+            measure(
+                given.parts or PARTS,
+                patterns=given.patterns,
+                entries=_FULL_SCALE if given.full else _SMALL_SCALE,
+                progress=progress,
+            )
+        )
+    if given.json:
+        print_json([asdict(each) | {"reached": each.reached} for each in outcomes])
+    else:
+        print(rendered(outcomes))
+    if given.write:
+        tables.put(tables.PERFORMANCE, "bench", rendered(outcomes))
+    return 0 if all(each.reached for each in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

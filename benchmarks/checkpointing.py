@@ -1,0 +1,112 @@
+"""A checkpoint against what it cannot do without: embedding the texts and putting the points into the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from statistics import median
+from uuid import uuid4
+
+from benchmarks.materials import InstantEmbedder, failure, texts, throwaway
+from benchmarks.rounds import Outcome, Times, timed
+from knowledge.adapters.local_embedder import LocalEmbedder
+from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
+from knowledge.models import EntryType, Point, PointId, SparseVector, View
+from knowledge.ports import Embedder, VectorIndex
+from knowledge.search.lexical import DEFAULT_MEAN_TERMS, document_vector, term_counts
+from knowledge.wiring import Knowledge
+from orchestrator.evaluate import throwaway_home
+from orchestrator.progress import Stages
+
+GOAL_WITH_MODEL = 0.9
+GOAL_INSTANT = 0.7
+
+
+def points_of(chunk: Sequence[str], lexical: Sequence[SparseVector], vectors: Sequence[object]) -> list[Point]:
+    """Return points with the payload that ours carry."""
+    now = datetime.now(UTC)
+    return [
+        Point(
+            point_id=PointId(uuid4()),
+            dense=vector,  # type: ignore[arg-type]
+            lexical=words,
+            workspace="default",
+            entry_type=EntryType.FAILURE_SOLUTION,
+            view=View.SITUATION,
+            agent_type="coder",
+            task_type="bugfix",
+            technology="python",
+            gate_type=None,
+            embedded_at=now,
+            expires_at=now + timedelta(days=365),
+        )
+        for _, words, vector in zip(chunk, lexical, vectors, strict=True)
+    ]
+
+
+def lexical_of(chunk: Sequence[str]) -> list[SparseVector]:
+    """Return the words of texts as sparse vectors."""
+    return [document_vector(term_counts(text), DEFAULT_MEAN_TERMS) for text in chunk]
+
+
+async def by_hand(
+    embedder: Embedder, index: VectorIndex, stock: Sequence[str], batch: int, *, words: list[SparseVector] | None
+) -> None:
+    """Embed and upsert batch by batch; the words are counted on the way unless given."""
+    space = await embedder.space()
+    for start in range(0, len(stock), batch):
+        chunk = stock[start : start + batch]
+        vectors = (await embedder.embed(chunk, "document")).vectors
+        lexical = lexical_of(chunk) if words is None else words[start : start + batch]
+        await index.upsert(space, points_of(chunk, lexical, list(vectors)))
+
+
+async def _ours(knowledge: Knowledge, stock: Sequence[str], numbers: Iterator[int]) -> float:
+    await knowledge.capture.capture_all([failure(next(numbers), text) for text in stock])
+    return await timed(knowledge.checkpoints.process_all())
+
+
+async def _rounds(embedder: Embedder, *, rounds: int, entries: int, words_too: bool) -> Times:
+    """Measure checkpoints of `entries` against the same by hand, in turn; always with new texts."""
+    stock = texts()
+    numbers = iter(range(10**9))
+    times = Times(ours=[], raw=[])
+    with throwaway_home() as folder:
+        index = QdrantEdgeIndex(folder / "raw")
+        async with throwaway(embedder) as knowledge:
+            await index.ensure(await embedder.space())
+            batch = knowledge.settings.checkpoint_batch
+            for turn in range(rounds + 1):
+                mine, theirs = list(islice(stock, entries)), list(islice(stock, entries))
+                words = None if words_too else lexical_of(theirs)
+                took = [0.0, 0.0]
+                for side in (0, 1) if turn % 2 else (1, 0):
+                    if side == 0:
+                        took[0] = await _ours(knowledge, mine, numbers)
+                    else:
+                        took[1] = await timed(by_hand(embedder, index, theirs, batch, words=words))
+                if turn:  # the first one warms up
+                    times.ours.append([took[0]])
+                    times.raw.append([took[1]])
+        await index.aclose()
+    return times
+
+
+async def measure(*, rounds: int, with_model: int, instant: int, progress: Stages) -> list[Outcome]:
+    """Return the throughput of checkpoints against embed and upsert."""
+    progress.stage("Checkpoints with the bundled model")
+    model = await _rounds(LocalEmbedder(), rounds=rounds, entries=with_model, words_too=False)
+    progress.stage("Checkpoints with an instant embedder")
+    strict = await _rounds(InstantEmbedder(), rounds=rounds, entries=instant, words_too=False)
+    fair = await _rounds(InstantEmbedder(), rounds=rounds, entries=instant, words_too=True)
+    return [
+        _outcome("checkpoint throughput / embed + upsert, bundled model", model, with_model, GOAL_WITH_MODEL),
+        _outcome("checkpoint throughput / embed + upsert, instant embedder", strict, instant, GOAL_INSTANT),
+        _outcome("the same, words counted by hand as well", fair, instant, GOAL_INSTANT),
+    ]
+
+
+def _outcome(name: str, times: Times, entries: int, goal: float) -> Outcome:
+    ours, raw = (entries / median(took for (took,) in rounds) for rounds in (times.ours, times.raw))
+    return Outcome(name=name, ratio=ours / raw, goal=goal, at_most=False, ours=f"{ours:,.0f}/s", raw=f"{raw:,.0f}/s")

@@ -1,0 +1,98 @@
+"""Requests to a hardwon server, and its problem details as the errors they were."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from knowledge import errors
+from knowledge.errors import EmbedderUnavailable, HardwonError, InvalidInput, OwnerUnavailable, SpaceMismatch
+
+WORKSPACE_HEADER = "Hardwon-Workspace"
+"""Its value is percent-encoded where it is not plain ASCII."""
+LEAVING_HEADER = "Hardwon-Leaving"
+"""Marks the answer to a request that a server cut because it stops: the request may be repeated elsewhere."""
+QUICK_SECONDS = 60.0
+"""What an answer that does no long work may take."""
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """Requests of one workspace; problem details come back as the errors they were."""
+
+    http: httpx.AsyncClient
+    workspace: str
+    place: str
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[Answer],
+        *,
+        body: object = None,
+        params: dict[str, Any] | None = None,
+        timeout_seconds: float | None = QUICK_SECONDS,
+    ) -> Answer:
+        """Return the answer to a request; raises the error it tells of, OwnerUnavailable without an answer."""
+        response = await self.send(method, path, body=body, params=params, timeout_seconds=timeout_seconds)
+        try:
+            return TypeAdapter(answer).validate_json(response.content)
+        except ValidationError as error:
+            raise OwnerUnavailable(f"{self.place} answers, but not as a hardwon server: is it one?") from error
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        params: dict[str, Any] | None = None,
+        timeout_seconds: float | None = QUICK_SECONDS,
+    ) -> httpx.Response:
+        """Return the response to a request that asks for nothing; raises as `call` does."""
+        headers = {WORKSPACE_HEADER: quote(self.workspace), "Content-Type": "application/json"}
+        try:
+            response = await self.http.request(
+                method,
+                path,
+                content=None if body is None else json.dumps(body).encode(),  # ASCII: whatever text is in it
+                params=params,
+                headers=headers,
+                timeout=httpx.Timeout(timeout_seconds, connect=5),
+            )
+        except httpx.HTTPError as error:
+            raise OwnerUnavailable(
+                f"hardwon at {self.place} does not answer ({type(error).__name__}): check that it runs, and"
+                " HARDWON_API_URL where that is set"
+            ) from error
+        if response.is_error:
+            raise _error(response, self.place)
+        return response
+
+
+def _error(response: httpx.Response, place: str) -> HardwonError:
+    """Return the error that problem details tell of; those of no hardwon server are OwnerUnavailable."""
+    try:
+        told = response.json()
+        kind: type[HardwonError] = getattr(errors, told["title"])
+        detail = str(told["detail"])
+        if issubclass(kind, InvalidInput):
+            return kind(str(told["field"]), detail)
+        if kind is SpaceMismatch:  # made of two spaces, which are not told
+            mismatch = SpaceMismatch.__new__(SpaceMismatch)
+            mismatch.args = (detail,)
+            return mismatch
+        if kind is EmbedderUnavailable:
+            return EmbedderUnavailable(detail, retry_after_seconds=told.get("retry_after_seconds"))
+        if issubclass(kind, HardwonError):
+            return kind(detail)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return OwnerUnavailable(f"{place} answers {response.status_code}, but not as a hardwon server: is it one?")

@@ -1,0 +1,320 @@
+"""What people get wrong: each is told in one sentence that names it and says what to do, and nothing is half stored."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from pydantic import SecretStr
+
+from knowledge.errors import (
+    EmbedderRejected,
+    EmbedderUnavailable,
+    HardwonError,
+    IndexUnavailable,
+    SpaceMismatch,
+    StorageUnavailable,
+    StoreIncompatible,
+)
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import open_knowledge
+from orchestrator import connect
+from orchestrator.connection import AnyKnowledge
+from tests.support.openai_server import OpenAIServer
+from tests.support.postgres import create_database, drop_database
+from tests.support.processes import Commands, embedding_by, free_port
+
+
+async def fail(knowledge: AnyKnowledge, description: str = "it broke") -> None:
+    await knowledge.capture.capture_failure_solution(
+        project_id="p",
+        agent_type="coder",
+        failure_description=description,
+        solution_steps="mend it",
+        success_verified=True,
+    )
+
+
+async def refusal(settings: KnowledgeSettings) -> HardwonError:
+    """Return the error that opening stores raises."""
+    with pytest.raises(HardwonError) as refused:
+        async with connect(settings):
+            pass
+    said = str(refused.value)
+    assert len(said.splitlines()) == 1
+    assert "Traceback" not in said
+    return refused.value
+
+
+def at_postgres(home: Path, address: str) -> KnowledgeSettings:
+    return KnowledgeSettings(home=home, database_url=SecretStr(address))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("DATABASE_URL", "mysql://localhost/db"),
+        ("DATABASE_URL", "postgresql://u:sesame@localhost:99999/db"),
+        ("DATABASE_URL", "postgresql://u:sesame@localhost:port/db"),
+        ("QDRANT_URL", "localhost:6333"),
+        ("QDRANT_URL", "http://[::1"),
+        ("QDRANT_URL", "http://"),
+        ("EMBEDDING_BASE_URL", "http://localhost:port"),
+        ("API_URL", "http://localhost:70000"),
+        ("EMBEDDING_DIMS", "many"),
+        ("QUERY_DEADLINE_MS", "0"),
+        ("TASK_RELEVANCE", "1.5"),
+        ("FAILURE_RELEVANCE", "high"),
+        ("RETENTION", "1 fortnight"),
+        ("CONTEXT_MAX_PATTERNS", "4"),
+        ("LEASE_SECONDS", "-1"),
+        ("LOG_LEVEL", "loud"),
+    ],
+)
+def test_an_invalid_setting_is_named_before_anything_is_opened(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], variable: str, value: str
+) -> None:
+    monkeypatch.setenv("HARDWON_HOME", str(home))
+    monkeypatch.setenv(f"HARDWON_{variable}", value)
+    monkeypatch.setattr("sys.argv", ["hardwon", "stats"])
+    code, said = in_process(capfd)
+    assert code == 1
+    assert said.startswith(f"error: HARDWON_{variable}: ")
+    assert len(said.splitlines()) == 1
+    assert "sesame" not in said
+    assert not list(home.iterdir())
+
+
+def in_process(capfd: pytest.CaptureFixture[str]) -> tuple[object, str]:
+    """Run the command line of `sys.argv` here; return its exit code and what it said on standard error."""
+    from orchestrator.cli import main  # noqa: PLC0415
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capfd.readouterr()
+    assert out == ""
+    return ended.value.code, err
+
+
+async def test_a_postgres_that_cannot_be_reached_is_told_with_the_setting(home: Path) -> None:
+    for address in (
+        f"postgresql://u:sesame@127.0.0.1:{free_port()}/db",
+        "postgresql://u:sesame@no.such.host.invalid/db",
+    ):
+        refused = await refusal(at_postgres(home, address))
+        assert isinstance(refused, StorageUnavailable)
+        assert "HARDWON_DATABASE_URL" in str(refused)
+        assert "sesame" not in str(refused)
+
+
+async def test_something_else_than_postgres_is_told_with_the_setting(home: Path) -> None:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        refused = await refusal(at_postgres(home, f"postgresql://u@127.0.0.1:{port}/db"))
+    assert isinstance(refused, StorageUnavailable)
+    assert "HARDWON_DATABASE_URL" in str(refused)
+
+
+async def test_a_database_or_a_user_that_is_not_there_is_named(home: Path, postgres_dsn: str) -> None:
+    for address, named in (
+        (postgres_dsn.replace("/postgres?", "/atlantis?"), "atlantis"),
+        (postgres_dsn.replace("hardwon@", "poseidon@"), "poseidon"),
+    ):
+        refused = await refusal(at_postgres(home, address))
+        assert isinstance(refused, StorageUnavailable)
+        assert named in str(refused)
+        assert "HARDWON_DATABASE_URL" in str(refused)
+
+
+@pytest.fixture
+def wants_a_password(postgres_dsn: str) -> Iterator[str]:
+    """The address of an own database whose user has to give a password; without one in it."""
+
+    async def ask(*statements: str) -> Any:
+        connection = await asyncpg.connect(postgres_dsn)
+        try:
+            return [await connection.fetchval(statement) for statement in statements][-1]
+        finally:
+            await connection.close()
+
+    rules = Path(asyncio.run(ask("show hba_file")))
+    before = rules.read_text()
+    database = asyncio.run(create_database(postgres_dsn))
+    owned = database.split("?", maxsplit=1)[0].rpartition("/")[2]
+    try:
+        rules.write_text(f"local all picky scram-sha-256\n{before}")
+        made = ("create role picky login password 'sesame'", f'alter database "{owned}" owner to picky')
+        asyncio.run(ask(*made, "select pg_reload_conf()"))
+        yield database.replace("hardwon@", "picky:{password}@")
+    finally:
+        rules.write_text(before)
+        asyncio.run(drop_database(database))
+        asyncio.run(ask("drop role if exists picky", "select pg_reload_conf()"))
+
+
+async def test_a_wrong_password_is_told_without_it(home: Path, wants_a_password: str) -> None:
+    refused = await refusal(at_postgres(home, wants_a_password.format(password="open-barley")))
+    assert isinstance(refused, StorageUnavailable)
+    assert "password authentication failed" in str(refused)
+    assert "HARDWON_DATABASE_URL" in str(refused)
+    assert "barley" not in str(refused)
+    async with connect(at_postgres(home, wants_a_password.format(password="sesame"))) as knowledge:
+        await fail(knowledge)
+
+
+def test_data_of_another_postgres_is_refused_and_left_as_it_is(home: Path) -> None:
+    data = home / "postgres/data"
+    data.mkdir(parents=True)
+    (data / "PG_VERSION").write_text("9\n")
+    server_users(home / "postgres")
+    before = sorted(home.rglob("*"))
+    sentence = Commands(home).refused("stats")
+    assert "Postgres 9" in sentence
+    assert str(data) in sentence
+    assert "pg_upgrade" in sentence
+    assert set(before) <= set(home.rglob("*"))
+    assert (data / "PG_VERSION").read_text() == "9\n"
+
+
+def server_users(folder: Path) -> None:
+    """Give a folder to whom Postgres runs as where root runs this, and to nobody else."""
+    user = next((user for user in pwd.getpwall() if user.pw_name == "postgres"), pwd.getpwnam("nobody"))
+    for path in (folder, *folder.rglob("*")):
+        if os.geteuid() == 0:
+            os.chown(path, user.pw_uid, user.pw_gid)
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+@pytest.mark.parametrize("where", ["file", "file/below", "/proc/hardwon", "a" * 300])
+async def test_a_data_directory_that_cannot_be_one_is_named(home: Path, where: str) -> None:
+    (home / "file").write_text("mine")
+    place = home / where
+    refused = await refusal(KnowledgeSettings(home=place))
+    assert isinstance(refused, StorageUnavailable)
+    assert str(place) in str(refused)
+    assert "HARDWON_HOME" in str(refused)
+    with pytest.raises(StorageUnavailable):
+        async with open_knowledge(KnowledgeSettings(home=place)):
+            pass
+    assert (home / "file").read_text() == "mine"
+
+
+def test_a_command_names_a_data_directory_that_is_a_file(home: Path) -> None:
+    (home / "file").write_text("mine")
+    sentence = Commands(home / "file").refused("stats")
+    assert str(home / "file") in sentence
+    assert "HARDWON_HOME" in sentence
+
+
+@pytest.mark.parametrize(("mount", "says"), [("size=4m", "no space left"), ("ro", "read-only")])
+def test_a_disk_that_is_full_or_read_only_is_named(home: Path, mount: str, says: str) -> None:
+    inside = f'mount -t tmpfs -o {mount},mode=755 none {home} && exec "$@"'
+    mounting = ["unshare", "-m", "sh", "-c", inside, "sh"]
+    if subprocess.run([*mounting, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("may not mount here")
+    done = Commands(home).after(mounting, "stats")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert says in done.stderr.lower()
+    assert str(home) in done.stderr
+
+
+@pytest.fixture
+def endpoint() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dims=64) as server:
+        yield server
+
+
+def embedded_by(settings: KnowledgeSettings, server: OpenAIServer, **changed: object) -> KnowledgeSettings:
+    told = {name.removeprefix("HARDWON_").lower(): value for name, value in embedding_by(server).items()}
+    told["embedding_api_key"] = SecretStr(told["embedding_api_key"])  # type: ignore[assignment]
+    return settings.model_copy(update=told | changed)
+
+
+async def counts(knowledge: AnyKnowledge) -> tuple[dict[str, int], int]:
+    stats = await knowledge.stats()
+    return dict(stats.entries), stats.patterns
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "says"),
+    [
+        ({"embedding_api_key": SecretStr("open-barley")}, EmbedderRejected, "HARDWON_EMBEDDING_API_KEY"),
+        ({"embedding_base_url": "http://127.0.0.1:1/v1"}, EmbedderUnavailable, "HARDWON_EMBEDDING_BASE_URL"),
+    ],
+)
+async def test_capture_goes_on_without_an_embedder_and_nothing_is_half_stored(
+    settings: KnowledgeSettings, endpoint: OpenAIServer, wrong: dict[str, object], kind: type[HardwonError], says: str
+) -> None:
+    """G9 for the embedder: what is refused stays staged, and is embedded once the endpoint takes it."""
+    async with connect(embedded_by(settings, endpoint, **wrong)) as knowledge:
+        await fail(knowledge)
+        with pytest.raises(kind, match=says) as refused:
+            await knowledge.checkpoints.process_all()
+        assert "barley" not in str(refused.value)
+        assert await counts(knowledge) == ({"staged": 1}, 0)
+    async with connect(embedded_by(settings, endpoint)) as knowledge:
+        assert (await knowledge.checkpoints.process_all()).embedded == 1
+        assert await counts(knowledge) == ({"embedded": 1}, 1)
+    async with connect(embedded_by(settings, endpoint, **wrong)) as knowledge:
+        with pytest.raises(kind, match=says):
+            await knowledge.queries.query_for_failure("it broke")
+
+
+async def test_capture_goes_on_without_qdrant_and_nothing_is_half_stored(
+    settings: KnowledgeSettings, endpoint: OpenAIServer
+) -> None:
+    """G9, G10."""
+    away = embedded_by(settings, endpoint, qdrant_url=f"http://127.0.0.1:{free_port()}")
+    async with connect(away) as knowledge:
+        await fail(knowledge)
+        for work in (knowledge.checkpoints.process_all, knowledge.pruning.prune):
+            with pytest.raises(IndexUnavailable, match="HARDWON_QDRANT_URL"):
+                await work()
+        await fail(knowledge, "it broke again")
+        stats = await knowledge.stats()
+        assert (dict(stats.entries), stats.points) == ({"staged": 2}, None)
+    async with connect(embedded_by(settings, endpoint)) as knowledge:
+        assert (await knowledge.checkpoints.process_all()).embedded == 2
+        assert (await knowledge.stats()).points == 2
+
+
+async def test_another_model_than_the_stored_one_is_refused_with_the_command_to_run(
+    settings: KnowledgeSettings, endpoint: OpenAIServer
+) -> None:
+    """G22, from the bundled model to an endpoint's and back."""
+    async with connect(settings) as knowledge:
+        await fail(knowledge)
+        assert (await knowledge.checkpoints.process_all()).embedded == 1
+    async with connect(embedded_by(settings, endpoint)) as knowledge:
+        await fail(knowledge, "captured with the other model")
+        for work in (knowledge.checkpoints.process_all(), knowledge.queries.query_for_failure("it broke")):
+            with pytest.raises(SpaceMismatch, match="hardwon reembed --model test-model"):
+                await work
+        assert await counts(knowledge) == ({"embedded": 1, "staged": 1}, 1)
+    async with connect(settings) as knowledge:
+        assert (await knowledge.checkpoints.process_all()).embedded == 1
+        assert await knowledge.queries.query_for_failure("it broke", min_relevance=0)
+
+
+async def test_a_schema_of_a_later_hardwon_is_refused_and_left_as_it_is(home: Path, database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute("update alembic_version set version_num = '9999'")
+        refused = await refusal(at_postgres(home, database_url))
+        assert isinstance(refused, StoreIncompatible)
+        assert "later hardwon" in str(refused)
+        assert await connection.fetchval("select version_num from alembic_version") == "9999"
+    finally:
+        await connection.close()

@@ -1,0 +1,396 @@
+"""The command `hardwon`, as people and scripts use it: beside a running server, and on its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from orchestrator.cli import app
+from tests.conftest import TEMPLATE
+from tests.support.openai_server import OpenAIServer
+from tests.support.postgres import create_database, drop_database
+from tests.support.processes import HARDWON, Commands, embedding_by, entry, lines, until
+
+REAL_ENTRIES = Path(__file__).resolve().parents[3] / "shared/data/main_job_entries/entries.jsonl"
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dims=64) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def beside(postgres_dsn: str, endpoint: OpenAIServer) -> Iterator[Commands]:
+    """Commands beside a running server, which each of them is a client of."""
+    url = asyncio.run(create_database(postgres_dsn, template=TEMPLATE))
+    with tempfile.TemporaryDirectory(prefix="hardwon-home-") as home:
+        commands = Commands(Path(home), embedding_by(endpoint) | {"HARDWON_DATABASE_URL": url})
+        with commands.serving():
+            yield commands
+    asyncio.run(drop_database(url))
+
+
+@pytest.fixture
+def alone(database_url: str, endpoint: OpenAIServer, home: Path) -> Commands:
+    """Commands on stores that nobody else has open: each of them is the owner while it runs."""
+    return Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+
+
+def every_command() -> dict[tuple[str, ...], click.Command]:
+    """Return the commands that do something, by what is typed."""
+    found: dict[tuple[str, ...], Any] = {}
+
+    def walk(command: Any, typed: tuple[str, ...]) -> None:
+        for name, each in getattr(command, "commands", {}).items():
+            walk(each, (*typed, name))
+        if not hasattr(command, "commands"):
+            found[typed] = command
+
+    walk(typer.main.get_command(app), ())
+    return found
+
+
+def test_every_command_tells_its_help_and_takes_json() -> None:
+    commands = every_command()
+    assert {("capture",), ("query", "task"), ("learn", "git"), ("evaluate", "retrieval")} <= set(commands)
+    for typed in commands:
+        told = CliRunner().invoke(app, [*typed, "--help"])
+        assert told.exit_code == 0, typed
+        assert told.stdout.startswith("Usage: "), typed
+        assert "--json" in told.stdout, typed
+
+
+def test_the_installed_command_lists_all_its_commands_and_says_nothing_else(beside: Commands) -> None:
+    told = beside.run("--help")
+    assert (told.returncode, told.stderr) == (0, "")
+    for typed in every_command():
+        assert f"\n  {typed[0]} " in told.stdout, typed
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["nonsense"],
+        ["query", "nonsense", "x"],
+        ["capture"],
+        ["stats", "--nonsense"],
+        ["context", "a task"],
+        ["query", "task", "x", "--max-results", "0"],
+        ["query", "task", "x", "--max-results", "many"],
+        ["query", "failure", "x", "--min-relevance", "2"],
+        ["checkpoint", "--type", "nonsense"],
+        ["checkpoint", "--project", "p", "--all"],
+        ["checkpoint", "--type", "cancellation"],
+        ["serve", "--port", "70000"],
+        ["learn", "git", ".", "--limit", "0"],
+    ],
+)
+def test_a_usage_error_is_told_on_standard_error_with_exit_code_2(typed: list[str]) -> None:
+    told = CliRunner().invoke(app, typed)
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert told.stderr.startswith("Usage: ")
+
+
+def test_what_is_captured_and_embedded_is_found_each_step_one_json_document(beside: Commands, tmp_path: Path) -> None:
+    workspace = ("--workspace", "json")
+    situation = "the importer cannot read dates before 1900"
+    (tmp_path / "entries.jsonl").write_text(lines([entry(failure_description=situation, project_id="importer")]))
+
+    captured = beside.json("capture", tmp_path / "entries.jsonl", *workspace)
+    assert {name: captured[name] for name in ("accepted", "duplicate", "refused", "open")} == {
+        "accepted": 1, "duplicate": 0, "refused": 0, "open": 0,
+    }  # fmt: skip
+    assert captured["entries"][0]["line"] == 1
+    assert beside.json("checkpoint", "--project", "importer", "--type", "phase_completion", *workspace)["embedded"] == 1
+    assert beside.json("checkpoint", *workspace)["embedded"] == 0
+
+    found = beside.json("query", "failure", situation, "--min-relevance", "0", *workspace)
+    assert set(found) == {"patterns", "degraded"}
+    assert found["degraded"] is None
+    (pattern,) = found["patterns"]
+    assert pattern["entry_ids"] == [captured["entries"][0]["entry_id"]]
+    assert (pattern["problem"], pattern["success_count"]) == (situation, 1)
+    named = {"pattern_id", "entry_type", "problem", "solution", "when_to_try", "success_count", "attempt_count"}
+    assert named | {"project_count", "relevance", "entry_ids"} <= set(pattern)
+    told = beside.json("query", "task", situation, "--agent-type", "backend", "--min-relevance", "0", *workspace)
+    assert [each["pattern_id"] for each in told["patterns"]] == [pattern["pattern_id"]]
+
+    context = beside.json("context", "read old dates", "--agent-type", "backend", *workspace)
+    assert context["text"].startswith("Task: read old dates")
+    assert beside.json("stats", *workspace)["entries"] == {"embedded": 1}
+    assert beside.json("prune", "--dry-run", *workspace)["dry_run"] is True
+    assert beside.json("prune", *workspace)["entries"] == 0
+
+
+def test_importers_and_upkeep_print_one_json_document_too(beside: Commands, tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    made = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run(["git", "init", "-q", repository], check=True)
+    for text, message in (("x = 1\n", "begin"), ("x = 2\n", "fix: the total was wrong by one")):
+        (repository / "a.py").write_text(text)
+        subprocess.run([*made, "add", "."], check=True)
+        subprocess.run([*made, "commit", "-q", "-m", message], check=True)
+    assert beside.json("learn", "git", repository, "--workspace", "learn")["accepted"] == 1
+
+    finding = {"ruleId": "R1", "message": {"text": "an unused name"}}
+    report = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": [finding]}]}
+    (tmp_path / "report.sarif").write_text(json.dumps(report))
+    assert beside.json("learn", "sarif", tmp_path / "report.sarif", "--workspace", "learn")["open"] == 1
+    assert beside.json("migrate") == {"changed": False}
+
+
+def test_an_error_is_one_sentence_on_standard_error_with_exit_code_1(beside: Commands, tmp_path: Path) -> None:
+    assert beside.refused("query", "failure", " ") == "failure_description: is empty or blank"
+    assert beside.refused("query", "task", "x", "--workspace", " ", "--json") == "workspace: is empty or blank"
+    assert str(tmp_path) in beside.refused("learn", "git", tmp_path)
+    assert "cannot be read" in beside.refused("learn", "sarif", tmp_path / "none.sarif")
+    assert "cannot be read" in beside.refused("evaluate", "retrieval", tmp_path)
+
+
+def test_people_read_results_on_standard_output_and_progress_on_standard_error(beside: Commands) -> None:
+    workspace = ("--workspace", "people")
+    captured = beside.run("capture", "-", *workspace, told=lines([entry(), {"entry_type": "poem"}]))
+    assert captured.stdout == "1 accepted, 0 duplicate, 1 refused\n"
+    assert captured.stderr.splitlines()[0] == "Capturing"
+    assert captured.stderr.splitlines()[1].startswith("line 2 refused: ")
+    embedded = beside.run("checkpoint", *workspace)
+    assert embedded.stdout == "1 embedded (1 new patterns, 0 joined one)\n"
+    assert embedded.stderr.startswith("Embedding\n")
+    asked = beside.run("query", "failure", "empty cart", "--min-relevance", "0", *workspace)
+    assert "Solution: treat a missing price as zero" in asked.stdout
+    assert asked.stderr == ""
+
+
+def test_refused_lines_are_named_with_their_field_and_do_not_stop_the_rest(beside: Commands, tmp_path: Path) -> None:
+    big = 64 * 1024
+    numbered: list[tuple[str | bytes, Any]] = [
+        (lines([entry()]), None),
+        ("\n", ...),
+        ("not json\n", "line"),
+        (b"\xff\xfe\n", "line"),
+        ("[1]\n", "entry"),
+        ("null\n", "entry"),
+        ("NaN\n", "entry"),
+        ("{}\n", "entry_type"),
+        (lines([{"entry_type": "poem"}]), "entry_type"),
+        (lines([{"type": "poem"}]), "type"),
+        (lines([entry(failure_description=" ")]), "failure_description"),
+        (lines([entry(failure_description="a\0b")]), "failure_description"),
+        (lines([entry(failure_description="a\ud800b")]), "failure_description"),
+        (lines([entry(failure_description="x" * (big + 1))]), "failure_description"),
+        (lines([entry(solution_steps="é" * (big // 2 + 1))]), "solution_steps"),
+        (lines([entry(failure_description="x" * big, task_id="1")]), None),
+        (lines([entry(success_verified="perhaps")]), "success_verified"),
+        (lines([entry(project_id=7)]), "project_id"),
+        (lines([entry(project_id="p" * 201)]), "project_id"),
+        (lines([entry(workspace="another")]), "workspace"),
+        (lines([entry(unheard_of=1)]), "unheard_of"),
+        (lines([entry(**{"un\ud800heard": 1})]), "entry"),
+        (lines([entry(human_feedback="no")]), "human_feedback"),
+        ("[" * 100_000 + "]" * 100_000 + "\n", "line"),
+        ('{"entry_type":' * 100_000 + "1" + "}" * 100_000 + "\n", "line"),
+        ('{"project_id": ' + "9" * 5_000 + "}\n", "line"),
+        ('"' + "x" * 5_000_000 + '"\n', "line"),
+        (lines([entry(task_id="2")]), None),
+    ]
+    file = tmp_path / "mixed.jsonl"
+    file.write_bytes(b"".join(text.encode() if isinstance(text, str) else text for text, _ in numbered))
+    expected = {at: field for at, (_, field) in enumerate(numbered, 1) if field is not ...}
+
+    told = beside.json("capture", file, "--workspace", "mixed")
+    assert {answer["line"]: answer.get("field") for answer in told["entries"]} == expected
+    assert all(answer["error"] for answer in told["entries"] if answer["outcome"] == "refused")
+    assert (told["accepted"], told["refused"]) == (3, len(expected) - 3)
+
+    again = beside.json("capture", "-", "--workspace", "mixed", told=file.read_bytes())
+    assert (again["accepted"], again["duplicate"]) == (0, 3)
+    assert beside.json("stats", "--workspace", "mixed")["entries"] == {"staged": 3}
+
+
+def test_an_owner_and_a_client_refuse_the_same_lines_with_the_same_words(beside: Commands, alone: Commands) -> None:
+    told = lines([entry(failure_description="x" * 70_000), entry(workspace="a"), entry(idempotency_key="k")])
+    told += lines([entry(idempotency_key="k", task_id="2"), {"entry_type": "gate_approval"}, entry(verified_by="")])
+    of_client = beside.json("capture", "-", "--workspace", "same", told=told)
+    of_owner = alone.json("capture", "-", "--workspace", "same", told=told)
+    for answer in (*of_client["entries"], *of_owner["entries"]):
+        answer.pop("entry_id", None)
+    assert of_client == of_owner
+
+
+def test_entries_that_fill_more_than_one_request_are_all_stored(beside: Commands) -> None:
+    text = "x" * 65_000
+    told = (entry(failure_description=text, error_message=text, task_id=str(n)) for n in range(200))
+    assert beside.json("capture", "-", "--workspace", "large", told=lines(told))["accepted"] == 200
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"), [("none.jsonl", "No such file"), (".", "Is a directory"), ("/proc/self/mem", "Input/output")]
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(home: Path, file: str, reason: str) -> None:
+    """Before any store is opened: none of them is made here."""
+    sentence = Commands(home).refused("capture", file)
+    assert sentence.startswith(f"{file}: cannot be read: {reason}")
+    assert not list(home.iterdir())
+
+
+def test_an_empty_file_is_captured_as_nothing(beside: Commands, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    told = beside.json("capture", tmp_path / "empty.jsonl")
+    assert told == {"accepted": 0, "duplicate": 0, "refused": 0, "open": 0, "entries": []}
+
+
+def test_text_is_utf_8_whatever_the_locale_says(beside: Commands) -> None:
+    workspace = ("--workspace", "locale")
+    told = "\ufeff" + json.dumps(entry(failure_description="Größe → 0", project_id="ü"), ensure_ascii=False)
+    ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    assert beside.json("capture", "-", *workspace, told=told, **ascii_only)["accepted"] == 1
+    assert beside.json("capture", "-", *workspace, told=told)["duplicate"] == 1
+    beside.json("checkpoint", *workspace)
+    asked = ("query", "failure", "Groesse", "--min-relevance", "0", *workspace)
+    assert beside.json(*asked, **ascii_only)["patterns"][0]["problem"] == "Größe → 0"
+    assert "Gr\\xf6\\xdfe" in beside.run(*asked, **ascii_only).stdout
+
+
+def test_a_workspace_has_any_name(beside: Commands) -> None:
+    workspace = ("--workspace", "Größe 100% →")
+    assert beside.json("capture", "-", *workspace, told=lines([entry()]))["accepted"] == 1
+    assert beside.json("stats", *workspace)["workspace"] == workspace[1]
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_error(beside: Commands) -> None:
+    told = lines([{"entry_type": "poem"}] * 5_000)
+    with tempfile.TemporaryFile("w+") as standard_input:
+        standard_input.write(told)
+        standard_input.seek(0)
+        with subprocess.Popen(
+            [HARDWON, "capture", "-", "--json"],
+            stdin=standard_input,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=beside.environment(),
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == b"{\n"
+            process.stdout.close()
+            assert process.stderr.read() == b""
+
+
+def test_output_that_cannot_be_written_is_told_in_one_sentence(beside: Commands) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [HARDWON, "stats"], stdout=full, stderr=subprocess.PIPE, env=beside.environment(), check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"error: No space left on device\n")
+
+
+def test_a_hundred_thousand_lines_pass_through_in_little_memory(beside: Commands, tmp_path: Path) -> None:
+    """G18: what is read is held a batch at a time, and so are the answers."""
+
+    def most_memory_kb(count: int) -> int:
+        file = tmp_path / "many.jsonl"
+        with file.open("w") as written:
+            for number in range(count):
+                written.write(json.dumps(entry(unheard_of="x" * 800, task_id=str(number))) + "\n")
+        with (tmp_path / "answers.json").open("wb") as out:
+            process = subprocess.Popen([HARDWON, "capture", file, "--json"], stdout=out, env=beside.environment())
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        assert json.loads((tmp_path / "answers.json").read_bytes())["refused"] == count
+        return used.ru_maxrss if sys.platform == "linux" else used.ru_maxrss // 1024
+
+    assert resource.getpagesize()  # the module is there: this is a POSIX test
+    assert most_memory_kb(100_000) - most_memory_kb(1_000) < 20_000
+
+
+def test_lines_of_a_pipe_are_stored_before_it_ends_and_ctrl_c_ends_the_waiting(alone: Commands) -> None:
+    with alone.start("capture", "-", "--json") as capturing:
+        for number in range(200):
+            capturing.say(json.dumps(entry(task_id=str(number))))
+        until(lambda: alone.json("stats")["entries"] == {"staged": 200})  # beside the owner, which waits for more
+        began = time.monotonic()
+        code, out, err = capturing.end(signal.SIGINT)
+        assert (code, out, err) == (130, "", "stopped\n")
+        assert time.monotonic() - began < 10
+    assert alone.json("stats")["entries"] == {"staged": 200}
+
+
+@pytest.mark.skipif(not REAL_ENTRIES.exists(), reason="the stream of real entries is not beside this checkout")
+def test_a_stream_of_real_entries_is_taken_whole_and_once(beside: Commands) -> None:
+    rows = [json.loads(line) for line in REAL_ENTRIES.read_text(encoding="utf-8").splitlines()]
+    kept: Counter[bool] = Counter()
+    for row in rows:
+        needed = {"failure": "failure", "gate_rejection": "feedback", "approval": "output"}[row["type"]]
+        kept[bool((row.get(needed) or "").strip())] += 1
+
+    told = beside.json("capture", REAL_ENTRIES, "--workspace", "real")
+    counts = {name: told[name] for name in ("accepted", "duplicate", "refused", "open")}
+    sys.stdout.write(f"{counts}\n")
+    refused = [answer for answer in told["entries"] if answer["outcome"] == "refused"]
+    assert len(refused) == kept[False], refused[:3]
+    assert told["accepted"] + told["duplicate"] == kept[True]
+
+    again = beside.json("capture", REAL_ENTRIES, "--workspace", "real")
+    assert (again["accepted"], again["duplicate"]) == (0, kept[True])
+    assert sum(beside.json("stats", "--workspace", "real")["entries"].values()) == told["accepted"]
+
+
+def test_retrieval_is_measured_in_a_throwaway_data_directory(beside: Commands, tmp_path: Path) -> None:
+    corpus = [("a", "the cart total is wrong"), ("b", "the login page hangs"), ("c", "dates are off by one")]
+    (tmp_path / "corpus.jsonl").write_text(lines({"id": id_, "text": text} for id_, text in corpus))
+    (tmp_path / "queries.jsonl").write_text(lines({"id": f"q{id_}", "text": text} for id_, text in corpus))
+    (tmp_path / "qrels.jsonl").write_text(lines({"query_id": f"q{id_}", "relevant_ids": [id_]} for id_, _ in corpus))
+    told = beside.json("evaluate", "retrieval", tmp_path)
+    assert told.pop("query_p50_ms") > 0
+    assert told == {
+        "queries": 3, "documents": 3, "hit_at_1": 1.0, "hit_at_3": 1.0, "hit_at_10": 1.0, "mrr_at_10": 1.0,
+    }  # fmt: skip
+    assert "corpus" not in beside.json("stats")
+
+
+def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None:
+    well = beside.json("doctor")
+    assert well["well"] is True
+    assert [finding["what"] for finding in well["findings"]] == ["settings", "embedder", "stores", "a question"]
+
+    ill = beside.run("doctor", HARDWON_EMBEDDING_API_KEY="wrong")
+    assert ill.returncode == 1
+    told = {line.split(":")[0][4:].strip(): line[:4].strip() for line in ill.stdout.splitlines()}
+    assert told["settings"] == "ok"
+    assert told["embedder"] == "FAIL"
+    assert told["stores"] == "ok"
+    broken = beside.run("doctor", "--json", HARDWON_TASK_RELEVANCE="7")
+    assert broken.returncode == 1
+    assert json.loads(broken.stdout)["well"] is False
+    assert "HARDWON_TASK_RELEVANCE" in broken.stdout
+
+
+def test_a_later_hardwons_schema_is_not_touched_and_an_empty_one_is_made_once(
+    postgres_dsn: str, endpoint: OpenAIServer, home: Path
+) -> None:
+    url = asyncio.run(create_database(postgres_dsn))
+    try:
+        commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": url})
+        assert commands.json("migrate") == {"changed": True}
+        assert commands.json("migrate") == {"changed": False}
+        assert "HARDWON_API_URL" in commands.refused("migrate", HARDWON_API_URL="http://127.0.0.1:1")
+    finally:
+        asyncio.run(drop_database(url))

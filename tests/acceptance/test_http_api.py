@@ -1,0 +1,501 @@
+"""The HTTP API: its routes and problem details in process, and `hardwon serve` over TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import re
+import signal
+import socket
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from knowledge.errors import (
+    AccessDenied,
+    EmbedderUnavailable,
+    HardwonError,
+    IdempotencyConflict,
+    InvalidInput,
+    NotFound,
+    NotOpen,
+    OwnerUnavailable,
+    RejectionOnRecord,
+    SpaceMismatch,
+)
+from knowledge.models import EntryId, EntryType, NewEntry, PatternId
+from knowledge.wiring import Knowledge
+from orchestrator.client import KnowledgeClient
+from orchestrator.http_api import MAX_BATCH, make_app
+from orchestrator.problems import MAX_BODY_BYTES
+from orchestrator.service import _listen
+from tests.conftest import TEMPLATE, Opens
+from tests.support.embedders import HashingEmbedder
+from tests.support.openai_server import OpenAIServer
+from tests.support.postgres import create_database, drop_database
+from tests.support.processes import Commands, embedding_by, entry, free_port, lines, until
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+SITUATION = str(entry()["failure_description"])
+
+
+@pytest.fixture
+async def http(knowledge: Knowledge) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=make_app(knowledge), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as client:
+        yield client
+
+
+@pytest.fixture
+async def remote(knowledge: Knowledge) -> AsyncIterator[KnowledgeClient]:
+    """The same stores as `knowledge`, over HTTP."""
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
+        yield client
+
+
+async def test_the_loop_over_http_from_capture_to_deletion(http: httpx.AsyncClient) -> None:
+    captured = await http.post("/v1/entries", json=entry(success_verified=False, solution_steps=None))
+    assert captured.status_code == 201
+    entry_id = captured.json()["entry_id"]
+    resolved = await http.post(
+        f"/v1/entries/{entry_id}/resolution", json={"solution_steps": "zero", "verified_by": "pytest"}
+    )
+    assert resolved.json() == {"entry_id": entry_id}
+    assert (await http.get(f"/v1/entries/{entry_id}")).json()["status"] == "staged"
+
+    done = await http.post("/v1/checkpoints", json={"project_id": "web-shop", "checkpoint_type": "phase_completion"})
+    assert (done.status_code, done.json()["embedded"]) == (201, 1)
+    assert (await http.get(f"/v1/checkpoints/{done.json()['checkpoint_id']}")).json() == done.json()
+
+    failure = {"failure_description": SITUATION, "agent_type": "backend", "min_relevance": 0}
+    (found,) = (await http.post("/v1/queries/failure", json=failure)).json()["patterns"]
+    task = {"task_description": SITUATION, "min_relevance": 0}
+    assert (await http.post("/v1/queries/task", json=task)).json()["patterns"][0]["pattern_id"] == found["pattern_id"]
+    assert (await http.get(f"/v1/patterns/{found['pattern_id']}")).json() == found | {"relevance": 1.0}
+    context = await http.post("/v1/contexts", json={"task": {"description": SITUATION}, "agent_type": "backend"})
+    assert "- Solution: zero" in context.json()["text"]
+
+    assert (await http.get("/v1/stats")).json()["entries"] == {"embedded": 1}
+    assert (await http.get("/v1/workspaces")).json() == ["default"]
+    assert (await http.post("/v1/prune", params={"dry_run": True})).json()["entries"] == 0
+    assert (await http.post("/v1/sweeps", json={"staged_for_seconds": 60})).json() == []
+    assert (await http.post("/v1/jobs/prune")).json() == {"dealt_with": 0}
+    assert (await http.post("/v1/jobs/prune")).json() == {"dealt_with": None}
+    assert (await http.get("/healthz")).json() == (await http.get("/readyz")).json() == {"status": "ok"}
+
+    assert (await http.delete(f"/v1/entries/{entry_id}")).status_code == 204
+    assert (await http.get(f"/v1/entries/{entry_id}")).status_code == 404
+    assert (await http.get(f"/v1/patterns/{found['pattern_id']}")).status_code == 404
+
+
+async def test_a_deleted_pattern_goes_with_all_its_evidence(http: httpx.AsyncClient, knowledge: Knowledge) -> None:
+    """A pattern names its latest hundred entries only; one more is there."""
+    await knowledge.capture.capture_all(
+        [
+            NewEntry(
+                entry_type=EntryType.FAILURE_SOLUTION,
+                project_id=f"p{number}",
+                agent_type="coder",
+                failure_description=SITUATION,
+                solution_steps="zero",
+                success_verified=True,
+            )
+            for number in range(101)
+        ]
+    )
+    await knowledge.checkpoints.process_all()
+    (pattern,) = await knowledge.queries.query_for_failure(SITUATION, min_relevance=0)
+    assert pattern.success_count == 101
+    assert (await http.delete(f"/v1/patterns/{pattern.pattern_id}")).status_code == 204
+    stats = await knowledge.stats()
+    assert (dict(stats.entries), stats.patterns, stats.points) == ({}, 0, 0)
+    assert (await http.delete(f"/v1/patterns/{pattern.pattern_id}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        ("POST", "/v1/entries", {"entry_type": "failure_solution"}, (422, "project_id")),
+        ("POST", "/v1/entries", entry(failure_description=" "), (422, "failure_description")),
+        ("POST", "/v1/entries", entry(failure_description="a\0"), (422, "failure_description")),
+        ("POST", "/v1/entries", entry(failure_description="a\ud800"), (422, "failure_description")),
+        ("POST", "/v1/entries", entry(failure_description="x" * 65_537), (422, "failure_description")),
+        ("POST", "/v1/entries", entry(unheard_of=1), (422, "unheard_of")),
+        ("POST", "/v1/entries", entry(project_id=None), (422, "project_id")),
+        ("POST", "/v1/entries", entry(workspace="another"), (422, "workspace")),
+        ("POST", "/v1/entries", [], (422, "body")),
+        ("POST", "/v1/entries", b"{", (422, "body")),
+        ("POST", "/v1/entries", b"\xff", (422, "body")),
+        ("POST", "/v1/entries", b"[" * 200_000 + b"]" * 200_000, (422, "body")),
+        ("POST", "/v1/entries:batch", {"entries": [{}] * (MAX_BATCH + 1)}, (422, "entries")),
+        ("POST", "/v1/entries:batch", {"entries": 7}, (422, "entries")),
+        ("POST", f"/v1/entries/{NOBODY}/resolution", {}, (422, "solution_steps")),
+        ("POST", f"/v1/entries/{NOBODY}/resolution", {"solution_steps": "x"}, (422, "verified_by")),
+        ("POST", f"/v1/entries/{NOBODY}/resolution", {"revision_approach": "x"}, (404, None)),
+        ("GET", "/v1/entries/none", None, (422, "entry_id")),
+        ("GET", f"/v1/entries/{NOBODY}", None, (404, None)),
+        ("DELETE", f"/v1/entries/{NOBODY}", None, (404, None)),
+        ("POST", "/v1/checkpoints", {"project_id": "p", "checkpoint_type": "x"}, (422, "checkpoint_type")),
+        ("POST", "/v1/checkpoints", {"checkpoint_type": "cancellation"}, (422, "project_id")),
+        ("GET", f"/v1/checkpoints/{NOBODY}", None, (404, None)),
+        ("POST", "/v1/sweeps", {"staged_for_seconds": -1}, (422, "staged_for_seconds")),
+        ("POST", "/v1/queries/task", {}, (422, "task_description")),
+        ("POST", "/v1/queries/task", {"task_description": "x", "max_results": 0}, (422, "max_results")),
+        ("POST", "/v1/queries/failure", {"failure_description": "x", "min_relevance": 7}, (422, "min_relevance")),
+        ("POST", "/v1/queries/failure", b'{"failure_description":"x","min_relevance":NaN}', (422, "min_relevance")),
+        ("POST", "/v1/contexts", {"task": {"description": "x", "poem": 1}, "agent_type": "a"}, (422, "task.poem")),
+        ("GET", f"/v1/patterns/{NOBODY}", None, (404, None)),
+        ("DELETE", f"/v1/patterns/{NOBODY}", None, (404, None)),
+        ("POST", "/v1/prune?dry_run=perhaps", None, (422, "dry_run")),
+        ("POST", "/v1/jobs/none", None, (422, "job")),
+        ("GET", "/v1/nothing", None, (404, None)),
+        ("PUT", "/v1/stats", None, (405, None)),
+    ],
+)
+async def test_what_is_wrong_comes_back_as_problem_details_that_name_it(
+    http: httpx.AsyncClient, method: str, path: str, body: object, expected: tuple[int, str | None]
+) -> None:
+    """D46 among others: a NUL is the caller's error, no failure of ours."""
+    status, field = expected
+    content = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+    answer = await http.request(method, path, content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    told = answer.json()
+    assert told["status"] == status
+    assert told["type"] == "about:blank"
+    assert told["title"]
+    assert told["detail"]
+    assert told.get("field") == field
+    assert answer.headers["x-request-id"]
+
+
+async def test_a_conflict_is_409(http: httpx.AsyncClient) -> None:
+    assert (await http.post("/v1/entries", json=entry(idempotency_key="k"))).status_code == 201
+    again = await http.post("/v1/entries", json=entry(idempotency_key="k", solution_steps="another"))
+    assert (again.status_code, again.json()["title"]) == (409, "IdempotencyConflict")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_that_is_too_large_is_413_however_it_is_sent(http: httpx.AsyncClient, *, chunked: bool) -> None:
+    """T13: the declared length is looked at, and what comes is counted."""
+    read = 0
+
+    async def pieces() -> AsyncIterator[bytes]:
+        nonlocal read
+        for _ in range(2 * MAX_BODY_BYTES // 65_536):
+            read += 65_536
+            yield b" " * 65_536
+
+    headers = {"Content-Type": "application/json"}
+    if not chunked:
+        headers["Content-Length"] = str(2 * MAX_BODY_BYTES)
+    answer = await http.post("/v1/entries", content=pieces(), headers=headers)
+    assert (answer.status_code, answer.json()["field"]) == (413, "body")
+    assert answer.headers["content-type"] == "application/problem+json"
+    if chunked:
+        assert read < 1.1 * MAX_BODY_BYTES
+
+
+async def test_a_batch_answers_each_entry_in_order(http: httpx.AsyncClient) -> None:
+    rows: list[object] = [entry(), 7, entry(unheard_of=1), {"un\ud800heard": 1}, entry(), entry(failure_description="")]
+    content = json.dumps({"entries": rows}).encode()
+    answer = await http.post("/v1/entries:batch", content=content, headers={"Content-Type": "application/json"})
+    told = answer.json()["answers"]
+    assert [each["outcome"] for each in told] == ["accepted", "refused", "refused", "refused", "duplicate", "refused"]
+    assert [told[1]["field"], told[2]["field"], told[5]["field"]] == ["entry", "unheard_of", "failure_description"]
+    assert told[4]["entry_id"] == told[0]["entry_id"]
+    full = await http.post("/v1/entries:batch", json={"entries": [{}] * MAX_BATCH})
+    assert (full.status_code, len(full.json()["answers"])) == (200, MAX_BATCH)
+
+
+async def test_the_workspace_header_says_whose_it_is(http: httpx.AsyncClient) -> None:
+    for workspace in ("other", "Gr%C3%B6%C3%9Fe", "Größe"):
+        header = {"Hardwon-Workspace": workspace.encode()}
+        await http.post("/v1/entries", json=entry(), headers=cast("dict[str, str]", header))
+    assert (await http.get("/v1/workspaces")).json() == ["Größe", "other"]
+    assert (await http.get("/v1/stats")).json()["entries"] == {}
+    for named in (b" ", b"%FF", b"x" * 201):
+        refused = await http.get("/v1/stats", headers={b"Hardwon-Workspace": named})
+        assert (refused.status_code, refused.json()["field"]) == (422, "workspace")
+
+
+async def test_a_defect_of_ours_is_told_without_its_trace(http: httpx.AsyncClient) -> None:
+    cast("Any", http)._transport.app.state.knowledge = None
+    answer = await http.get("/v1/stats")
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    assert set(answer.json()) == {"type", "title", "status", "detail"}
+
+
+async def test_an_unavailable_part_is_503_and_says_when_to_come_back(
+    http: httpx.AsyncClient, embedder: HashingEmbedder
+) -> None:
+    await http.post("/v1/entries", json=entry())
+    embedder.unavailable = "the endpoint is closed"
+    answer = await http.post("/v1/checkpoints", json={})
+    assert (answer.status_code, answer.json()["title"]) == (503, "EmbedderUnavailable")
+    assert (await http.get("/readyz")).status_code == 200, "capture goes on without an embedder"
+    assert (await http.post("/v1/entries", json=entry(task_id="2"))).status_code == 201
+
+
+async def test_the_openapi_document_is_whole(http: httpx.AsyncClient) -> None:
+    document = (await http.get("/openapi.json")).json()
+    assert document["openapi"].startswith("3.")
+    operations = {
+        f"{method.upper()} {path}": told
+        for path, methods in document["paths"].items()
+        for method, told in methods.items()
+    }
+    promised = {
+        "POST /v1/entries", "POST /v1/entries:batch", "POST /v1/entries/{entry_id}/resolution",
+        "GET /v1/entries/{entry_id}", "DELETE /v1/entries/{entry_id}", "POST /v1/checkpoints",
+        "GET /v1/checkpoints/{checkpoint_id}", "POST /v1/queries/task", "POST /v1/queries/failure",
+        "POST /v1/contexts", "GET /v1/patterns/{pattern_id}", "DELETE /v1/patterns/{pattern_id}", "GET /v1/stats",
+        "POST /v1/prune", "GET /healthz", "GET /readyz",
+    }  # fmt: skip
+    assert promised <= set(operations)
+    ids = [told["operationId"] for told in operations.values()]
+    assert len(ids) == len(set(ids))
+    for name, told in operations.items():
+        assert any(status.startswith("2") for status in told["responses"]), name
+        assert told["summary"], name
+        for placeholder in re.findall(r"{(\w+)}", name):
+            assert placeholder in {each["name"] for each in told["parameters"]}, name
+    for reference in re.findall(r'"#/([^"]+)"', json.dumps(document)):
+        found: Any = document
+        for part in reference.split("/"):
+            found = found[part]
+        assert found, reference
+
+
+def test_the_client_has_the_same_services_with_the_same_methods_and_arguments() -> None:
+    client = KnowledgeClient("http://hardwon")
+    compared = 0
+    for service, kind in inspect.get_annotations(Knowledge, eval_str=True).items():
+        there = getattr(client, service, None)
+        if there is None or service in {"settings", "workspace"}:
+            continue
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            if not name.startswith("_"):
+                ours = inspect.signature(method, eval_str=True)
+                theirs = inspect.signature(getattr(type(there), name), eval_str=True)
+                assert [*theirs.parameters.values()][1:] == [*ours.parameters.values()][1:], f"{service}.{name}"
+                assert theirs.return_annotation == ours.return_annotation, f"{service}.{name}"
+                compared += 1
+    assert {"capture", "checkpoints", "queries", "pruning"} <= set(vars(client))
+    assert compared >= 15
+    for name in ("stats", "workspaces", "in_workspace"):
+        ours, theirs = inspect.signature(getattr(Knowledge, name)), inspect.signature(getattr(KnowledgeClient, name))
+        assert theirs.parameters == ours.parameters
+
+
+async def test_the_client_raises_the_errors_of_the_services(
+    remote: KnowledgeClient, knowledge: Knowledge, embedder: HashingEmbedder
+) -> None:
+    nobody = EntryId(uuid4())
+    told: dict[str, Any] = entry() | {"idempotency_key": "k"}
+    told.pop("entry_type")
+    first = await remote.capture.capture_failure_solution(**told)
+    assert (await remote.capture.get(first)) == (await knowledge.capture.get(first))
+    gate: dict[str, Any] = {"project_id": "p", "gate_type": "review", "human_feedback": "no"}
+    await remote.capture.capture_gate_rejection(**gate)
+
+    async def raises(kind: type[HardwonError], call: str, *arguments: Any, **named: Any) -> None:
+        """Assert that the same call raises the same error, with the same words, over HTTP and in process."""
+        service, _, method = call.partition(".")
+        said = []
+        for opened in (remote, knowledge):
+            with pytest.raises(HardwonError) as caught:
+                await getattr(getattr(opened, service), method)(*arguments, **named)
+            assert type(caught.value) is kind, call
+            said.append(str(caught.value))
+        assert said[0] == said[1]
+
+    await raises(IdempotencyConflict, "capture.capture_failure_solution", **told | {"solution_steps": "another"})
+    await raises(InvalidInput, "capture.capture_failure_solution", **told | {"failure_description": "\ud800"})
+    await raises(InvalidInput, "capture.capture_failure_solution", **told | {"project_id": ""})
+    approval = {"project_id": "p", "gate_type": "review", "approved_approach": "small steps"}
+    await raises(RejectionOnRecord, "capture.capture_gate_approval", **approval)
+    await raises(NotFound, "capture.get", nobody)
+    await raises(NotFound, "capture.delete", nobody)
+    await raises(NotFound, "queries.get", PatternId(nobody))
+    await raises(NotOpen, "capture.resolve_failure", first, solution_steps="x", verified_by="y")
+    await raises(InvalidInput, "capture.resolve_failure", first, solution_steps="", verified_by="y")
+    await raises(InvalidInput, "checkpoints.process_checkpoint", "p", "nonsense")
+    await raises(InvalidInput, "queries.query_for_task", " ")
+    await raises(InvalidInput, "queries.query_for_failure", "x", max_results=101)
+    embedder.unavailable = "the endpoint is closed"
+    await raises(EmbedderUnavailable, "checkpoints.process_all")
+
+
+async def test_the_client_answers_as_the_services_do(remote: KnowledgeClient, knowledge: Knowledge) -> None:
+    told: dict[str, Any] = {name: value for name, value in entry().items() if name != "entry_type"}
+    await remote.capture.capture_failure_solution(**told)
+    seen: list[tuple[int, int | None]] = []
+    report = await remote.checkpoints.process_checkpoint(
+        "web-shop", "manual", progress=lambda done, total: seen.append((done, total))
+    )
+    assert report == await knowledge.checkpoints.get(report.checkpoint_id)
+    ours = await knowledge.queries.query_for_failure(SITUATION, min_relevance=0)
+    assert ours
+    assert await remote.queries.query_for_failure(SITUATION, min_relevance=0) == ours
+    assert await remote.stats() == await knowledge.stats()
+    assert await remote.pruning.prune(dry_run=True) == await knowledge.pruning.prune(dry_run=True)
+    assert await remote.pruning.prune_old_knowledge() == 0
+    with pytest.raises(InvalidInput, match="workspace"):
+        remote.in_workspace(" ")
+
+
+async def test_another_model_than_the_stored_one_is_told_over_http_with_the_command_to_run(
+    opens: Opens,
+) -> None:
+    async with opens() as knowledge:
+        told: dict[str, Any] = {name: value for name, value in entry().items() if name != "entry_type"}
+        await knowledge.capture.capture_failure_solution(**told)
+        await knowledge.checkpoints.process_all()
+    async with opens(embedder=HashingEmbedder(dims=64, model="another")) as knowledge:
+        transport = httpx.ASGITransport(app=make_app(knowledge))
+        async with KnowledgeClient("http://hardwon", transport=transport) as client:
+            with pytest.raises(SpaceMismatch, match="hardwon reembed --model another"):
+                await client.queries.query_for_failure("x")
+
+
+@pytest.mark.parametrize("answer", [b"<html>welcome</html>", b'{"entries": "none"}', b""])
+async def test_a_server_that_is_not_hardwon_is_named_so(answer: bytes) -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=answer))
+    async with KnowledgeClient("http://elsewhere", transport=transport) as client:
+        with pytest.raises(OwnerUnavailable, match=r"http://elsewhere .* not as a hardwon server"):
+            await client.stats()
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dims=64) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def of_module(postgres_dsn: str, endpoint: OpenAIServer) -> Iterator[Commands]:
+    url = asyncio.run(create_database(postgres_dsn, template=TEMPLATE))
+    with tempfile.TemporaryDirectory(prefix="hardwon-home-") as home:
+        yield Commands(Path(home), embedding_by(endpoint) | {"HARDWON_DATABASE_URL": url})
+    asyncio.run(drop_database(url))
+
+
+@pytest.fixture(scope="module")
+def served(of_module: Commands) -> Iterator[str]:
+    """The address of a server that wants a key."""
+    with of_module.serving(HARDWON_API_KEY="sesame") as (_, url):
+        yield url
+
+
+def test_a_server_with_a_key_answers_health_checks_only_to_those_without(served: str) -> None:
+    for path in ("/healthz", "/readyz"):
+        assert httpx.get(served + path).status_code == 200
+    for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": "sesame"}, {"Authorization": "Bearer é"}):
+        for path in ("/v1/stats", "/openapi.json", "/docs", "/v1/nothing", "/healthz/"):
+            bare = {name: value.encode() for name, value in headers.items()}
+            refused = httpx.get(served + path, headers=cast("dict[str, str]", bare))
+            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer"), path
+            assert refused.json()["title"] == "AccessDenied"
+    assert httpx.get(f"{served}/v1/stats", headers={"Authorization": "Bearer sesame"}).status_code == 200
+
+
+async def test_the_client_gives_the_key_and_is_told_where_it_is_wrong(served: str) -> None:
+    async with KnowledgeClient(served, "sesame") as client:
+        assert (await client.stats()).workspace == "default"
+    async with KnowledgeClient(served, "é") as client:
+        with pytest.raises(AccessDenied, match="Authorization"):
+            await client.stats()
+
+
+def test_commands_go_to_the_server_that_the_settings_name(served: str, home: Path) -> None:
+    elsewhere = Commands(home, {"HARDWON_API_URL": served, "HARDWON_API_KEY": "sesame"})
+    told = elsewhere.json("capture", "-", "--workspace", "far", told=lines([entry()]))
+    assert told["accepted"] == 1
+    assert elsewhere.json("doctor")["well"] is True
+    assert not list(home.iterdir()), "nothing is opened here"
+    assert "needs its key" in elsewhere.refused("stats", HARDWON_API_KEY="no")
+    assert "HARDWON_API_URL" in elsewhere.refused("stats", HARDWON_API_URL=f"http://127.0.0.1:{free_port()}")
+
+
+def test_a_small_answer_is_not_held_back(served: str) -> None:
+    """Nagle's algorithm would hold each back for 40 ms until the caller's delayed acknowledgement."""
+    times = []
+    with httpx.Client(base_url=served) as client:
+        for _ in range(30):
+            began = time.perf_counter()
+            client.get("/healthz")
+            times.append(time.perf_counter() - began)
+    assert statistics.median(times) < 0.03
+
+
+def test_serving_is_refused_in_one_sentence_where_it_cannot_be(of_module: Commands, served: str) -> None:
+    taken = served.rpartition(":")[2]
+    assert f"127.0.0.1:{taken} (Address already in use)" in of_module.refused("serve", "--port", taken)
+    assert "HARDWON_API_KEY" in of_module.refused("serve", "--host", "0.0.0.0")
+    sentence = of_module.refused("serve", "--port", str(free_port()))
+    assert re.search(r"in use by process \d+ \(hardwon serve --port", sentence), sentence
+    assert str(of_module.home) in sentence
+
+
+@pytest.mark.parametrize(
+    ("host", "says"),
+    [("no such host", "no host"), ("a" * 70, "no host"), ("", "KEY"), ("0.0.0.0", "KEY"), ("::", "KEY")],
+)
+def test_a_host_that_is_none_or_open_to_all_is_refused(host: str, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says) as refused:
+        _listen(host, free_port(), with_key=False)
+    assert refused.value.field == "--host"
+
+
+def test_a_port_for_root_only_is_refused_to_others() -> None:
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(65534)
+    try:
+        if int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) <= 81:
+            pytest.skip("here every port is for everybody")
+        with pytest.raises(InvalidInput, match=r"127\.0\.0\.1:81 \(Permission denied\)"):
+            _listen("127.0.0.1", 81, with_key=False)
+    finally:
+        os.seteuid(mine)
+
+
+def test_two_that_start_on_one_port_are_told_apart_at_once() -> None:
+    port = free_port()
+    with _listen("127.0.0.1", port, with_key=False) as listener:
+        with pytest.raises(InvalidInput, match="Address already in use"):
+            _listen("127.0.0.1", port, with_key=False)
+        assert listener.proto == socket.IPPROTO_TCP
+
+
+def test_a_server_that_is_told_to_stop_finishes_what_was_asked_and_exits_with_0(database_url: str, home: Path) -> None:
+    """G16."""
+    with OpenAIServer(dims=64, seconds_per_call=1.5) as slow:
+        commands = Commands(home, embedding_by(slow) | {"HARDWON_DATABASE_URL": database_url})
+        with commands.start("serve", "--port", str(free_port()), "--json") as server:
+            told = server.line() + "".join(server.line() for _ in range(4))
+            url = json.loads(told)["url"]
+            assert httpx.post(f"{url}/v1/entries", json=entry()).status_code == 201
+            answers: list[httpx.Response] = []
+            asking = threading.Thread(
+                target=lambda: answers.append(httpx.post(f"{url}/v1/checkpoints", json={}, timeout=30))
+            )
+            calls = slow.calls
+            asking.start()
+            until(lambda: slow.calls > calls)
+            code, out, err = server.end(signal.SIGTERM)
+            asking.join()
+        assert (code, out, err) == (0, "", "stopped\n")
+        assert [(answer.status_code, answer.json()["embedded"]) for answer in answers] == [(201, 1)]

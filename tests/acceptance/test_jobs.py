@@ -1,0 +1,211 @@
+"""What runs by the clock: in the scheduler, by cron, and once per slot whatever the number of processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from jobs.scheduler import scheduling
+from jobs.table import JOBS, run_job, slot_of
+from knowledge.errors import InvalidInput
+from knowledge.wiring import Knowledge
+from orchestrator.client import KnowledgeClient
+from orchestrator.http_api import make_app
+from tests.conftest import Opens, SetClock
+from tests.support.embedders import HashingEmbedder
+from tests.support.openai_server import OpenAIServer
+from tests.support.processes import Commands, embedding_by, until
+
+LONG_AGO = datetime(2020, 1, 15, 12, tzinfo=UTC)
+
+
+async def fail(knowledge: Knowledge, description: str = "it broke") -> None:
+    await knowledge.capture.capture_failure_solution(
+        project_id="p",
+        agent_type="coder",
+        failure_description=description,
+        solution_steps="mend it",
+        success_verified=True,
+    )
+
+
+async def runs(url: str) -> list[tuple[str, int, str | None]]:
+    """Return what is on record of the jobs: name, attempts, error."""
+    return sorted(await fetch(url, "select job, attempts, error from job_run where finished_at is not null"))
+
+
+async def fetch(url: str, query: str) -> list[Any]:
+    """Return what a database answers, as tuples."""
+    connection = await asyncpg.connect(url)
+    try:
+        return [tuple(row) for row in await connection.fetch(query)]
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def until_done(knowledge: Knowledge, url: str, jobs: int) -> AsyncIterator[None]:
+    """Run the scheduler until that many jobs are on record, then do the block beside it."""
+    async with scheduling(knowledge):
+        async with asyncio.timeout(20):
+            while len(await runs(url)) < jobs:  # noqa: ASYNC110 - it is told in the database only
+                await asyncio.sleep(0.02)
+        yield
+
+
+async def test_the_scheduler_runs_both_jobs_at_its_start(
+    knowledge: Knowledge, clock: SetClock, database_url: str
+) -> None:
+    """D45: a project that never reaches a checkpoint is swept after a day; and a machine that was off catches up."""
+    clock.time = LONG_AGO
+    await fail(knowledge, "expired by now")
+    await knowledge.checkpoints.process_all()
+    clock.time += timedelta(days=400)
+    await fail(knowledge, "staged for a day and a minute")
+    clock.move(timedelta(days=1, minutes=1))
+    await fail(knowledge.in_workspace("another"), "staged just now")
+
+    async with until_done(knowledge, database_url, 2):
+        assert await runs(database_url) == [("prune", 1, None), ("sweep", 1, None)]
+        assert dict((await knowledge.stats()).entries) == {"embedded": 1}
+        assert dict((await knowledge.in_workspace("another").stats()).entries) == {"staged": 1}
+
+
+async def test_a_slot_is_run_once_whoever_asks(knowledge: Knowledge, clock: SetClock) -> None:
+    assert await run_job(knowledge, "prune", once_per_slot=True) == 0
+    assert await run_job(knowledge, "prune", once_per_slot=True) is None
+    assert await run_job(knowledge, "prune", once_per_slot=False) == 0
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with KnowledgeClient("http://hardwon", transport=transport) as client:
+        assert await run_job(client, "prune", once_per_slot=True) is None
+        clock.move(timedelta(days=1))
+        assert await run_job(client, "prune", once_per_slot=True) == 0
+    with pytest.raises(InvalidInput, match="must be one of sweep, prune"):
+        await run_job(knowledge, "nonsense", once_per_slot=True)
+
+
+def test_a_slot_begins_at_the_same_moment_everywhere() -> None:
+    moment = datetime(2026, 11, 21, 14, 15, 16, tzinfo=UTC)
+    assert slot_of(JOBS["sweep"], moment) == datetime(2026, 11, 21, 14, tzinfo=UTC)
+    assert slot_of(JOBS["prune"], moment) == datetime(2026, 11, 21, tzinfo=UTC)
+    assert slot_of(JOBS["prune"], moment + timedelta(hours=9)) == slot_of(JOBS["prune"], moment)
+
+
+async def test_a_job_that_fails_is_on_record_and_the_others_run(
+    opens: Opens, clock: SetClock, database_url: str
+) -> None:
+    closed = HashingEmbedder(dims=256)
+    closed.unavailable = "the endpoint is closed"
+    async with opens(embedder=closed) as knowledge:
+        await fail(knowledge)
+        clock.move(timedelta(days=2))
+        async with until_done(knowledge, database_url, 2):
+            assert await runs(database_url) == [
+                ("prune", 1, None),
+                ("sweep", 1, "EmbedderUnavailable: the endpoint is closed"),
+            ]
+
+
+async def test_a_running_job_may_finish_when_the_scheduler_stops(
+    opens: Opens, clock: SetClock, database_url: str
+) -> None:
+    class Slow(HashingEmbedder):
+        """Takes a second."""
+
+        async def embed(self, *args: object, **named: object) -> object:  # type: ignore[override]
+            begun.set()
+            await asyncio.sleep(1)
+            return await super().embed(*args, **named)  # type: ignore[arg-type]
+
+    begun = asyncio.Event()
+    async with opens(embedder=Slow(dims=256)) as knowledge:
+        await fail(knowledge)
+        clock.move(timedelta(days=2))
+        async with scheduling(knowledge), asyncio.timeout(20):
+            await begun.wait()
+        assert dict((await knowledge.stats()).entries) == {"embedded": 1}
+        assert ("sweep", 1, None) in await runs(database_url)
+
+
+@pytest.fixture
+async def expired(opens: Opens, clock: SetClock) -> None:
+    """A store with one entry that is past its year."""
+    clock.time = LONG_AGO
+    async with opens() as knowledge:
+        await fail(knowledge)
+        await knowledge.checkpoints.process_all()
+
+
+def test_cron_prunes_with_one_command(expired: None, database_url: str, home: Path) -> None:
+    commands = Commands(home, {"HARDWON_DATABASE_URL": database_url})
+    with OpenAIServer() as endpoint:
+        done = commands.jobs("prune", **embedding_by(endpoint))
+        again = commands.jobs("prune", **embedding_by(endpoint))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "prune: 1 entry\n", "")
+    assert (again.returncode, again.stdout) == (0, "prune: 0 entries\n")
+
+
+def test_four_processes_on_one_postgres_run_a_slot_once(expired: None, database_url: str, home: Path) -> None:
+    """Each has an index of its own, so that none is a client of another."""
+    with OpenAIServer() as endpoint, ExitStack() as running:
+        started = []
+        for number in range(4):
+            (home / str(number)).mkdir()
+            commands = Commands(home / str(number), embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+            started.append(running.enter_context(commands.start_jobs("prune", "--once-per-slot")))
+        said = [process.end() for process in started]
+    assert [code for code, _, _ in said] == [0] * 4
+    assert sorted(out for _, out, _ in said) == ["prune: 1 entry\n", *["prune: already run in this slot\n"] * 3]
+    assert asyncio.run(runs(database_url)) == [("prune", 1, None)]
+
+
+@pytest.fixture
+async def forgotten(opens: Opens, clock: SetClock) -> None:
+    """A store with one entry that was staged long ago."""
+    clock.time = LONG_AGO
+    async with opens() as knowledge:
+        await fail(knowledge)
+
+
+@pytest.mark.parametrize("job", [["sweep"], []])
+def test_a_job_under_way_is_finished_on_sigterm(forgotten: None, database_url: str, home: Path, job: list[str]) -> None:
+    """G16, by cron and in the scheduler of its own process."""
+    with OpenAIServer(dims=64, seconds_per_call=1.5) as slow:
+        commands = Commands(home, embedding_by(slow) | {"HARDWON_DATABASE_URL": database_url})
+        with commands.start_jobs(*job) as process:
+            until(lambda: slow.calls > 1)  # the first asks for the size of the vectors
+            code, out, err = process.end(signal.SIGTERM)
+    assert (code, out) == (0, "sweep: 1 entry\n" if job else "")
+    assert err == ("" if job else "scheduler is running; stop it with Ctrl-C\n")
+    assert asyncio.run(fetch(database_url, "select status from knowledge_staging")) == [("embedded",)]
+
+
+def test_the_command_for_cron_says_what_is_wrong_in_one_sentence(home: Path) -> None:
+    commands = Commands(home)
+    unknown = commands.jobs("nonsense")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    refused = commands.jobs("prune", HARDWON_LEASE_SECONDS="soon")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("error: HARDWON_LEASE_SECONDS: ")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_what_libraries_log_is_one_json_line_too(home: Path) -> None:
+    script = (
+        "from orchestrator.logs import configure_logs; import logging; configure_logs();"
+        "logging.getLogger('lib').warning('two\\nlines of %s', 'text'); logging.getLogger('lib').info('no')"
+    )
+    done = Commands(home).python(script)
+    (line,) = done.stderr.splitlines()
+    told = json.loads(line)
+    assert (told["event"], told["level"]) == ("two\nlines of text", "warning")

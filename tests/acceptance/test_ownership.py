@@ -1,0 +1,289 @@
+"""Several processes on one data directory: one owns it, the others go through it, and the next takes over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowledge.adapters.owner_lock import OWNER_FILE, read_owner
+from knowledge.errors import StorageUnavailable, StoreInUse
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import open_knowledge
+from orchestrator import connect
+from orchestrator.connection import socket_path
+from tests.support.openai_server import OpenAIServer
+from tests.support.processes import Commands, embedding_by, entry, lines, until
+
+OPENS_ALONE = """
+import asyncio, sys
+from knowledge import open_knowledge
+
+async def main():
+    async with open_knowledge():
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+"""A program that opens the stores and serves nobody."""
+
+LOADED = """
+import asyncio, sys
+from orchestrator import connect
+
+async def main():
+    async with connect() as knowledge:
+        await knowledge.stats()
+        print("ready", flush=True)
+        heavy = {"sqlalchemy", "asyncpg", "qdrant_edge", "qdrant_client", "onnxruntime", "openai", "fastapi", "uvicorn"}
+        print(*sorted(heavy & set(sys.modules)), flush=True)
+
+asyncio.run(main())
+"""
+"""A client that names what it has loaded."""
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dims=64) as server:
+        yield server
+
+
+@pytest.fixture
+def commands(database_url: str, endpoint: OpenAIServer, home: Path) -> Commands:
+    return Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+
+
+def statuses(commands: Commands) -> dict[str, int]:
+    """Return the entries by status, as the owner tells them."""
+    told: dict[str, int] = commands.owner("GET", "/v1/stats")["entries"]
+    return told
+
+
+def test_a_program_a_command_and_a_job_work_side_by_side(commands: Commands) -> None:
+    with commands.program() as program:
+        owner = read_owner(commands.home)
+        assert owner is not None
+        assert owner.pid == program.pid
+        first = program.ask("first")
+        pruned = commands.jobs("prune")
+        assert (pruned.returncode, pruned.stdout, pruned.stderr) == (0, "prune: 0 entries\n", "")
+        assert commands.json("checkpoint")["embedded"] == 1
+        found = commands.json("query", "failure", "first", "--min-relevance", "0")
+        assert found["patterns"][0]["entry_ids"] == [first]
+        assert program.ask("second")
+        assert statuses(commands) == {"embedded": 1, "staged": 1}
+        assert read_owner(commands.home) == owner
+        assert program.end() == (0, "", "")
+
+
+def test_the_next_client_takes_over_however_the_owner_leaves(commands: Commands) -> None:
+    with contextlib.ExitStack() as running:
+        programs = [running.enter_context(commands.program()) for _ in range(4)]
+        for number, (owner, client, how) in enumerate(
+            zip(programs, programs[1:], [None, signal.SIGTERM, signal.SIGKILL], strict=False)
+        ):
+            assert client.ask(f"through owner {number}")
+            owner.end(how)
+            began = time.monotonic()
+            assert client.ask(f"after owner {number}")
+            assert time.monotonic() - began < 15
+            taken_over = read_owner(commands.home)
+            assert taken_over is not None
+            assert taken_over.pid == client.pid
+            assert statuses(commands) == {"staged": 2 * number + 2}, "and others go through it now"
+        assert programs[-1].end() == (0, "", "")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_checkpoint_goes_on_when_its_owner_leaves_in_the_middle(
+    database_url: str, home: Path, how: signal.Signals
+) -> None:
+    """G2, as whoever asked for the checkpoint sees it: it takes longer than an owner told to stop has patience."""
+    with OpenAIServer(dims=64) as slow:
+        settings = {"HARDWON_CHECKPOINT_BATCH": "1", "HARDWON_LEASE_SECONDS": "1"}
+        commands = Commands(home, embedding_by(slow) | settings | {"HARDWON_DATABASE_URL": database_url})
+        with commands.program() as owner:
+            told = [entry(failure_description=f"failure {n}", task_id=str(n)) for n in range(14)]
+            commands.owner("POST", "/v1/entries:batch", {"entries": told})
+            with commands.start("checkpoint", "--json") as asking:
+                slow.seconds_per_call = 0.5
+                until(lambda: len(slow.batches) > 2)
+                owner.process.send_signal(how)
+                code, out, err = asking.end()
+                assert (code, err) == (0, "")
+                assert 0 < json.loads(out)["embedded"] < 14
+            slow.seconds_per_call = 0
+        with commands.program():  # what the killed one had leased comes back
+            until(lambda: commands.owner("POST", "/v1/checkpoints", {})["embedded"] == 0)
+            stats = commands.owner("GET", "/v1/stats")
+        assert (stats["entries"], stats["patterns"], stats["points"]) == ({"embedded": 14}, 14, 14)
+        assert all(slow.batches.count(batch) <= 2 for batch in slow.batches), "what was embedded is not asked again"
+
+
+def test_eight_that_start_at_once_on_an_empty_directory_all_succeed(endpoint: OpenAIServer, home: Path) -> None:
+    """G19, with the embedded Postgres made on the way."""
+    commands = Commands(home, embedding_by(endpoint))
+
+    def capture(number: int) -> Any:
+        return commands.json("capture", "-", told=lines([entry(task_id=str(number))]))["accepted"]
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(capture, range(8))) == [1] * 8
+    assert commands.json("stats")["entries"] == {"staged": 8}
+    assert not (home / "postgres/data/postmaster.pid").exists(), "the last one stopped the server"
+
+
+async def test_stores_that_are_opened_twice_name_their_owner(commands: Commands, settings: KnowledgeSettings) -> None:
+    with commands.program(OPENS_ALONE) as owner:
+        for opening in (open_knowledge(settings), connect(settings)):
+            with pytest.raises(StoreInUse, match=rf"process {owner.pid} \(-c\)") as refused:
+                async with opening:
+                    pass
+            assert str(commands.home) in str(refused.value)
+        sentence = commands.refused("stats")
+        assert f"process {owner.pid}" in sentence
+        assert "HARDWON_HOME" in sentence
+        assert owner.end()[0] == 0
+    async with connect(settings) as knowledge:
+        assert knowledge.workspace == "default"
+
+
+def test_only_this_user_reaches_the_socket(commands: Commands) -> None:
+    with commands.program():
+        path = commands.home / "hardwon.sock"
+        assert stat.S_ISSOCK(path.stat().st_mode)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert path.stat().st_uid == os.geteuid()
+    until(lambda: not path.exists() or not socket_answers(path))
+
+
+def socket_answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+def test_a_path_too_long_for_a_socket_will_do(commands: Commands) -> None:
+    long = Commands(commands.home / ("long" * 30), commands.settings)
+    private = socket_path(long.home).parent
+    try:
+        with long.program() as program:
+            assert program.ask("x")
+            assert long.json("stats")["entries"] == {"staged": 1}
+            assert stat.S_IMODE(private.stat().st_mode) == 0o700
+            assert private.parent == Path(tempfile.gettempdir())
+    finally:
+        shutil.rmtree(private)
+
+
+def test_a_place_for_the_socket_that_others_can_open_is_refused(tmp_path: Path) -> None:
+    long = tmp_path / ("long" * 30)
+    private = socket_path(long).parent
+    try:
+        private.chmod(0o755)
+        with pytest.raises(StorageUnavailable, match=f"{private} is not private"):
+            socket_path(long)
+        private.rmdir()
+        private.symlink_to(tmp_path)
+        with pytest.raises(StorageUnavailable, match="remove it"):
+            socket_path(long)
+    finally:
+        private.unlink()
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "",
+        "not json",
+        json.dumps({"pid": 1, "command": "gone", "socket": "/nowhere/hardwon.sock"}),
+        json.dumps({"pid": 1, "command": "gone", "socket": None}),
+        json.dumps({"another": "form"}),
+    ],
+)
+async def test_what_a_killed_owner_left_is_harmless(settings: KnowledgeSettings, left: str) -> None:
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(str(settings.home / "hardwon.sock"))
+    (settings.home / OWNER_FILE).write_text(left)
+    async with connect(settings) as knowledge:
+        assert (await knowledge.stats()).workspace == "default"
+        owner = read_owner(settings.home)
+        assert owner is not None
+        assert owner.pid == os.getpid()
+    assert not (settings.home / "hardwon.sock").exists()
+    assert (settings.home / OWNER_FILE).read_text() == ""
+
+
+async def test_a_socket_that_cannot_be_made_is_named_and_the_stores_are_left(settings: KnowledgeSettings) -> None:
+    (settings.home / "hardwon.sock").mkdir()
+    with pytest.raises(StorageUnavailable, match=r"hardwon\.sock"):
+        async with connect(settings):
+            pass
+    (settings.home / "hardwon.sock").rmdir()
+    async with connect(settings):
+        pass
+
+
+async def test_one_program_may_connect_twice(settings: KnowledgeSettings) -> None:
+    async with connect(settings) as first:
+        async with connect(settings, workspace="other") as second:
+            assert (await second.stats()).workspace == "other"
+        assert (await first.stats()).workspace == "default"
+
+
+def test_a_client_loads_neither_stores_nor_models(commands: Commands) -> None:
+    with commands.program(), commands.program(LOADED) as client:
+        assert client.line() == ""
+
+
+def test_a_command_that_is_interrupted_closes_its_stores_in_order(home: Path) -> None:
+    """G16: the embedded Postgres is stopped, what was embedded is there, and the next start finds everything."""
+    with OpenAIServer(dims=64) as slow:
+        commands = Commands(
+            home, embedding_by(slow) | {"HARDWON_CHECKPOINT_BATCH": "1", "HARDWON_LEASE_SECONDS": "600"}
+        )
+        told = (entry(failure_description=f"failure {n}", task_id=str(n)) for n in range(30))
+        assert commands.json("capture", "-", told=lines(told))["accepted"] == 30
+        slow.seconds_per_call = 0.2
+        with commands.start("checkpoint", "--json") as checkpoint:
+            calls = slow.calls
+            until(lambda: slow.calls > calls + 2)
+            code, out, err = checkpoint.end(signal.SIGINT)
+            assert (code, out, err) == (130, "", "stopped\n")
+        assert not (home / "postgres/data/postmaster.pid").exists()
+        assert not (home / "hardwon.sock").exists()
+        slow.seconds_per_call = 0
+        assert 0 < commands.json("checkpoint")["embedded"] < 30, "no lease was left behind"
+        stats = commands.json("stats")
+        assert (stats["entries"], stats["points"]) == ({"embedded": 30}, 30)
+        assert sys.platform != "linux" or "postgres" not in {name_of(pid) for pid in children_of(home)}
+
+
+def children_of(home: Path) -> list[Path]:
+    """Return the processes that work inside a data directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").readlink().is_relative_to(home):
+                found.append(process)
+        except OSError:
+            continue
+    return found
+
+
+def name_of(process: Path) -> str:
+    return (process / "comm").read_text().strip()

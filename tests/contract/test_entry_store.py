@@ -1,0 +1,415 @@
+"""What every `EntryStore` promises, asked of each adapter: Postgres, and the one in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from knowledge.errors import NotFound, NotOpen
+from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryStatus, LeaseToken, NewEntry
+from knowledge.ports import Claim, Selection, Stores
+from tests.support.entries import NOON, approval, failure, rejection, stored
+from tests.support.stores import EVERYTHING, MINUTE, Store, claim_all, numbered
+
+HOUR = timedelta(hours=1)
+MOMENT = timedelta(milliseconds=40)
+
+
+def staged(number: int = 1, **told: Any) -> Entry:
+    """Return a staged failure of its own task; higher numbers were captured later."""
+    entry = stored(failure(**{"task_id": f"T-{number}"} | told), numbered(number))
+    return replace(entry, captured_at=NOON + number * HOUR)
+
+
+def opened(entry: NewEntry | None = None, number: int = 1) -> Entry:
+    """Return an open entry: a failure without solution unless another is given."""
+    entry = entry or failure(solution_steps=None, success_verified=False, verified_by=None, task_id=f"T-{number}")
+    return replace(stored(entry, numbered(number)), status=EntryStatus.OPEN)
+
+
+def ids(entries: Sequence[Entry]) -> list[EntryId]:
+    return [entry.entry_id for entry in entries]
+
+
+async def outcomes(stores: Stores, *entries: Entry) -> list[CaptureOutcome]:
+    return [answer.outcome for answer in await stores.entries.add(entries)]
+
+
+# adding
+
+
+async def test_an_entry_comes_back_as_it_was_told(stores: Stores) -> None:
+    """D14: every field of it."""
+    told = replace(
+        stored(failure(error_message="E  TypeError", task_description="Sum a cart", when_to_try="Early", run_id="3")),
+        idempotency_key="k",
+    )
+    (answer,) = await stores.entries.add([told])
+    assert (answer.outcome, answer.entry_id, answer.status) == (CaptureOutcome.ACCEPTED, told.entry_id, told.status)
+    assert await stores.entries.get(told.entry_id) == replace(told, workspace="default")
+
+
+@pytest.mark.parametrize("told", [rejection(), approval(), rejection(agent_type="coder", task_type="feature")])
+async def test_a_gate_entry_is_stored_with_its_project_and_needs_no_agent(stores: Stores, told: NewEntry) -> None:
+    """D12, D13."""
+    entry = stored(told)
+    assert await outcomes(stores, entry) == [CaptureOutcome.ACCEPTED]
+    found = await stores.entries.get(entry.entry_id)
+    assert (found.project_id, found.agent_type) == ("web-shop", told.agent_type)
+
+
+async def test_many_are_answered_in_their_order(stores: Stores) -> None:
+    many = [staged(number, project_id=f"p{number % 3}") for number in range(1, 60)]
+    answers = await stores.entries.add(many)
+    assert [answer.entry_id for answer in answers] == ids(many)
+    assert {answer.outcome for answer in answers} == {CaptureOutcome.ACCEPTED}
+    assert await stores.entries.add([]) == []
+
+
+async def test_the_same_key_with_the_same_body_is_a_duplicate_that_names_the_first(stores: Stores) -> None:
+    """G3."""
+    first = opened(failure(solution_steps=None, success_verified=False, idempotency_key="k"))
+    await stores.entries.add([first])
+    await stores.entries.resolve(first.entry_id, solution_steps="mend it", verified_by="pytest")
+    (answer,) = await stores.entries.add([replace(first, entry_id=numbered(2))])
+    assert (answer.outcome, answer.entry_id) == (CaptureOutcome.DUPLICATE, first.entry_id)
+    assert answer.status is EntryStatus.STAGED, "what it is now, not what it was told as"
+    assert await stores.entries.pending(EVERYTHING) == 1
+
+
+@pytest.mark.parametrize("changed", [{"failure_description": "Another"}, {"task_id": "T-9"}, {"project_id": "other"}])
+async def test_the_same_key_for_something_else_is_refused_and_names_the_first(
+    stores: Stores, changed: dict[str, Any]
+) -> None:
+    """G3."""
+    told = failure(idempotency_key="k", task_id="T-1")
+    first = stored(told)
+    other = stored(replace(told, **changed))
+    await stores.entries.add([first])
+    for batch in ([other], [staged(7), other]):
+        answer = (await stores.entries.add(batch))[-1]
+        assert (answer.outcome, answer.field) == (CaptureOutcome.REFUSED, "idempotency_key")
+        assert answer.entry_id == first.entry_id
+    with pytest.raises(NotFound):
+        await stores.entries.get(other.entry_id)
+
+
+@pytest.mark.parametrize("run_id", [None, "1"])
+@pytest.mark.parametrize("task_id", [None, "T-1"])
+async def test_the_same_event_is_a_duplicate_without_any_key(
+    stores: Stores, task_id: str | None, run_id: str | None
+) -> None:
+    told = failure(task_id=task_id, run_id=run_id)
+    first, again = stored(told), stored(told)
+    assert await outcomes(stores, first) == [CaptureOutcome.ACCEPTED]
+    for batch in ([again], [staged(7), again]):
+        answer = (await stores.entries.add(batch))[-1]
+        assert (answer.outcome, answer.entry_id) == (CaptureOutcome.DUPLICATE, first.entry_id)
+    (keyed,) = await stores.entries.add([stored(replace(told, idempotency_key="late"))])
+    assert (keyed.outcome, keyed.entry_id) == (CaptureOutcome.DUPLICATE, first.entry_id)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"task_id": "T-2"}, {"run_id": "2"}, {"project_id": "b"}, {"technology": "go"}, {"task_id": None}]
+)
+async def test_another_task_run_project_or_content_is_another_event(stores: Stores, changed: dict[str, Any]) -> None:
+    told = failure(task_id="T-1", run_id="1")
+    assert await outcomes(stores, stored(told), stored(replace(told, **changed))) == [CaptureOutcome.ACCEPTED] * 2
+
+
+async def test_duplicates_within_one_batch_are_found_too(stores: Stores) -> None:
+    told = failure(idempotency_key="k")
+    first, again, other = stored(told), stored(told), stored(failure(idempotency_key="k", technology="go"))
+    answers = await stores.entries.add([first, again, other])
+    assert [answer.outcome for answer in answers] == ["accepted", "duplicate", "refused"]
+    assert {answer.entry_id for answer in answers} == {first.entry_id}
+
+
+async def test_sixteen_clients_with_one_key_store_one_entry(stores: Stores) -> None:
+    """G3."""
+    clients = [stored(failure(idempotency_key="k", project_id="new")) for _ in range(16)]
+    answers = [answer for (answer,) in await asyncio.gather(*(stores.entries.add([one]) for one in clients))]
+    assert sorted(answer.outcome for answer in answers) == ["accepted"] + ["duplicate"] * 15
+    assert len({answer.entry_id for answer in answers}) == 1
+
+
+async def test_batches_with_the_same_events_in_opposite_orders_do_not_hinder_each_other(stores: Stores) -> None:
+    """G3, G4: long ones, which go to Postgres in parts."""
+    await stores.entries.add([stored(failure(task_id="earlier"))])  # else the second batch waits for the project
+    for attempt in range(2):
+        run = {"run_id": str(attempt)}
+        ends = [[failure(task_id=f"{end}-{number}", **run) for number in range(5)] for end in "az"]
+        middles = [[failure(task_id=f"m-{batch}-{number}", **run) for number in range(1000)] for batch in range(2)]
+        orders = [[*ends[0], *middles[0], *ends[1]], [*ends[1], *middles[1], *ends[0]]]
+        answers = await asyncio.gather(*(stores.entries.add([stored(entry) for entry in order]) for order in orders))
+        assert tallied(answers) == {"accepted": 2010, "duplicate": 10}
+
+
+async def test_single_captures_and_batches_of_a_new_project_do_not_hinder_each_other(stores: Stores) -> None:
+    """G3, G4."""
+    for attempt in range(3):
+        told = [failure(project_id=f"new-{attempt}", task_id=str(number)) for number in range(40)]
+        batches = [[stored(entry) for entry in told] for _ in range(2)]
+        answers = await asyncio.gather(*map(stores.entries.add, batches + [[stored(entry)] for entry in told[::4]]))
+        assert tallied(answers) == {"accepted": 40, "duplicate": 50}
+
+
+def tallied(answers: Sequence[Sequence[Captured]]) -> Counter[str]:
+    return Counter(str(answer.outcome) for batch in answers for answer in batch)
+
+
+async def test_a_deleted_entry_may_be_told_again(stores: Stores) -> None:
+    first = stored(failure(idempotency_key="k"))
+    await stores.entries.add([first])
+    await stores.entries.delete(first.entry_id)
+    again = replace(first, entry_id=numbered(2))
+    assert await outcomes(stores, again) == [CaptureOutcome.ACCEPTED]
+    with pytest.raises(NotFound):
+        await stores.entries.delete(first.entry_id)
+
+
+async def test_two_workspaces_never_meet(store: Store) -> None:
+    """D44."""
+    ours, theirs = store.of("ours").entries, store.of("theirs").entries
+    entry, gate = staged(1, idempotency_key="k"), replace(opened(rejection(revision_approach=None), 2))
+    unsolved = opened(number=3)
+    await ours.add([entry, gate, unsolved])
+    with pytest.raises(NotFound):
+        await theirs.get(entry.entry_id)
+    with pytest.raises(NotFound):
+        await theirs.resolve(unsolved.entry_id, solution_steps="mend it", verified_by="pytest")
+    with pytest.raises(NotFound):
+        await theirs.delete(entry.entry_id)
+    assert await theirs.rejection_on_record("web-shop", "design_review", None) is None
+    assert not (await theirs.claim(EVERYTHING, limit=10, lease=MINUTE)).entries
+    assert await theirs.pending(EVERYTHING) == 0
+    assert await theirs.due_projects(NOON + 100 * HOUR) == []
+    assert await theirs.abandon("web-shop", unvouched=True) == 0
+    (answer,) = await theirs.add([replace(entry, entry_id=numbered(9))])
+    assert answer.outcome is CaptureOutcome.ACCEPTED, "keys and events are a workspace's own"
+    assert await ours.pending(EVERYTHING) == 1
+
+
+# resolving
+
+
+async def test_a_resolution_stages_an_open_failure_as_verified(stores: Stores) -> None:
+    entry = opened()
+    await stores.entries.add([entry])
+    found = await stores.entries.resolve(
+        entry.entry_id, solution_steps="mend it", verified_by="pytest", when_to_try="Early"
+    )
+    assert found == await stores.entries.get(entry.entry_id)
+    assert found == replace(
+        entry,
+        workspace="default",
+        status=EntryStatus.STAGED,
+        success_verified=True,
+        solution_steps="mend it",
+        verified_by="pytest",
+        when_to_try="Early",
+    )
+
+
+async def test_a_resolution_stages_an_open_rejection_without_calling_it_verified(stores: Stores) -> None:
+    """D21."""
+    entry = opened(rejection(revision_approach=None))
+    await stores.entries.add([entry])
+    found = await stores.entries.resolve(entry.entry_id, revision_approach="Expand first")
+    assert (found.status, found.revision_approach) == (EntryStatus.STAGED, "Expand first")
+    assert not found.success_verified
+
+
+async def test_the_same_resolution_again_changes_nothing_and_another_is_refused(stores: Stores) -> None:
+    entry = opened()
+    await stores.entries.add([entry])
+    first = await stores.entries.resolve(entry.entry_id, solution_steps="mend it", verified_by="pytest")
+    assert await stores.entries.resolve(entry.entry_id, solution_steps="mend it", verified_by="pytest") == first
+    with pytest.raises(NotOpen, match="staged"):
+        await stores.entries.resolve(entry.entry_id, solution_steps="break it", verified_by="pytest")
+    assert await stores.entries.get(entry.entry_id) == first
+
+
+async def test_of_two_resolutions_at_once_one_stands(stores: Stores) -> None:
+    entry = opened()
+    await stores.entries.add([entry])
+    answers = await asyncio.gather(
+        *(stores.entries.resolve(entry.entry_id, solution_steps=f"way {n}", verified_by="pytest") for n in range(8)),
+        return_exceptions=True,
+    )
+    won = [answer for answer in answers if isinstance(answer, Entry)]
+    assert len(won) == 1
+    assert sum(isinstance(answer, NotOpen) for answer in answers) == 7
+    assert await stores.entries.get(entry.entry_id) == won[0]
+
+
+async def test_what_was_abandoned_or_never_was_cannot_be_resolved(stores: Stores) -> None:
+    entry = opened()
+    await stores.entries.add([entry])
+    await stores.entries.abandon("web-shop", unvouched=False)
+    with pytest.raises(NotOpen, match="abandoned"):
+        await stores.entries.resolve(entry.entry_id, solution_steps="mend it", verified_by="pytest")
+    with pytest.raises(NotFound):
+        await stores.entries.resolve(EntryId(uuid4()), solution_steps="mend it", verified_by="pytest")
+
+
+async def test_a_rejection_on_record_is_of_the_same_project_gate_and_task(stores: Stores) -> None:
+    told = opened(rejection(revision_approach=None, task_id="T-1"))
+    late = replace(told, entry_id=numbered(2), run_id="2", captured_at=NOON + HOUR)
+    await stores.entries.add([late, told, stored(approval(task_id="T-2"), numbered(3))])
+    on_record = stores.entries.rejection_on_record
+    assert await on_record("web-shop", "design_review", "T-1") == told.entry_id, "the first one"
+    assert await on_record("web-shop", "design_review", "T-2") is None, "an approval is none"
+    assert await on_record("web-shop", "design_review", None) is None, "no task is not any task"
+    assert await on_record("web-shop", "review", "T-1") is None
+    assert await on_record("other", "design_review", "T-1") is None
+    await stores.entries.add([opened(rejection(revision_approach=None), 4)])
+    assert await on_record("web-shop", "design_review", None) == numbered(4)
+
+
+# the lease
+
+
+async def test_claims_take_the_oldest_first_up_to_their_limit_and_never_overlap(stores: Stores) -> None:
+    same_moment = [replace(staged(number), captured_at=NOON) for number in (12, 11)]
+    await stores.entries.add([staged(3), staged(1), *same_moment, staged(2), opened(number=5)])
+    claims = [await stores.entries.claim(EVERYTHING, limit=2, lease=MINUTE) for _ in range(4)]
+    assert [ids(claim.entries) for claim in claims] == [
+        [numbered(11), numbered(12)],
+        [numbered(1), numbered(2)],
+        [numbered(3)],
+        [],
+    ]
+    assert len({claim.token for claim in claims}) == 4
+    assert {entry.attempts for claim in claims for entry in claim.entries} == {1}
+
+
+async def test_eight_claimers_at_once_take_each_of_500_entries_once(stores: Stores) -> None:
+    """G4, D24."""
+    await stores.entries.add([staged(number) for number in range(500)])
+    taken: list[EntryId] = []
+
+    async def work() -> None:
+        while entries := (await stores.entries.claim(EVERYTHING, limit=7, lease=MINUTE)).entries:
+            taken.extend(ids(entries))
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(work() for _ in range(8)))
+    assert sorted(taken) == [numbered(number) for number in range(500)]
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection(), [1, 2, 3, 4]),
+        (Selection(project_id="b"), [2]),
+        (Selection(only_vouched=True), [1, 2, 4]),
+        (Selection(captured_before=NOON + 2 * HOUR), [1]),
+        (Selection(project_id="web-shop", only_vouched=True, captured_before=NOON + 4 * HOUR), [1]),
+        (Selection(project_id="nowhere"), []),
+    ],
+)
+async def test_a_claim_takes_what_its_selection_says(stores: Stores, selection: Selection, expected: list[int]) -> None:
+    gate = replace(stored(rejection(), numbered(4)), captured_at=NOON + 4 * HOUR)
+    await stores.entries.add(
+        [staged(1), staged(2, project_id="b"), staged(3, verified_by=None), gate, opened(number=5)]
+    )
+    assert await stores.entries.pending(selection) == len(expected)
+    claim = await stores.entries.claim(selection, limit=10, lease=MINUTE)
+    assert ids(claim.entries) == [numbered(number) for number in expected]
+    assert await stores.entries.pending(selection) == len(expected), "leased ones included"
+
+
+async def test_a_lease_that_ran_out_is_taken_over_and_one_that_runs_is_not(stores: Stores) -> None:
+    """G17."""
+    await stores.entries.add([staged(1), staged(2)])
+    await stores.entries.claim(EVERYTHING, limit=1, lease=MINUTE)
+    lost = await stores.entries.claim(EVERYTHING, limit=1, lease=MOMENT)
+    await asyncio.sleep(2 * MOMENT.total_seconds())
+    taken_over = await claim_all(stores)
+    assert ids(taken_over.entries) == ids(lost.entries) == [numbered(2)]
+    assert taken_over.token != lost.token
+    assert taken_over.entries[0].attempts == 2
+
+
+async def test_an_extended_lease_runs_on(stores: Stores) -> None:
+    await stores.entries.add([staged(1), staged(2)])
+    claim = await claim_all(stores, lease=MOMENT)
+    assert await stores.entries.extend(claim, MINUTE) == 2
+    await asyncio.sleep(2 * MOMENT.total_seconds())
+    assert not (await claim_all(stores)).entries
+
+
+async def test_a_stale_token_extends_releases_and_buries_nothing(stores: Stores) -> None:
+    await stores.entries.add([staged(1), staged(2)])
+    stale = await claim_all(stores, lease=MOMENT)
+    await asyncio.sleep(2 * MOMENT.total_seconds())
+    (taken,) = (await stores.entries.claim(EVERYTHING, limit=1, lease=MINUTE)).entries
+    assert await stores.entries.extend(stale, MINUTE) == 1, "the other one nobody took"
+    await stores.entries.release(stale)
+    await stores.entries.bury(stale.token, taken.entry_id, "refused")
+    assert (await stores.entries.get(taken.entry_id)).status is EntryStatus.STAGED
+    assert ids((await claim_all(stores)).entries) == [numbered(2)], "what it did not hold is still leased"
+
+
+async def test_what_is_released_can_be_claimed_at_once(stores: Stores) -> None:
+    await stores.entries.add([staged(1), staged(2)])
+    claim = await claim_all(stores)
+    await stores.entries.release(claim)
+    await stores.entries.release(Claim(token=LeaseToken(uuid4()), entries=()))
+    assert ids((await claim_all(stores)).entries) == [numbered(1), numbered(2)]
+
+
+async def test_a_buried_entry_is_dead_with_its_reason_and_never_claimed_again(stores: Stores) -> None:
+    await stores.entries.add([staged(1), staged(2)])
+    claim = await claim_all(stores, lease=MOMENT)
+    await stores.entries.bury(claim.token, numbered(1), "too long")
+    await stores.entries.bury(claim.token, EntryId(uuid4()), "not there")
+    dead = await stores.entries.get(numbered(1))
+    assert (dead.status, dead.dead_reason) == (EntryStatus.DEAD, "too long")
+    await asyncio.sleep(2 * MOMENT.total_seconds())
+    assert ids((await claim_all(stores)).entries) == [numbered(2)]
+    assert await stores.entries.extend(claim, MINUTE) == 0
+
+
+# abandoning, and what is due
+
+
+@pytest.mark.parametrize(("unvouched", "gone"), [(False, {5}), (True, {3, 5})])
+async def test_abandoning_takes_open_entries_and_what_nobody_vouches_for(
+    stores: Stores,
+    unvouched: bool,  # noqa: FBT001 - a parameter of the test
+    gone: set[int],
+) -> None:
+    """D48."""
+    gate = stored(rejection(), numbered(4))
+    mine = [staged(1), staged(3, verified_by=None), gate, opened(number=5)]
+    others = [staged(2, project_id="b", verified_by=None), replace(opened(number=6), project_id="b")]
+    await stores.entries.add([*mine, *others])
+    assert await stores.entries.abandon("web-shop", unvouched=unvouched) == len(gone)
+    now = {entry.entry_id.int: (await stores.entries.get(entry.entry_id)).status for entry in [*mine, *others]}
+    assert {number for number, status in now.items() if status is EntryStatus.ABANDONED} == gone
+    assert await stores.entries.abandon("web-shop", unvouched=unvouched) == 0
+
+
+async def test_abandoning_takes_the_lease_away(stores: Stores) -> None:
+    await stores.entries.add([staged(1, verified_by=None)])
+    claim = await claim_all(stores)
+    assert await stores.entries.abandon("web-shop", unvouched=True) == 1
+    assert await stores.entries.extend(claim, MINUTE) == 0
+
+
+async def test_due_projects_are_those_with_something_staged_for_long_enough(stores: Stores) -> None:
+    """D45."""
+    await stores.entries.add(
+        [staged(1, project_id="b"), staged(2, project_id="a"), staged(3, project_id="late"), opened(number=4)]
+    )
+    assert await stores.entries.due_projects(NOON + 3 * HOUR) == ["a", "b"]
+    assert await stores.entries.due_projects(NOON) == []

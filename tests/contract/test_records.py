@@ -1,0 +1,206 @@
+"""What every `CheckpointStore`, `ContextStore` and `JobStore` promises, asked of each adapter."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from knowledge.errors import NotFound
+from knowledge.memory.retention import add_years
+from knowledge.models import (
+    CheckpointId,
+    CheckpointReport,
+    CheckpointType,
+    Context,
+    ContextId,
+    DeadEntry,
+    EntryStatus,
+    Task,
+    WorkspaceStats,
+)
+from knowledge.ports import JobStore, Stores
+from knowledge.search.calibration import shipped
+from tests.support.entries import NOON, failure, pattern, stored
+from tests.support.stores import SPACE, Store, claim_all, learn, numbered
+
+HOUR = timedelta(hours=1)
+SLOT = datetime(2026, 1, 16, 3, tzinfo=UTC)
+
+
+# checkpoints
+
+
+@pytest.mark.parametrize("checkpoint_type", list(CheckpointType))
+@pytest.mark.parametrize("project_id", ["web-shop", None])
+async def test_a_checkpoint_is_on_record_from_its_start(
+    stores: Stores, checkpoint_type: CheckpointType, project_id: str | None
+) -> None:
+    report = await stores.checkpoints.start(project_id, checkpoint_type, NOON)
+    assert report == CheckpointReport(
+        checkpoint_id=report.checkpoint_id, project_id=project_id, checkpoint_type=checkpoint_type, started_at=NOON
+    )
+    assert await stores.checkpoints.get(report.checkpoint_id) == report
+
+
+async def test_what_a_checkpoint_did_comes_back_as_it_was_reported(stores: Stores) -> None:
+    started = await stores.checkpoints.start("web-shop", CheckpointType.MANUAL, NOON)
+    done = replace(
+        started,
+        finished_at=NOON + HOUR,
+        embedded=5,
+        founded=2,
+        joined=3,
+        abandoned=4,
+        dead=2,
+        truncated=1,
+        dead_entries=(DeadEntry(entry_id=numbered(1), reason="too long"), DeadEntry(entry_id=numbered(2), reason="ü")),
+        error="Postgres went away",
+    )
+    await stores.checkpoints.finish(done)
+    assert await stores.checkpoints.get(started.checkpoint_id) == done
+
+
+async def test_a_checkpoint_of_another_workspace_is_neither_found_nor_changed(store: Store) -> None:
+    """D44."""
+    ours, theirs = store.of("ours").checkpoints, store.of("theirs").checkpoints
+    report = await ours.start(None, CheckpointType.MANUAL, NOON)
+    await theirs.finish(replace(report, embedded=9))
+    assert await ours.get(report.checkpoint_id) == report
+    for checkpoints, checkpoint_id in ((theirs, report.checkpoint_id), (ours, CheckpointId(uuid4()))):
+        with pytest.raises(NotFound):
+            await checkpoints.get(checkpoint_id)
+
+
+# counts
+
+
+async def test_an_empty_workspace_has_nothing_to_count(stores: Stores) -> None:
+    assert await stores.checkpoints.stats() == WorkspaceStats(
+        workspace="default",
+        projects=0,
+        entries={},
+        patterns=0,
+        points=None,
+        checkpoints=0,
+        oldest_staged_at=None,
+        last_checkpoint_at=None,
+        next_expiry_at=None,
+        vector_bytes=0,
+        embedding_model=None,
+        dims=None,
+    )
+
+
+async def test_the_counts_are_of_the_workspace_alone(store: Store) -> None:
+    """D44."""
+    stores, others = store.of("default"), store.of("others")
+    await stores.spaces.bind(SPACE, mean_terms=20.0, calibration=shipped(SPACE.model))
+    await learn(others, stored(failure(project_id="x"), numbered(90)))
+    await others.checkpoints.finish(
+        replace(await others.checkpoints.start(None, CheckpointType.MANUAL, NOON), finished_at=NOON + 9 * HOUR)
+    )
+    told = [stored(failure(project_id="a", task_id=str(n), task_description="Sum"), numbered(n)) for n in range(3)]
+    await learn(stores, *told)
+    await stores.entries.add([stored(failure(project_id="a", task_id="dead"), numbered(10))])
+    claim = await claim_all(stores)
+    await stores.entries.bury(claim.token, numbered(10), "refused")
+    staged = [stored(failure(project_id="b", task_id=str(n)), numbered(20 + n)) for n in range(2)]
+    opened = replace(stored(failure(project_id="c", solution_steps=None), numbered(30)), status=EntryStatus.OPEN)
+    await stores.entries.add([replace(staged[0], captured_at=NOON + HOUR), staged[1], opened])
+    report = await stores.checkpoints.start("a", CheckpointType.MANUAL, NOON)
+    await stores.checkpoints.finish(replace(report, finished_at=NOON + HOUR))
+    await stores.checkpoints.start("b", CheckpointType.MANUAL, NOON + 2 * HOUR)
+
+    assert await stores.checkpoints.stats() == WorkspaceStats(
+        workspace="default",
+        projects=3,
+        entries={"embedded": 3, "dead": 1, "staged": 2, "open": 1},
+        patterns=1,
+        points=None,
+        checkpoints=2,
+        oldest_staged_at=NOON,
+        last_checkpoint_at=NOON + HOUR,
+        next_expiry_at=add_years(NOON, 1),
+        vector_bytes=2 * SPACE.dims * 2,
+        embedding_model=SPACE.model,
+        dims=SPACE.dims,
+    )
+
+
+# contexts
+
+
+async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Store) -> None:
+    shown = (pattern(), pattern())
+    context = Context(context_id=ContextId(uuid4()), text="[...]", patterns=shown)
+    task = Task(description="Fix the cart", type="bugfix", project_id="web-shop", task_id="T-1", run_id="3")
+    await store.of("ours").contexts.record(context, task, "backend", NOON)
+    empty = Context(context_id=ContextId(uuid4()), text="", degraded="the index does not answer")
+    await store.of("theirs").contexts.record(empty, Task(description="Anything"), "frontend", NOON)
+    recorded = {row["id"]: row for row in await store.recorded()}
+    assert recorded == {
+        context.context_id: {
+            "id": context.context_id,
+            "workspace": "ours",
+            "project_id": "web-shop",
+            "task_id": "T-1",
+            "run_id": "3",
+            "agent_type": "backend",
+            "pattern_ids": [each.pattern_id for each in shown],
+            "created_at": NOON,
+        },
+        empty.context_id: {
+            "id": empty.context_id,
+            "workspace": "theirs",
+            "project_id": None,
+            "task_id": None,
+            "run_id": None,
+            "agent_type": "frontend",
+            "pattern_ids": [],
+            "created_at": NOON,
+        },
+    }
+
+
+# jobs
+
+
+async def winners(jobs: JobStore, takeover_after: timedelta, *, slot: datetime = SLOT, job: str = "prune") -> int:
+    """Let eight replicas begin at once; return how many may run."""
+    return sum(await asyncio.gather(*(jobs.begin(job, slot, takeover_after=takeover_after) for _ in range(8))))
+
+
+async def test_of_eight_replicas_one_runs_a_slot(store: Store) -> None:
+    assert await winners(store.jobs, HOUR) == 1
+    assert await winners(store.jobs, HOUR) == 0
+    assert await winners(store.jobs, HOUR, slot=SLOT + 24 * HOUR) == 1, "the next day's"
+    assert await winners(store.jobs, HOUR, job="sweep") == 1, "another job's"
+
+
+@pytest.mark.parametrize("error", [None, "ValueError()"])
+async def test_a_slot_that_was_run_is_never_run_again(store: Store, error: str | None) -> None:
+    assert await winners(store.jobs, HOUR) == 1
+    await store.jobs.finish("prune", SLOT, error)
+    await asyncio.sleep(0.02)
+    assert await winners(store.jobs, timedelta(milliseconds=1)) == 0
+
+
+async def test_a_run_that_died_is_taken_over_by_one_after_its_time(store: Store) -> None:
+    assert await winners(store.jobs, HOUR) == 1
+    await asyncio.sleep(1)
+    assert await winners(store.jobs, HOUR) == 0, "it may be alive"
+    assert await winners(store.jobs, timedelta(seconds=1)) == 1
+    await store.jobs.finish("prune", SLOT, None)
+    assert await winners(store.jobs, timedelta(0)) == 0
+
+
+async def test_the_workspaces_are_those_that_hold_anything_ascending(store: Store) -> None:
+    assert await store.jobs.workspaces() == []
+    for workspace in ("zebra", "default", "apple"):
+        for project in "ab":
+            await store.of(workspace).entries.add([stored(failure(project_id=project))])
+    assert await store.jobs.workspaces() == ["apple", "default", "zebra"]

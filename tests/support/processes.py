@@ -1,0 +1,224 @@
+"""The command `hardwon`, the jobs and programs that embed hardwon, as processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from tests.support.openai_server import OpenAIServer
+
+HARDWON = Path(sys.executable).with_name("hardwon")
+SECONDS = 60
+
+PROGRAM = """
+import asyncio, sys
+from orchestrator import connect
+from orchestrator.logs import configure_logs
+
+async def main():
+    async with connect() as knowledge:
+        print("ready", flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            entry_id = await knowledge.capture.capture_failure_solution(
+                project_id="program", agent_type="coder", failure_description=line.strip(),
+                solution_steps="mend it", success_verified=True,
+            )
+            print(entry_id, flush=True)
+
+configure_logs()
+asyncio.run(main())
+"""
+"""A program that embeds hardwon: it captures each line it is given and answers with the entry's id."""
+
+
+def entry(**told: object) -> dict[str, object]:
+    """Return a verified failure as JSON lines have it."""
+    usual: dict[str, object] = {
+        "entry_type": "failure_solution",
+        "project_id": "web-shop",
+        "agent_type": "backend",
+        "failure_description": "the total of an empty cart raises KeyError",
+        "solution_steps": "treat a missing price as zero",
+        "success_verified": True,
+    }
+    return usual | told
+
+
+def lines(entries: Iterable[object]) -> str:
+    """Return entries as JSON lines."""
+    return "".join(json.dumps(each) + "\n" for each in entries)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def until(true: Callable[[], object], *, seconds: float = 20) -> None:
+    """Wait until something is true; fail if it never is."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+@dataclass
+class Running:
+    """A process with its standard streams as text; ended with its block if it still runs."""
+
+    process: subprocess.Popen[str]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def say(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def line(self) -> str:
+        """Return the next line of its standard output; fail with what it said if there is none."""
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline()
+        assert said, self.process.communicate()[1]
+        return said.rstrip("\n")
+
+    def ask(self, line: str) -> str:
+        self.say(line)
+        return self.line()
+
+    def end(self, number: signal.Signals | None = None) -> tuple[int, str, str]:
+        """Send a signal, or close its standard input; return its exit code and what it still said."""
+        if number is not None:
+            self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=SECONDS)
+        return self.process.returncode, out, err
+
+
+@dataclass
+class Commands:
+    """Runs processes on one data directory, with settings of their own."""
+
+    home: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {**os.environ, "HARDWON_HOME": str(self.home), **self.settings, **more}
+
+    def run(self, *arguments: str | Path, told: str | bytes = "", **more: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return self._finish([HARDWON, *arguments], told, more)
+
+    def after(self, before: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end behind another one, such as `unshare -m`."""
+        return self._finish([*before, HARDWON, *arguments], "", {})
+
+    def jobs(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run `python -m jobs` to its end."""
+        return self._finish([sys.executable, "-m", "jobs", *arguments], "", more)
+
+    def python(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end."""
+        return self._finish([sys.executable, "-c", script], "", more)
+
+    def _finish(
+        self, command: list[str | Path], told: str | bytes, more: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        given = told.encode() if isinstance(told, str) else told
+        environment = self.environment(**more)
+        done = subprocess.run(command, input=given, env=environment, capture_output=True, timeout=SECONDS, check=False)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def json(self, *arguments: str | Path, told: str | bytes = "", **more: str) -> Any:
+        """Run a command with --json; return the document that standard output is, whole."""
+        done = self.run(*arguments, "--json", told=told, **more)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        return json.loads(done.stdout)
+
+    def refused(self, *arguments: str | Path, told: str | bytes = "", **more: str) -> str:
+        """Run a command that fails; return the sentence it says, which is all it says."""
+        done = self.run(*arguments, told=told, **more)
+        assert (done.returncode, done.stdout) == (1, ""), done.stdout + done.stderr
+        *before, last = done.stderr.splitlines()
+        assert all(line in {"Capturing", "Embedding", "Pruning"} for line in before), done.stderr
+        assert last.startswith("error: "), done.stderr
+        return last.removeprefix("error: ")
+
+    def start(self, *arguments: str | Path, **more: str) -> Running:
+        """Start a command, to be used as a context manager."""
+        return self._start([HARDWON, *arguments], more)
+
+    def start_jobs(self, *arguments: str, **more: str) -> Running:
+        """Start `python -m jobs`, to be used as a context manager."""
+        return self._start([sys.executable, "-m", "jobs", *arguments], more)
+
+    def _start(self, command: list[str | Path], more: Mapping[str, str]) -> Running:
+        return Running(
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self.environment(**more),
+                text=True,
+            )
+        )
+
+    def owner(self, method: str, path: str, body: object = None) -> Any:
+        """Return what the owner of the data directory answers over its socket, which is quicker than a command."""
+        transport = httpx.HTTPTransport(uds=str(self.home / "hardwon.sock"), verify=False)
+        with httpx.Client(transport=transport, base_url="http://hardwon", timeout=SECONDS) as client:
+            answer = client.request(method, path, json=body)
+            answer.raise_for_status()
+            return answer.json()
+
+    @contextlib.contextmanager
+    def program(self, script: str = PROGRAM, **more: str) -> Iterator[Running]:
+        """Run a program that embeds hardwon, once it has what it needs."""
+        with self._start([sys.executable, "-c", script], more) as running:
+            assert running.line() == "ready"
+            yield running
+
+    @contextlib.contextmanager
+    def serving(self, *arguments: str, port: int | None = None, **more: str) -> Iterator[tuple[Running, str]]:
+        """Run `hardwon serve` on a free port; give it and its address once it answers."""
+        asked = ("serve", "--port", str(port or free_port()), *arguments)
+        with self.start(*asked, **more) as running:
+            assert running.process.stderr is not None
+            told = running.process.stderr.readline()
+            assert told.startswith("hardwon serves on "), told + running.process.communicate()[1]
+            yield running, told.removeprefix("hardwon serves on ").split()[0]
+
+
+def embedding_by(server: OpenAIServer) -> dict[str, str]:
+    """Return the settings that have texts embedded by an endpoint, which is there sooner than a model in process."""
+    return {
+        "HARDWON_EMBEDDING_BASE_URL": server.base_url,
+        "HARDWON_EMBEDDING_API_KEY": server.key,
+        "HARDWON_EMBEDDING_MODEL": "test-model",
+    }

@@ -1,0 +1,193 @@
+"""One store, on Postgres or in memory, and the steps of a checkpoint by hand, for the contracts of the ports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.in_memory import InMemoryJobs, InMemoryState, in_memory_stores
+from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresContexts, PostgresJobs
+from knowledge.adapters.postgres.database import make_engine, reading, transaction
+from knowledge.adapters.postgres.entries import PostgresEntries
+from knowledge.adapters.postgres.patterns import PostgresPatterns
+from knowledge.adapters.postgres.spaces import PostgresSpaces
+from knowledge.adapters.postgres.tables import contexts, metadata
+from knowledge.memory import texts
+from knowledge.memory.retention import add_years
+from knowledge.models import (
+    Decision,
+    EmbeddingSpace,
+    Entry,
+    EntryId,
+    PatternId,
+    PointId,
+    TextPoint,
+    View,
+    pattern_id_of,
+    point_id_of,
+)
+from knowledge.ports import Claim, Clock, Embedder, JobStore, Selection, Stores
+from tests.support.embedders import hashed_bag
+from tests.support.entries import NOON
+
+EVERYTHING = Selection()
+MINUTE = timedelta(minutes=1)
+SPACE = EmbeddingSpace(provider="test", model="old-model", revision="1", dims=8, max_tokens=64, fingerprint="test-old")
+OTHER_SPACE = replace(SPACE, model="new-model", fingerprint="test-new")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """A store with nothing in it: the ports of each of its workspaces, its jobs, the contexts it has recorded."""
+
+    of: Callable[[str], Stores]
+    jobs: JobStore
+    recorded: Callable[[], Awaitable[list[Mapping[str, Any]]]]
+
+
+def store_in_memory(embedder: Embedder, clock: Clock) -> Store:
+    state = InMemoryState()
+
+    async def recorded() -> list[Mapping[str, Any]]:
+        return [
+            {
+                "id": row.context.context_id,
+                "workspace": row.workspace,
+                "project_id": row.task.project_id,
+                "task_id": row.task.task_id,
+                "run_id": row.task.run_id,
+                "agent_type": row.agent_type,
+                "pattern_ids": [pattern.pattern_id for pattern in row.context.patterns],
+                "created_at": row.created_at,
+            }
+            for row in state.contexts.values()
+        ]
+
+    return Store(
+        of=lambda workspace: in_memory_stores(workspace, embedder, clock, state=state),
+        jobs=InMemoryJobs(state),
+        recorded=recorded,
+    )
+
+
+@asynccontextmanager
+async def store_on_postgres(dsn: str, embedder: Embedder, clock: Clock) -> AsyncIterator[Store]:
+    engine = make_engine(dsn)
+    await _empty(engine)
+    index = InMemoryState().index
+
+    def of(workspace: str) -> Stores:
+        return Stores(
+            workspace=workspace,
+            entries=PostgresEntries(engine, workspace),
+            patterns=PostgresPatterns(engine, workspace),
+            spaces=PostgresSpaces(engine, workspace),
+            checkpoints=PostgresCheckpoints(engine, workspace),
+            contexts=PostgresContexts(engine, workspace),
+            index=index,
+            embedder=embedder,
+            clock=clock,
+        )
+
+    async def recorded() -> list[Mapping[str, Any]]:
+        async with reading(engine) as connection:
+            return [dict(row) for row in (await connection.execute(sa.select(contexts))).mappings()]
+
+    try:
+        yield Store(of=of, jobs=PostgresJobs(engine), recorded=recorded)
+    finally:
+        await engine.dispose()
+
+
+async def _empty(engine: AsyncEngine) -> None:
+    async with transaction(engine) as connection:
+        for table in reversed(metadata.sorted_tables):
+            await connection.execute(sa.delete(table))
+
+
+async def claim_all(stores: Stores, *, lease: timedelta = MINUTE) -> Claim:
+    return await stores.entries.claim(EVERYTHING, limit=1000, lease=lease)
+
+
+def text_point(workspace: str, pattern_id: PatternId, text: str, view: View = View.SITUATION) -> TextPoint:
+    return TextPoint(
+        point_id=point_id_of(workspace, pattern_id, view, text), view=view, vector=hashed_bag(text, dims=SPACE.dims)
+    )
+
+
+def decision(
+    workspace: str, entry: Entry, pattern_id: PatternId | None = None, *, points: Sequence[str] | None = None
+) -> Decision:
+    """Return the decision that an entry joins a pattern, or founds one; `points` are other texts than its own."""
+    own = pattern_id_of(workspace, entry.entry_id)
+    chosen = pattern_id or own
+    told = texts.views(entry) if points is None else {}
+    return Decision(
+        entry=entry,
+        pattern_id=chosen,
+        match_key=texts.match_key(entry),
+        founds=chosen == own,
+        points=tuple(text_point(workspace, chosen, text, view) for view, text in told.items())
+        + tuple(text_point(workspace, chosen, text) for text in points or ()),
+    )
+
+
+async def decide(
+    stores: Stores,
+    claim: Claim,
+    *,
+    joins: PatternId | None = None,
+    points: Sequence[str] | None = None,
+    at: datetime = NOON,
+    space: EmbeddingSpace = SPACE,
+) -> tuple[dict[EntryId, PatternId], set[PointId]]:
+    """Decide on what is claimed: by hand where `joins` is given, else by the same words; return patterns and points."""
+    async with stores.patterns.deciding(claim.token) as deciding:
+        held = await deciding.held([entry.entry_id for entry in claim.entries])
+        known = dict(await deciding.patterns_by_key([texts.match_key(entry) for entry in claim.entries]))
+        decisions = []
+        for entry in claim.entries:
+            if entry.entry_id in held:
+                own = known.setdefault(texts.match_key(entry), pattern_id_of(stores.workspace, entry.entry_id))
+                chosen = held[entry.entry_id] or joins or own
+                decisions.append(decision(stores.workspace, entry, chosen, points=points))
+        kept = await deciding.write(decisions, space, embedded_at=at, expires_at=add_years(at, 1))
+    return {each.entry.entry_id: each.pattern_id for each in decisions}, kept
+
+
+async def mark(stores: Stores, claim: Claim, *, at: datetime = NOON) -> set[EntryId]:
+    ids = [entry.entry_id for entry in claim.entries]
+    return await stores.patterns.mark_embedded(claim.token, ids, embedded_at=at, expires_at=add_years(at, 1))
+
+
+async def learn(
+    stores: Stores,
+    *entries: Entry,
+    joins: PatternId | None = None,
+    points: Sequence[str] | None = None,
+    at: datetime = NOON,
+) -> PatternId:
+    """Store and embed entries, all the way; return the pattern of the last one."""
+    await stores.entries.add(entries)
+    claim = await claim_all(stores)
+    patterns, _ = await decide(stores, claim, joins=joins, points=points, at=at)
+    await mark(stores, claim, at=at)
+    return patterns[entries[-1].entry_id]
+
+
+def situation_point(stores: Stores, entry: Entry, pattern_id: PatternId | None = None) -> PointId:
+    """Return the id that the point of an entry's situation has."""
+    pattern_id = pattern_id or pattern_id_of(stores.workspace, entry.entry_id)
+    return point_id_of(stores.workspace, pattern_id, View.SITUATION, texts.situation(entry))
+
+
+def numbered(number: int) -> EntryId:
+    """Return an entry id; ids ascend with their numbers."""
+    return EntryId(UUID(int=number))
