@@ -183,10 +183,13 @@ def fill(pip: list[str]) -> None:
 
 
 def index_of(pip: list[str]) -> dict[str, str]:
-    """Return, in uv's words, the package index that pip was set up with."""
+    """Return, in uv's words, the package index that pip was set up with, and whose certificates it trusts."""
     config = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, env=environment(), check=False)
-    found = re.findall(r"(?m)\.index-url='(.*)'$", config.stdout)
-    return {"UV_DEFAULT_INDEX": found[-1], "UV_HTTP_RETRIES": "1"} if found else {"UV_HTTP_RETRIES": "1"}
+    told = {"UV_HTTP_RETRIES": "1", "UV_SYSTEM_CERTS": "1"}
+    for name, variable in (("index-url", "UV_DEFAULT_INDEX"), ("cert", "SSL_CERT_FILE")):
+        if found := re.findall(rf"(?m)\.{name}='(.*)'$", config.stdout):
+            told[variable] = found[-1]
+    return told
 
 
 def install(command: list[str]) -> None:

@@ -117,7 +117,7 @@ def test_a_checkpoint_goes_on_when_its_owner_leaves_in_the_middle(
     with OpenAIServer(dims=64) as slow:
         settings = {"HARDWON_CHECKPOINT_BATCH": "1", "HARDWON_LEASE_SECONDS": "1"}
         commands = Commands(home, embedding_by(slow) | settings | {"HARDWON_DATABASE_URL": database_url})
-        with commands.program() as owner:
+        with commands.serving() as (owner, _):
             told = [entry(failure_description=f"failure {n}", task_id=str(n)) for n in range(14)]
             commands.owner("POST", "/v1/entries:batch", {"entries": told})
             with commands.start("checkpoint", "--json") as asking:

@@ -391,6 +391,20 @@ async def test_patterns_and_points_of_another_workspace_are_unknown(store: Store
     assert counts(await ours.patterns.get(pattern, now=NOON)) == (1, 1, 1)
 
 
+async def test_a_point_is_settled_once_an_embedded_entry_stands_behind_it(store: Store) -> None:
+    """D44: of the workspace alone."""
+    stores, entry = store.of("ours"), told(1)
+    await stores.entries.add([entry])
+    claim = await claim_all(stores)
+    point = situation_point(stores, entry)
+    await decide(stores, claim)
+    assert await stores.patterns.settled_points([point]) == set(), "decided is not embedded"
+    await mark(stores, claim)
+    assert await stores.patterns.settled_points([point, PointId(uuid4())]) == {point}
+    assert await store.of("theirs").patterns.settled_points([point]) == set()
+    assert await stores.patterns.settled_points([]) == set()
+
+
 async def test_looking_at_what_it_holds_changes_nothing(stores: Stores) -> None:
     pattern = await learn(stores, told(1))
     await stores.patterns.analyse()
