@@ -238,6 +238,15 @@ async def _prune_plans(knowledge: Knowledge) -> tuple[Plan, ...]:
     return tuple([await _plan(knowledge.engine, statement, parameters) for statement, parameters in seen.items()])
 
 
+def measure_apart(entries: int) -> Scale:
+    """Measure in a process of its own: memory that another measurement left behind would hide growth."""
+    command = [sys.executable, "-m", "benchmarks.scale", "--entries", str(entries)]
+    told = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True, timeout=7200).stdout)
+    plans = tuple(Plan(**{name: tuple(found) for name, found in plan.items()}) for plan in told.pop("prune_plans"))
+    claim = Plan(**{name: tuple(found) for name, found in told.pop("claim").items()})
+    return Scale(**told, claim=claim, prune_plans=plans)
+
+
 def _engine_growth(entries: int) -> float:
     """Return by how many MB a process grows that puts the same points into the engine and does nothing else."""
     command = [sys.executable, "-m", "benchmarks.scale", "--engine-alone", "--entries", str(entries)]

@@ -6,6 +6,7 @@ import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -22,6 +23,18 @@ def default_home() -> Path:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return Path("/var/lib/hardwon")
     return platformdirs.user_data_path("hardwon", appauthor=False)
+
+
+def _check_port(address: str) -> str | None:
+    """Return the host of an address. Raises ValueError unless it can be read and its port is one."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"is no address: {error}") from None
+    if port == 0:
+        raise ValueError("is no address: port 0")
+    return parts.hostname
 
 
 class KnowledgeSettings(BaseSettings):
@@ -91,11 +104,20 @@ class KnowledgeSettings(BaseSettings):
             raise ValueError("give a Postgres address, such as postgresql://user:password@host/database")
         return value
 
+    @field_validator("database_url")
+    @classmethod
+    def _postgres_port(cls, value: SecretStr | None) -> SecretStr | None:
+        if value:
+            _check_port(value.get_secret_value())
+        return value
+
     @field_validator("qdrant_url", "embedding_base_url", "api_url")
     @classmethod
     def _http(cls, value: str | None) -> str | None:
         if value and not value.startswith(("http://", "https://")):
             raise ValueError("give an http:// or https:// address")
+        if value and not _check_port(value):
+            raise ValueError("names no host")
         return value
 
     @model_validator(mode="after")

@@ -34,8 +34,8 @@ def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
     """Own the data directory for a block, creating it. Raises StoreInUse, naming the owner, if another process does."""
     import fcntl  # noqa: PLC0415 - POSIX only; the embedded stores are too
 
-    make_home(home)
     try:
+        make_home(home)
         descriptor = os.open(home / OWNER_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StorageUnavailable(

@@ -239,7 +239,7 @@ class QdrantServerIndex(VectorIndex):
         elif isinstance(source, httpx.TimeoutException):
             said = "did not answer in time"
         elif isinstance(source, httpx.HTTPError | OSError):
-            said = f"cannot be reached: {_short(source) or type(source).__name__}"
+            said = f"cannot be reached ({_short(source) or type(source).__name__}): start it, or set HARDWON_QDRANT_URL"
         else:
             said = f"refused to work: {_short(source) or type(source).__name__}"
         raise IndexUnavailable(f"Qdrant at {self._address} {said}.") from exc

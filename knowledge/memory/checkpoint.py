@@ -157,7 +157,7 @@ class CheckpointEmbeddingService:
         before = (await self.stores.spaces.statistics([])).documents
         try:
             while True:
-                claim = await self.stores.entries.claim(selection, limit=self.batch, lease=self.lease)
+                claim = await self._claim(selection)
                 if not claim.entries:
                     if not await self.stores.entries.pending(there_at_start):
                         break
@@ -177,6 +177,16 @@ class CheckpointEmbeddingService:
         await recalibrate_if_grown(self.stores, bound, before, documents)
         if documents - before >= _MANY:
             await self.stores.patterns.analyse()
+
+    async def _claim(self, selection: Selection) -> Claim:
+        """Lease the next batch; what is leased just as this is cancelled is given back at once."""
+        claiming = asyncio.ensure_future(self.stores.entries.claim(selection, limit=self.batch, lease=self.lease))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            with suppress(HardwonError):
+                await self.stores.entries.release(await claiming)
+            raise
 
     @asynccontextmanager
     async def _alive(self, claim: Claim) -> AsyncIterator[None]:

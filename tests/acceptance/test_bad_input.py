@@ -19,6 +19,7 @@ from knowledge.errors import (
     EmbedderUnavailable,
     HardwonError,
     IndexUnavailable,
+    InvalidSetting,
     SpaceMismatch,
     StorageUnavailable,
     StoreIncompatible,
@@ -75,32 +76,25 @@ def at_postgres(home: Path, address: str) -> KnowledgeSettings:
         ("RETENTION", "1 fortnight"),
         ("CONTEXT_MAX_PATTERNS", "4"),
         ("LEASE_SECONDS", "-1"),
-        ("LOG_LEVEL", "loud"),
     ],
 )
-def test_an_invalid_setting_is_named_before_anything_is_opened(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], variable: str, value: str
+async def test_an_invalid_setting_is_named_before_anything_is_opened(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     monkeypatch.setenv("HARDWON_HOME", str(home))
     monkeypatch.setenv(f"HARDWON_{variable}", value)
-    monkeypatch.setattr("sys.argv", ["hardwon", "stats"])
-    code, said = in_process(capfd)
-    assert code == 1
-    assert said.startswith(f"error: HARDWON_{variable}: ")
-    assert len(said.splitlines()) == 1
-    assert "sesame" not in said
-    assert not list(home.iterdir())
+    with pytest.raises(InvalidSetting) as refused:
+        async with connect():
+            pass
+    assert refused.value.field == f"HARDWON_{variable}"
+    assert len(str(refused.value).splitlines()) == 1
+    assert "sesame" not in str(refused.value)
+    assert os.listdir(home) == []  # noqa: PTH208 - of a path this is no wait
 
 
-def in_process(capfd: pytest.CaptureFixture[str]) -> tuple[object, str]:
-    """Run the command line of `sys.argv` here; return its exit code and what it said on standard error."""
-    from orchestrator.cli import main  # noqa: PLC0415
-
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capfd.readouterr()
-    assert out == ""
-    return ended.value.code, err
+def test_a_command_names_an_invalid_setting(home: Path) -> None:
+    for variable, value in (("HARDWON_RETENTION", "1 fortnight"), ("HARDWON_LOG_LEVEL", "loud")):
+        assert Commands(home).refused("stats", **{variable: value}).startswith(f"{variable}: ")
 
 
 async def test_a_postgres_that_cannot_be_reached_is_told_with_the_setting(home: Path) -> None:

@@ -21,6 +21,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from knowledge.errors import HardwonError, InvalidInput, InvalidSetting
 from orchestrator.cli import app
 from tests.conftest import TEMPLATE
 from tests.support.openai_server import OpenAIServer
@@ -113,15 +114,15 @@ def test_what_is_captured_and_embedded_is_found_each_step_one_json_document(besi
     situation = "the importer cannot read dates before 1900"
     (tmp_path / "entries.jsonl").write_text(lines([entry(failure_description=situation, project_id="importer")]))
 
-    captured = beside.json("capture", tmp_path / "entries.jsonl", *workspace)
+    captured = beside.here("capture", tmp_path / "entries.jsonl", *workspace)
     assert {name: captured[name] for name in ("accepted", "duplicate", "refused", "open")} == {
         "accepted": 1, "duplicate": 0, "refused": 0, "open": 0,
     }  # fmt: skip
     assert captured["entries"][0]["line"] == 1
-    assert beside.json("checkpoint", "--project", "importer", "--type", "phase_completion", *workspace)["embedded"] == 1
-    assert beside.json("checkpoint", *workspace)["embedded"] == 0
+    assert beside.here("checkpoint", "--project", "importer", "--type", "phase_completion", *workspace)["embedded"] == 1
+    assert beside.here("checkpoint", *workspace)["embedded"] == 0
 
-    found = beside.json("query", "failure", situation, "--min-relevance", "0", *workspace)
+    found = beside.here("query", "failure", situation, "--min-relevance", "0", *workspace)
     assert set(found) == {"patterns", "degraded"}
     assert found["degraded"] is None
     (pattern,) = found["patterns"]
@@ -129,14 +130,14 @@ def test_what_is_captured_and_embedded_is_found_each_step_one_json_document(besi
     assert (pattern["problem"], pattern["success_count"]) == (situation, 1)
     named = {"pattern_id", "entry_type", "problem", "solution", "when_to_try", "success_count", "attempt_count"}
     assert named | {"project_count", "relevance", "entry_ids"} <= set(pattern)
-    told = beside.json("query", "task", situation, "--agent-type", "backend", "--min-relevance", "0", *workspace)
+    told = beside.here("query", "task", situation, "--agent-type", "backend", "--min-relevance", "0", *workspace)
     assert [each["pattern_id"] for each in told["patterns"]] == [pattern["pattern_id"]]
 
-    context = beside.json("context", "read old dates", "--agent-type", "backend", *workspace)
+    context = beside.here("context", "read old dates", "--agent-type", "backend", *workspace)
     assert context["text"].startswith("Task: read old dates")
-    assert beside.json("stats", *workspace)["entries"] == {"embedded": 1}
-    assert beside.json("prune", "--dry-run", *workspace)["dry_run"] is True
-    assert beside.json("prune", *workspace)["entries"] == 0
+    assert beside.here("stats", *workspace)["entries"] == {"embedded": 1}
+    assert beside.here("prune", "--dry-run", *workspace)["dry_run"] is True
+    assert beside.here("prune", *workspace)["entries"] == 0
 
 
 def test_importers_and_upkeep_print_one_json_document_too(beside: Commands, tmp_path: Path) -> None:
@@ -147,21 +148,28 @@ def test_importers_and_upkeep_print_one_json_document_too(beside: Commands, tmp_
         (repository / "a.py").write_text(text)
         subprocess.run([*made, "add", "."], check=True)
         subprocess.run([*made, "commit", "-q", "-m", message], check=True)
-    assert beside.json("learn", "git", repository, "--workspace", "learn")["accepted"] == 1
+    assert beside.here("learn", "git", repository, "--workspace", "learn")["accepted"] == 1
 
     finding = {"ruleId": "R1", "message": {"text": "an unused name"}}
     report = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": [finding]}]}
     (tmp_path / "report.sarif").write_text(json.dumps(report))
-    assert beside.json("learn", "sarif", tmp_path / "report.sarif", "--workspace", "learn")["open"] == 1
-    assert beside.json("migrate") == {"changed": False}
+    assert beside.here("learn", "sarif", tmp_path / "report.sarif", "--workspace", "learn")["open"] == 1
+    assert beside.here("migrate") == {"changed": False}
 
 
 def test_an_error_is_one_sentence_on_standard_error_with_exit_code_1(beside: Commands, tmp_path: Path) -> None:
-    assert beside.refused("query", "failure", " ") == "failure_description: is empty or blank"
-    assert beside.refused("query", "task", "x", "--workspace", " ", "--json") == "workspace: is empty or blank"
-    assert str(tmp_path) in beside.refused("learn", "git", tmp_path)
-    assert "cannot be read" in beside.refused("learn", "sarif", tmp_path / "none.sarif")
+    assert beside.refused("query", "failure", " ", "--json") == "failure_description: is empty or blank"
     assert "cannot be read" in beside.refused("evaluate", "retrieval", tmp_path)
+
+
+def test_errors_name_what_was_given(beside: Commands, tmp_path: Path) -> None:
+    for typed, named in (
+        (("query", "task", "x", "--workspace", " "), "workspace: is empty or blank"),
+        (("learn", "git", tmp_path), str(tmp_path)),
+        (("learn", "sarif", tmp_path / "none.sarif"), "none.sarif"),
+    ):
+        with pytest.raises(HardwonError, match=named):
+            beside.here(*typed)
 
 
 def test_people_read_results_on_standard_output_and_progress_on_standard_error(beside: Commands) -> None:
@@ -173,7 +181,8 @@ def test_people_read_results_on_standard_output_and_progress_on_standard_error(b
     embedded = beside.run("checkpoint", *workspace)
     assert embedded.stdout == "1 embedded (1 new patterns, 0 joined one)\n"
     assert embedded.stderr.startswith("Embedding\n")
-    asked = beside.run("query", "failure", "empty cart", "--min-relevance", "0", *workspace)
+    shown = CliRunner(env=beside.environment())
+    asked = shown.invoke(app, ["query", "failure", "empty cart", "--min-relevance", "0", *workspace])
     assert "Solution: treat a missing price as zero" in asked.stdout
     assert asked.stderr == ""
 
@@ -214,30 +223,35 @@ def test_refused_lines_are_named_with_their_field_and_do_not_stop_the_rest(besid
     file.write_bytes(b"".join(text.encode() if isinstance(text, str) else text for text, _ in numbered))
     expected = {at: field for at, (_, field) in enumerate(numbered, 1) if field is not ...}
 
-    told = beside.json("capture", file, "--workspace", "mixed")
+    told = beside.here("capture", file, "--workspace", "mixed")
     assert {answer["line"]: answer.get("field") for answer in told["entries"]} == expected
     assert all(answer["error"] for answer in told["entries"] if answer["outcome"] == "refused")
     assert (told["accepted"], told["refused"]) == (3, len(expected) - 3)
 
     again = beside.json("capture", "-", "--workspace", "mixed", told=file.read_bytes())
     assert (again["accepted"], again["duplicate"]) == (0, 3)
-    assert beside.json("stats", "--workspace", "mixed")["entries"] == {"staged": 3}
+    assert beside.here("stats", "--workspace", "mixed")["entries"] == {"staged": 3}
 
 
-def test_an_owner_and_a_client_refuse_the_same_lines_with_the_same_words(beside: Commands, alone: Commands) -> None:
+def test_an_owner_and_a_client_refuse_the_same_lines_with_the_same_words(
+    beside: Commands, alone: Commands, tmp_path: Path
+) -> None:
+    file = tmp_path / "refused.jsonl"
     told = lines([entry(failure_description="x" * 70_000), entry(workspace="a"), entry(idempotency_key="k")])
     told += lines([entry(idempotency_key="k", task_id="2"), {"entry_type": "gate_approval"}, entry(verified_by="")])
-    of_client = beside.json("capture", "-", "--workspace", "same", told=told)
-    of_owner = alone.json("capture", "-", "--workspace", "same", told=told)
+    file.write_text(told)
+    of_client = beside.here("capture", file, "--workspace", "same")
+    of_owner = alone.json("capture", file, "--workspace", "same")
     for answer in (*of_client["entries"], *of_owner["entries"]):
         answer.pop("entry_id", None)
     assert of_client == of_owner
 
 
-def test_entries_that_fill_more_than_one_request_are_all_stored(beside: Commands) -> None:
+def test_entries_that_fill_more_than_one_request_are_all_stored(beside: Commands, tmp_path: Path) -> None:
     text = "x" * 65_000
     told = (entry(failure_description=text, error_message=text, task_id=str(n)) for n in range(200))
-    assert beside.json("capture", "-", "--workspace", "large", told=lines(told))["accepted"] == 200
+    (tmp_path / "large.jsonl").write_text(lines(told))
+    assert beside.here("capture", tmp_path / "large.jsonl", "--workspace", "large")["accepted"] == 200
 
 
 @pytest.mark.parametrize(
@@ -245,14 +259,15 @@ def test_entries_that_fill_more_than_one_request_are_all_stored(beside: Commands
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(home: Path, file: str, reason: str) -> None:
     """Before any store is opened: none of them is made here."""
-    sentence = Commands(home).refused("capture", file)
-    assert sentence.startswith(f"{file}: cannot be read: {reason}")
+    with pytest.raises(InvalidInput, match=f"cannot be read: {reason}") as refused:
+        Commands(home).here("capture", file)
+    assert refused.value.field == file
     assert not list(home.iterdir())
 
 
 def test_an_empty_file_is_captured_as_nothing(beside: Commands, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
-    told = beside.json("capture", tmp_path / "empty.jsonl")
+    told = beside.here("capture", tmp_path / "empty.jsonl")
     assert told == {"accepted": 0, "duplicate": 0, "refused": 0, "open": 0, "entries": []}
 
 
@@ -262,16 +277,17 @@ def test_text_is_utf_8_whatever_the_locale_says(beside: Commands) -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     assert beside.json("capture", "-", *workspace, told=told, **ascii_only)["accepted"] == 1
     assert beside.json("capture", "-", *workspace, told=told)["duplicate"] == 1
-    beside.json("checkpoint", *workspace)
+    beside.here("checkpoint", *workspace)
     asked = ("query", "failure", "Groesse", "--min-relevance", "0", *workspace)
     assert beside.json(*asked, **ascii_only)["patterns"][0]["problem"] == "Größe → 0"
     assert "Gr\\xf6\\xdfe" in beside.run(*asked, **ascii_only).stdout
 
 
-def test_a_workspace_has_any_name(beside: Commands) -> None:
+def test_a_workspace_has_any_name(beside: Commands, tmp_path: Path) -> None:
     workspace = ("--workspace", "Größe 100% →")
-    assert beside.json("capture", "-", *workspace, told=lines([entry()]))["accepted"] == 1
-    assert beside.json("stats", *workspace)["workspace"] == workspace[1]
+    (tmp_path / "one.jsonl").write_text(lines([entry()]))
+    assert beside.here("capture", tmp_path / "one.jsonl", *workspace)["accepted"] == 1
+    assert beside.here("stats", *workspace)["workspace"] == workspace[1]
 
 
 def test_output_that_nobody_reads_to_its_end_is_no_error(beside: Commands) -> None:
@@ -323,9 +339,9 @@ def test_a_hundred_thousand_lines_pass_through_in_little_memory(beside: Commands
 
 def test_lines_of_a_pipe_are_stored_before_it_ends_and_ctrl_c_ends_the_waiting(alone: Commands) -> None:
     with alone.start("capture", "-", "--json") as capturing:
-        for number in range(200):
+        for number in range(200):  # a batch
             capturing.say(json.dumps(entry(task_id=str(number))))
-        until(lambda: alone.json("stats")["entries"] == {"staged": 200})  # beside the owner, which waits for more
+        until(lambda: alone.owner("GET", "/v1/stats")["entries"] == {"staged": 200})  # while the owner waits for more
         began = time.monotonic()
         code, out, err = capturing.end(signal.SIGINT)
         assert (code, out, err) == (130, "", "stopped\n")
@@ -341,16 +357,16 @@ def test_a_stream_of_real_entries_is_taken_whole_and_once(beside: Commands) -> N
         needed = {"failure": "failure", "gate_rejection": "feedback", "approval": "output"}[row["type"]]
         kept[bool((row.get(needed) or "").strip())] += 1
 
-    told = beside.json("capture", REAL_ENTRIES, "--workspace", "real")
+    told = beside.here("capture", REAL_ENTRIES, "--workspace", "real")
     counts = {name: told[name] for name in ("accepted", "duplicate", "refused", "open")}
     sys.stdout.write(f"{counts}\n")
     refused = [answer for answer in told["entries"] if answer["outcome"] == "refused"]
     assert len(refused) == kept[False], refused[:3]
     assert told["accepted"] + told["duplicate"] == kept[True]
 
-    again = beside.json("capture", REAL_ENTRIES, "--workspace", "real")
+    again = beside.here("capture", REAL_ENTRIES, "--workspace", "real")
     assert (again["accepted"], again["duplicate"]) == (0, kept[True])
-    assert sum(beside.json("stats", "--workspace", "real")["entries"].values()) == told["accepted"]
+    assert sum(beside.here("stats", "--workspace", "real")["entries"].values()) == told["accepted"]
 
 
 def test_retrieval_is_measured_in_a_throwaway_data_directory(beside: Commands, tmp_path: Path) -> None:
@@ -363,34 +379,34 @@ def test_retrieval_is_measured_in_a_throwaway_data_directory(beside: Commands, t
     assert told == {
         "queries": 3, "documents": 3, "hit_at_1": 1.0, "hit_at_3": 1.0, "hit_at_10": 1.0, "mrr_at_10": 1.0,
     }  # fmt: skip
-    assert "corpus" not in beside.json("stats")
+    assert "corpus" not in beside.here("stats")
 
 
 def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None:
-    well = beside.json("doctor")
+    well = beside.here("doctor")
     assert well["well"] is True
     assert [finding["what"] for finding in well["findings"]] == ["settings", "embedder", "stores", "a question"]
 
-    ill = beside.run("doctor", HARDWON_EMBEDDING_API_KEY="wrong")
-    assert ill.returncode == 1
-    told = {line.split(":")[0][4:].strip(): line[:4].strip() for line in ill.stdout.splitlines()}
-    assert told["settings"] == "ok"
-    assert told["embedder"] == "FAIL"
-    assert told["stores"] == "ok"
-    broken = beside.run("doctor", "--json", HARDWON_TASK_RELEVANCE="7")
-    assert broken.returncode == 1
-    assert json.loads(broken.stdout)["well"] is False
-    assert "HARDWON_TASK_RELEVANCE" in broken.stdout
+    def ill(*typed: str, **settings: str) -> str:
+        done = CliRunner(env=beside.environment(**settings)).invoke(app, ["doctor", *typed])
+        assert (done.exit_code, done.stderr) == (1, "")
+        return done.stdout
+
+    told = ill(HARDWON_EMBEDDING_API_KEY="no").splitlines()
+    marks = {line.split(":")[0][4:].strip(): line[:4].strip() for line in told}
+    assert marks == {"settings": "ok", "embedder": "FAIL", "stores": "ok", "a question": "ok"}
+    broken = ill("--json", HARDWON_TASK_RELEVANCE="7")
+    assert json.loads(broken)["well"] is False
+    assert "HARDWON_TASK_RELEVANCE" in broken
 
 
-def test_a_later_hardwons_schema_is_not_touched_and_an_empty_one_is_made_once(
-    postgres_dsn: str, endpoint: OpenAIServer, home: Path
-) -> None:
+def test_an_empty_database_is_migrated_once(postgres_dsn: str, endpoint: OpenAIServer, home: Path) -> None:
     url = asyncio.run(create_database(postgres_dsn))
     try:
         commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": url})
         assert commands.json("migrate") == {"changed": True}
-        assert commands.json("migrate") == {"changed": False}
-        assert "HARDWON_API_URL" in commands.refused("migrate", HARDWON_API_URL="http://127.0.0.1:1")
+        assert commands.here("migrate") == {"changed": False}
+        with pytest.raises(InvalidSetting, match="HARDWON_API_URL"):
+            commands.here("migrate", HARDWON_API_URL="http://127.0.0.1:1")
     finally:
         asyncio.run(drop_database(url))

@@ -83,7 +83,7 @@ def test_a_program_a_command_and_a_job_work_side_by_side(commands: Commands) -> 
         pruned = commands.jobs("prune")
         assert (pruned.returncode, pruned.stdout, pruned.stderr) == (0, "prune: 0 entries\n", "")
         assert commands.json("checkpoint")["embedded"] == 1
-        found = commands.json("query", "failure", "first", "--min-relevance", "0")
+        found = commands.here("query", "failure", "first", "--min-relevance", "0")
         assert found["patterns"][0]["entry_ids"] == [first]
         assert program.ask("second")
         assert statuses(commands) == {"embedded": 1, "staged": 1}
@@ -183,7 +183,7 @@ def test_a_path_too_long_for_a_socket_will_do(commands: Commands) -> None:
     try:
         with long.program() as program:
             assert program.ask("x")
-            assert long.json("stats")["entries"] == {"staged": 1}
+            assert long.here("stats")["entries"] == {"staged": 1}
             assert stat.S_IMODE(private.stat().st_mode) == 0o700
             assert private.parent == Path(tempfile.gettempdir())
     finally:
@@ -250,14 +250,15 @@ def test_a_client_loads_neither_stores_nor_models(commands: Commands) -> None:
         assert client.line() == ""
 
 
-def test_a_command_that_is_interrupted_closes_its_stores_in_order(home: Path) -> None:
+def test_a_command_that_is_interrupted_closes_its_stores_in_order(home: Path, tmp_path: Path) -> None:
     """G16: the embedded Postgres is stopped, what was embedded is there, and the next start finds everything."""
     with OpenAIServer(dims=64) as slow:
         commands = Commands(
             home, embedding_by(slow) | {"HARDWON_CHECKPOINT_BATCH": "1", "HARDWON_LEASE_SECONDS": "600"}
         )
-        told = (entry(failure_description=f"failure {n}", task_id=str(n)) for n in range(30))
-        assert commands.json("capture", "-", told=lines(told))["accepted"] == 30
+        file = tmp_path / "entries.jsonl"
+        file.write_text(lines(entry(failure_description=f"failure {n}", task_id=str(n)) for n in range(30)))
+        assert commands.json("capture", file)["accepted"] == 30
         slow.seconds_per_call = 0.2
         with commands.start("checkpoint", "--json") as checkpoint:
             calls = slow.calls

@@ -1,4 +1,7 @@
-"""The command `hardwon`, the jobs and programs that embed hardwon, as processes of their own."""
+"""The command `hardwon`, the jobs and programs that embed hardwon, as processes of their own.
+
+`Commands.here` runs a command in the test's own process instead: all of it but the start of an interpreter.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+from typer.testing import CliRunner
 
+from orchestrator.cli import app
 from tests.support.openai_server import OpenAIServer
 
 HARDWON = Path(sys.executable).with_name("hardwon")
@@ -70,9 +75,12 @@ def free_port() -> int:
 
 
 def until(true: Callable[[], object], *, seconds: float = 20) -> None:
-    """Wait until something is true; fail if it never is."""
+    """Wait until something is true, and whoever is asked is there; fail if it never is."""
     deadline = time.monotonic() + seconds
-    while not true():
+    while True:
+        with contextlib.suppress(httpx.TransportError):
+            if true():
+                return
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.02)
 
@@ -152,6 +160,17 @@ class Commands:
         environment = self.environment(**more)
         done = subprocess.run(command, input=given, env=environment, capture_output=True, timeout=SECONDS, check=False)
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def here(self, *arguments: str | Path, **more: str) -> Any:
+        """Run a command with --json in this process; return the document that standard output is, whole.
+
+        Only where another process owns the data directory: logging is not set up here.
+        """
+        done = CliRunner(env=self.environment(**more)).invoke(app, [*map(str, arguments), "--json"])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert (done.exit_code, done.stderr) == (0, ""), done.stderr
+        return json.loads(done.stdout)
 
     def json(self, *arguments: str | Path, told: str | bytes = "", **more: str) -> Any:
         """Run a command with --json; return the document that standard output is, whole."""
