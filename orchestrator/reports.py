@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _SHOWN_REFUSALS = 50
 _IN_MEMORY = 1024 * 1024
+_TOLD = tuple(each.name for each in fields(Captured))
 
 
 def _scratch() -> IO[str]:
@@ -64,7 +65,7 @@ class CaptureReport:
         self.open += answer.outcome is CaptureOutcome.ACCEPTED and answer.status == "open"
         refused = answer.outcome is CaptureOutcome.REFUSED
         if self.as_json:
-            present = {name: value for name, value in asdict(answer).items() if value is not None}
+            present = {name: value for name in _TOLD if (value := getattr(answer, name)) is not None}
             self._answers.write(json_line({self.place: number, **present}) + "\n")
         elif refused and self.counts[answer.outcome] <= _SHOWN_REFUSALS:
             name = f"{answer.field}: " if answer.field else ""

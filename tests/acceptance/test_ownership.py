@@ -26,7 +26,7 @@ from knowledge.wiring import open_knowledge
 from orchestrator import connect
 from orchestrator.connection import socket_path
 from tests.support.openai_server import OpenAIServer
-from tests.support.processes import Commands, embedding_by, entry, lines, until
+from tests.support.processes import Commands, answers, embedding_by, entry, lines, until
 
 OPENS_ALONE = """
 import asyncio, sys
@@ -169,12 +169,7 @@ def test_only_this_user_reaches_the_socket(commands: Commands) -> None:
         assert stat.S_ISSOCK(path.stat().st_mode)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert path.stat().st_uid == os.geteuid()
-    until(lambda: not path.exists() or not socket_answers(path))
-
-
-def socket_answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        return probe.connect_ex(str(path)) == 0
+    until(lambda: not answers(path))
 
 
 def test_a_path_too_long_for_a_socket_will_do(commands: Commands) -> None:

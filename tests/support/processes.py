@@ -75,14 +75,17 @@ def free_port() -> int:
 
 
 def until(true: Callable[[], object], *, seconds: float = 20) -> None:
-    """Wait until something is true, and whoever is asked is there; fail if it never is."""
+    """Wait until something is true; fail if it never is."""
     deadline = time.monotonic() + seconds
-    while True:
-        with contextlib.suppress(httpx.TransportError):
-            if true():
-                return
+    while not true():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.02)
+
+
+def answers(path: Path) -> bool:
+    """Return whether somebody listens on a unix socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
 
 
 @dataclass

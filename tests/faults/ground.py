@@ -1,0 +1,148 @@
+"""A store to do harm to: a database, a data directory and, for several workers, a Qdrant server."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from pydantic import SecretStr
+
+from knowledge.adapters.postgres.database import make_engine
+from knowledge.adapters.postgres.migrating import migrate
+from knowledge.models import EntryId
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import open_knowledge
+from tests.conftest import TEMPLATE
+from tests.faults.herd import SECONDS, Herd, Worker, entry_ids
+from tests.faults.lessons import POISON
+from tests.faults.truth import Truth, examine
+from tests.faults.worker import Job
+from tests.support.embedders import HashingEmbedder
+from tests.support.postgres import create_database, drop_database
+from tests.support.qdrant_over_edge import QdrantProcess
+
+_MEMORY = Path("/dev/shm")
+"""A kill of ours needs no disk: what a process wrote stays in the kernel, and a flush costs nothing there."""
+_ROOM = 2**30
+
+
+@dataclass
+class Ground:
+    """One store and the workers on it."""
+
+    herd: Herd
+    dsn: str
+    home: Path
+    qdrant_url: str | None = None
+    number: int = 0
+    kills: int = 0
+    usual: dict[str, Any] = field(default_factory=dict)
+
+    def job(self, **changed: Any) -> Job:
+        """Return a job with lessons of its own."""
+        usual = {"captures": 10, "qdrant_url": self.qdrant_url, **self.usual}
+        first, self.number = self.number, self.number + 997  # a prime: no two workers go through the same cases
+        return Job(dsn=self.dsn, home=str(self.home), told=str(self.told), first=first, **usual | changed)
+
+    @property
+    def told(self) -> Path:
+        return self.home / "told"
+
+    def run(self, **changed: Any) -> Worker:
+        worker = self.herd.run(self.job(**changed))
+        self.kills += worker.code == -signal.SIGKILL
+        return worker
+
+    def start(self, **changed: Any) -> Worker:
+        return self.herd.start(self.job(**changed))
+
+    def kill(self, *workers: Worker) -> None:
+        """Kill them all, then wait for all."""
+        for worker in workers:
+            if worker.code is None:
+                worker.send(signal.SIGKILL)
+        for worker in workers:
+            self.kills += worker.wait() == -signal.SIGKILL
+
+    def heard(self, word: str) -> list[str]:
+        """Return what all workers told of one kind."""
+        lines = self.told.read_text().splitlines() if self.told.exists() else []
+        return [line.partition(" ")[2] for line in lines if line.startswith(f"{word} ")]
+
+    def wait_for(self, word: str, number: int) -> None:
+        """Wait until all workers together told so much of one kind."""
+        wait_until(lambda: len(self.heard(word)) >= number, f"fewer than {number} {word}\n{self.herd.errors()}")
+
+    def settings(self) -> KnowledgeSettings:
+        return KnowledgeSettings(
+            home=self.home, database_url=SecretStr(self.dsn), qdrant_url=self.qdrant_url, lease_seconds=1
+        )
+
+    async def leases(self) -> int:
+        """Return how many entries are leased, whoever holds them."""
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            return int(
+                await connection.fetchval("select count(*) from knowledge_staging where lease_token is not null")
+            )
+        finally:
+            await connection.close()
+
+    async def truth(self, *, deleted: Collection[EntryId] = (), repair: bool = False) -> Truth:
+        """Let one checkpoint run undisturbed and compare all accounts of what there is."""
+        embedder = HashingEmbedder(dims=64, refuses=POISON)
+        async with asyncio.timeout(60), open_knowledge(self.settings(), embedder=embedder) as knowledge:
+            await knowledge.checkpoints.process_all()
+            if repair:
+                await knowledge.upkeep.verify(repair=True)
+            gone = set(deleted) | entry_ids(self.heard("deleted"))
+            return await examine(knowledge, entry_ids(self.heard("captured")), deleted=gone)
+
+
+def wait_until(true: Callable[[], bool], else_say: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < deadline, else_say
+        time.sleep(0.005)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """Make a folder that is gone afterwards, in memory where there is room."""
+    in_memory = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM
+    place = str(_MEMORY) if in_memory else None
+    with tempfile.TemporaryDirectory(prefix="hardwon-faults-", dir=place, ignore_cleanup_errors=True) as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+@contextmanager
+def ground(herd: Herd, server_dsn: str, *, several: bool = False, **usual: Any) -> Iterator[Ground]:
+    """Make an empty store on a server that has the migrated template; `several` processes may share it."""
+    dsn = asyncio.run(create_database(server_dsn, template=TEMPLATE))
+    try:
+        with folder() as home:
+            if not several:
+                yield Ground(herd, dsn, home, usual=usual)
+                return
+            with QdrantProcess(home / "qdrant") as qdrant:
+                yield Ground(herd, dsn, home, qdrant.url, usual=usual)
+    finally:
+        herd.clear()
+        asyncio.run(drop_database(dsn))
+
+
+async def make_template(dsn: str) -> None:
+    """Make the migrated database that grounds are copies of."""
+    engine = make_engine(await create_database(dsn, name=TEMPLATE))
+    await migrate(engine)
+    await engine.dispose()

@@ -1,0 +1,223 @@
+"""Faults on purpose: wires around the ports of open stores that can be tripped, and checkpoints that are wrong.
+
+The product has no switch for tests: its services get ports that pass a wire before and after each call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Literal, cast
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from knowledge.adapters.postgres.database import transaction
+from knowledge.adapters.postgres.tables import knowledge_staging
+from knowledge.memory import consolidation
+from knowledge.memory.checkpoint import CheckpointEmbeddingService
+from knowledge.models import (
+    BoundSpace,
+    Decision,
+    Embedded,
+    EmbeddingSpace,
+    EntryId,
+    LeaseToken,
+    Point,
+    PointId,
+)
+from knowledge.ports import CheckpointStore, Deciding, EntryStore, PatternStore, SpaceStore, VectorIndex
+from knowledge.wiring import Knowledge
+from tests.support.embedders import HashingEmbedder
+
+Wire = Callable[[str], Awaitable[None]]
+"""Told `port.method:before` and `port.method:after` at each call; whatever it does happens there."""
+
+
+class Trips:
+    """A wire that does something at the n-th time that a place is passed: `{"index.upsert:after:2": do}`."""
+
+    def __init__(self, at: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
+        self._at = at
+        self.passed: Counter[str] = Counter()
+
+    async def __call__(self, place: str) -> None:
+        self.passed[place] += 1
+        if do := self._at.get(f"{place}:{self.passed[place]}"):
+            await do()
+
+
+class Wired:
+    """A port whose calls pass a wire before and after."""
+
+    def __init__(self, port: object, name: str, wire: Wire) -> None:
+        self._port = port
+        self._name = name
+        self._wire = wire
+
+    def __getattr__(self, method: str) -> Any:
+        found = getattr(self._port, method)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            await self._wire(f"{self._name}.{method}:before")
+            answer = await found(*arguments, **named)
+            await self._wire(f"{self._name}.{method}:after")
+            return answer
+
+        return call
+
+
+class _WiredPatterns(Wired):
+    """The transaction that decides has its own calls, and a place before and after its commit."""
+
+    @asynccontextmanager
+    async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
+        async with self._port.deciding(token) as deciding:  # type: ignore[attr-defined]
+            yield cast(Deciding, Wired(deciding, "deciding", self._wire))
+            await self._wire("deciding.commit:before")
+        await self._wire("deciding.commit:after")
+
+
+class WiredEmbedder(HashingEmbedder):
+    """An instant embedder with a wire around it; `wait` is what an embedding call takes."""
+
+    def __init__(self, wire: Wire, wait: Callable[[], Awaitable[None]], *, refuses: str | None = None) -> None:
+        super().__init__(dims=64, refuses=refuses)
+        self._wire = wire
+        self._wait = wait
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        await self._wire("embedder.embed:before")
+        await self._wait()
+        embedded = await super().embed(texts, kind)
+        await self._wire("embedder.embed:after")
+        return embedded
+
+
+def wired(knowledge: Knowledge, wire: Wire, *, lease: timedelta | None = None) -> Knowledge:
+    """Return the same services on ports that pass the wire, with another lease where one is given."""
+    inner = knowledge.stores
+    stores = replace(
+        inner,
+        entries=cast(EntryStore, Wired(inner.entries, "entries", wire)),
+        patterns=cast(PatternStore, _WiredPatterns(inner.patterns, "patterns", wire)),
+        spaces=cast(SpaceStore, Wired(inner.spaces, "spaces", wire)),
+        checkpoints=cast(CheckpointStore, Wired(inner.checkpoints, "checkpoints", wire)),
+        index=cast(VectorIndex, Wired(inner.index, "index", wire)),
+    )
+    return replace(
+        knowledge,
+        stores=stores,
+        capture=replace(knowledge.capture, stores=stores),
+        checkpoints=replace(knowledge.checkpoints, stores=stores, lease=lease or knowledge.checkpoints.lease),
+        pruning=replace(knowledge.pruning, stores=stores),
+    )
+
+
+class Mutant(StrEnum):
+    """A checkpoint that is wrong in one way, which the harness must find."""
+
+    MARKS_FIRST = "marks before it upserts"
+    RANDOM_IDS = "gives points random ids"
+    NO_TAKING_BACK = "does not take back the points of entries that were deleted meanwhile"
+    NO_TOKEN = "marks what another one holds by now"
+
+
+def mutated(knowledge: Knowledge, mutant: Mutant | None) -> Knowledge:
+    """Return the services with a checkpoint that is wrong."""
+    match mutant:
+        case None:
+            return knowledge
+        case Mutant.MARKS_FIRST:
+            late = _LateIndex(knowledge.stores.index)
+            marks_first = cast(PatternStore, _MarksFirst(knowledge.stores.patterns, late))
+            stores = replace(knowledge.stores, index=cast(VectorIndex, late), patterns=marks_first)
+            return replace(knowledge, checkpoints=replace(knowledge.checkpoints, stores=stores))
+        case Mutant.RANDOM_IDS:
+            setattr(consolidation, "point_id_of", lambda *_: PointId(uuid4()))  # noqa: B010 - the worker's process is this mutant's own
+            return knowledge
+        case Mutant.NO_TAKING_BACK:
+            return replace(knowledge, checkpoints=_as(_NoTakingBack, knowledge.checkpoints))
+        case Mutant.NO_TOKEN:
+            no_token = cast(PatternStore, _MarksAnything(knowledge.stores.patterns, knowledge))
+            stores = replace(knowledge.stores, patterns=no_token)
+            return replace(knowledge, checkpoints=replace(knowledge.checkpoints, stores=stores))
+
+
+class _Around:
+    def __init__(self, inner: object) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class _LateIndex(_Around):
+    """Keeps what is upserted until it is told to write."""
+
+    def __init__(self, inner: object) -> None:
+        super().__init__(inner)
+        self._kept: list[tuple[EmbeddingSpace, Sequence[Point]]] = []
+
+    async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
+        self._kept.append((space, points))
+
+    async def write(self) -> None:
+        while self._kept:
+            space, points = self._kept.pop()
+            await cast(VectorIndex, self._inner).upsert(space, points)
+
+
+class _MarksFirst(_Around):
+    def __init__(self, inner: object, index: _LateIndex) -> None:
+        super().__init__(inner)
+        self._index = index
+
+    async def mark_embedded(self, *arguments: Any, **named: Any) -> Any:
+        marked = await cast(PatternStore, self._inner).mark_embedded(*arguments, **named)
+        await self._index.write()
+        return marked
+
+
+class _MarksAnything(_Around):
+    """Takes every entry it marks for its own: what a mark without a token would do."""
+
+    def __init__(self, inner: object, knowledge: Knowledge) -> None:
+        super().__init__(inner)
+        self._knowledge = knowledge
+
+    async def mark_embedded(
+        self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
+    ) -> set[EntryId]:
+        row = knowledge_staging.c
+        mine = {"status": "staged", "lease_token": token, "lease_until": sa.func.now(), "embedded_at": None}
+        async with transaction(self._knowledge.engine) as connection:
+            await connection.execute(
+                sa.update(knowledge_staging).where(row.id.in_(list(entry_ids))).values(**mine, expires_at=None)
+            )
+        return await cast(PatternStore, self._inner).mark_embedded(
+            token, entry_ids, embedded_at=embedded_at, expires_at=expires_at
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NoTakingBack(CheckpointEmbeddingService):
+    async def _take_back(self, bound: BoundSpace, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
+        return None
+
+
+def _as(kind: type[CheckpointEmbeddingService], given: CheckpointEmbeddingService) -> CheckpointEmbeddingService:
+    return kind(
+        stores=given.stores,
+        batch=given.batch,
+        lease=given.lease,
+        deadline=given.deadline,
+        retention_years=given.retention_years,
+    )
