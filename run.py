@@ -187,7 +187,8 @@ def index_of(pip: list[str]) -> dict[str, str]:
     config = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, env=environment(), check=False)
     told = {"UV_HTTP_RETRIES": "1", "UV_SYSTEM_CERTS": "1"}
     for name, variable in (("index-url", "UV_DEFAULT_INDEX"), ("cert", "SSL_CERT_FILE")):
-        if found := re.findall(rf"(?m)\.{name}='(.*)'$", config.stdout):
+        found = re.findall(rf"(?m)\.{name}='(.*)'$", config.stdout)
+        if found:
             told[variable] = found[-1]
     return told
 
