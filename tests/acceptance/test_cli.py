@@ -6,9 +6,11 @@ import asyncio
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +26,7 @@ from orchestrator.cli import app
 from tests.conftest import TEMPLATE
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, drop_database
-from tests.support.processes import HARDWON, Commands, answers, embedding_by, entry, lines
+from tests.support.processes import HARDWON, SECONDS, Commands, answers, embedding_by, entry, lines, until
 
 REAL_ENTRIES = Path(__file__).resolve().parents[3] / "shared/data/main_job_entries/entries.jsonl"
 
@@ -333,6 +335,18 @@ def test_a_hundred_thousand_lines_pass_through_in_little_memory(beside: Commands
 
     assert resource.getpagesize()  # the module is there: this is a POSIX test
     assert most_memory_kb(100_000) - most_memory_kb(1_000) < 20_000
+
+
+def test_lines_of_a_pipe_are_stored_before_it_ends_and_ctrl_c_ends_the_waiting(alone: Commands) -> None:
+    with alone.start("capture", "-", "--json") as capturing:
+        for number in range(200):  # a batch
+            capturing.say(json.dumps(entry(task_id=str(number))))
+        until(lambda: answers(alone.home / "hardwon.sock"), seconds=SECONDS)
+        until(lambda: alone.owner("GET", "/v1/stats")["entries"] == {"staged": 200})  # while the owner waits for more
+        began = time.monotonic()
+        assert capturing.end(signal.SIGINT) == (130, "", "stopped\n")
+        assert time.monotonic() - began < 15
+    assert alone.json("stats")["entries"] == {"staged": 200}
 
 
 @pytest.mark.skipif(not REAL_ENTRIES.exists(), reason="the stream of real entries is not beside this checkout")

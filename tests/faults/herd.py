@@ -80,6 +80,7 @@ class Herd:
         return int(self._ask(f"wait {pid}"))
 
     def _ask(self, line: str) -> str:
+        assert self._process.poll() is None, f"the herd ended with {self._process.returncode}\n{self.errors()}"
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
