@@ -51,7 +51,7 @@ class Faults:
         )
         short = {"workers": eight, "entries": 400, "batch": 8, "lease_seconds": 0.2, "embed_seconds": 0.5}
         self._say("G4 (b), short leases", self._on(lambda g: self._together(g, short, 2.0), several=True, sharing=1))
-        self._say("G13, 200 rounds of races", self._on(self._races))
+        self._say("G13, 100 rounds of races", self._on(self._races))
         self._say("G16, SIGTERM 100 times", self._on(self._terminated))
         self._say("G17, takeover of a lease of 2 s", self._on(self._taken_over, several=True))
         self._say("G1, 200 instants", self._durable)
@@ -107,7 +107,7 @@ class Faults:
         async def rounds() -> tuple[int, int, int]:
             lost = orphans = 0
             async with races(made, self._rng.randrange(2**32)) as running:
-                for _ in range(200):
+                for _ in range(100):
                     truth = await running.round()
                     lost += bool(truth.lost or [said for said in truth.wrong if "verify" not in said])
                     orphans += bool(truth.doubled)

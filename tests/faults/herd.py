@@ -48,6 +48,7 @@ class Herd:
 
     def start(self, job: Job) -> Worker:
         pid = int(self._ask(f"work {json.dumps(asdict(job))}"))
+        assert pid > 1, pid  # a signal to 0 would go to ourselves
         worker = self._alive[pid] = Worker(self, pid)
         return worker
 

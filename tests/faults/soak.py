@@ -224,7 +224,7 @@ class Soak:
             raise Diverged(f"{gone} was deleted twice")
 
     async def _prune(self, knowledge: Knowledge) -> None:
-        self.clock.move(timedelta(days=self.rng.randrange(60), seconds=self.rng.randrange(86400)))
+        self.clock.move(timedelta(days=self.rng.randrange(120), seconds=self.rng.randrange(86400)))
         expected = self.model.prune(self.clock.now())
         pruned = await knowledge.pruning.prune_old_knowledge()
         self._must(pruned == expected, f"pruned {pruned}, not {expected}")

@@ -16,7 +16,7 @@ from tests.faults.soak import Soak
 async def test_g13_prune_checkpoints_and_deletions_at_once_lose_and_bring_back_nothing(alone: Ground) -> None:
     """G13. Orphans in the index: tests/faults/test_known_gaps.py."""
     async with races(alone, seed=13) as running:
-        for _ in range(10):
+        for _ in range(6):
             truth = await running.round()
             assert not truth.lost, truth
             assert not [said for said in truth.wrong if "verify" not in said], truth
