@@ -5,7 +5,7 @@ Every method that talks to a store or endpoint raises an `Unavailable` of `knowl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -98,11 +98,14 @@ class VectorIndex(Protocol):
         ...
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
-        """Delete points; absent ids are no error."""
+        """Delete points; absent ids are no error, nor is a collection that is not there."""
         ...
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
-        """Delete a workspace's points with `expires_at <= now`, by the payload index; return how many there were."""
+        """Delete a workspace's points with `expires_at <= now`, by the payload index; return how many there were.
+
+        A collection that is not there has none.
+        """
         ...
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
@@ -211,11 +214,54 @@ class EntryStore(Protocol):
         ...
 
     async def delete(self, entry_id: EntryId) -> None:
-        """Delete an entry with the pattern evidence and points that rest on it alone; recount. Raises NotFound."""
+        """Delete an entry, note down its points, recount. Raises NotFound."""
         ...
 
     async def sole_points(self, entry_id: EntryId) -> list[PointId]:
         """Return the points that rest on this entry alone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """Points with which the index may differ: those to be as stored, and those that nothing stands behind any more."""
+
+    stored: tuple[StoredPoint, ...] = ()
+    gone: tuple[PointId, ...] = ()
+
+
+class PointStore(Protocol):
+    """What the index is to hold of one workspace, and where it may hold something else."""
+
+    async def known(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        """Return those of the ids that are points of this workspace with an entry behind them."""
+        ...
+
+    async def doubt(self, point_ids: Sequence[PointId]) -> None:
+        """Note down that the index may differ from these."""
+        ...
+
+    async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
+        """Note down those that a later decision was made about than that of `embedded_at`; return how many."""
+        ...
+
+    def settling(
+        self, space: EmbeddingSpace, *, now: datetime, again_at: datetime, limit: int, also: Sequence[PointId] = ()
+    ) -> AbstractAsyncContextManager[Unsettled]:
+        """Give up to `limit` points noted down, and `also`, with no entry joining or leaving until the block ends.
+
+        Left out are those that a checkpoint is about to write: they stay noted.
+
+        When it ends well they are settled; those gone come once more after `again_at`, and are forgotten then.
+        """
+        ...
+
+    async def count_words(self, counted: Mapping[PointId, Collection[int]]) -> None:
+        """Add the distinct words of these points to the lexicon, of each point once, whoever comes first."""
+        ...
+
+    async def uncounted(self, space: EmbeddingSpace, limit: int) -> list[StoredPoint]:
+        """Return up to `limit` points of embedded entries whose words were not counted."""
         ...
 
 
@@ -232,8 +278,11 @@ class Deciding(Protocol):
 
     async def write(
         self, decisions: Sequence[Decision], space: EmbeddingSpace, *, embedded_at: datetime, expires_at: datetime
-    ) -> set[PointId]:
-        """Write patterns, links, points and vectors; return the points kept, at most `MAX_POINTS` a pattern."""
+    ) -> Mapping[PointId, bool]:
+        """Write patterns, links, points and vectors; return the points kept, at most `MAX_POINTS` a pattern.
+
+        True for those whose words are in the lexicon already.
+        """
         ...
 
 
@@ -257,14 +306,6 @@ class PatternStore(Protocol):
         """Have the store look at what it holds now, so that it plans its queries well after many entries came in."""
         ...
 
-    async def known_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
-        """Return those of the ids that are points of this workspace; any other must not be in the index."""
-        ...
-
-    async def settled_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
-        """Return those of the ids that an embedded entry stands behind: texts that are known already."""
-        ...
-
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
         """Return the live patterns behind points, with words; points without live evidence are left out."""
         ...
@@ -276,7 +317,7 @@ class PatternStore(Protocol):
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         """Delete up to `limit` expired entries and those open or abandoned since before `open_before`; recount.
 
-        Their points go from Postgres too; the index is pruned first, by its own filter.
+        Expired points go too: the index is pruned first, by its own filter. Others of these entries are noted down.
         """
         ...
 
@@ -304,8 +345,8 @@ class SpaceStore(Protocol):
         """Return how common these terms are in this workspace."""
         ...
 
-    async def count_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
-        """Add newly embedded situations to the statistics of this workspace."""
+    async def known(self) -> list[EmbeddingSpace]:
+        """Return every space written down: the one in use first, then those there may be a collection of."""
         ...
 
     async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
@@ -326,8 +367,8 @@ class UpkeepStore(Protocol):
         """Keep vectors of points in a space; points that are gone are passed over."""
         ...
 
-    async def forget_points(self) -> int:
-        """Delete the points that no entry stands behind any more; return how many."""
+    async def doubt_unsupported(self) -> int:
+        """Note down the points that no entry stands behind any more; return how many."""
         ...
 
     async def replace_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
@@ -414,6 +455,7 @@ class Stores:
     workspace: str
     entries: EntryStore
     patterns: PatternStore
+    points: PointStore
     spaces: SpaceStore
     checkpoints: CheckpointStore
     contexts: ContextStore

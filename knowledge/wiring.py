@@ -18,6 +18,7 @@ from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
+from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.errors import Unavailable
@@ -88,6 +89,7 @@ def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: E
         workspace=workspace,
         entries=PostgresEntries(engine, workspace),
         patterns=PostgresPatterns(engine, workspace),
+        points=PostgresPoints(engine, workspace),
         spaces=PostgresSpaces(engine, workspace),
         checkpoints=PostgresCheckpoints(engine, workspace),
         contexts=PostgresContexts(engine, workspace),

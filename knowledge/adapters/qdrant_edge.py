@@ -94,6 +94,8 @@ class QdrantEdgeIndex(VectorIndex):
             return _search(shard, dense.tolist(), lexical, _filter(wanted), limit)
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
+        if not self._path(space).exists():
+            return
         for start in range(0, len(point_ids), SLICE):
             self._update(space, edge.UpdateOperation.delete_points(list(point_ids[start : start + SLICE])))
             await asyncio.sleep(0)
@@ -103,6 +105,8 @@ class QdrantEdgeIndex(VectorIndex):
         until = edge.RangeDateTime(lte=shape.write_moment(now, "now"))
         expired = edge.Filter(must=[_is(shape.TENANT, workspace), edge.FieldCondition(shape.EXPIRES_AT, range=until)])
         deleted = 0
+        if not self._path(space).exists():
+            return 0
         while True:
             with _translated(self._path(space)):
                 asked = edge.ScrollRequest(limit=SLICE, filter=expired, with_payload=False)

@@ -114,6 +114,8 @@ class QdrantServerIndex(VectorIndex):
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
         name = shape.collection_name(space)
+        if not await self._is_there(name):
+            return
         for start in range(0, len(point_ids), BATCH):
             chosen: list[int | str | UUID] = list(map(str, point_ids[start : start + BATCH]))
             with self._translated():
@@ -125,6 +127,8 @@ class QdrantServerIndex(VectorIndex):
         shape.write_moment(now, "now")
         until = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(lte=now))
         expired = models.Filter(must=[_is(shape.TENANT, workspace), until])
+        if not await self._is_there(name):
+            return 0
         with self._translated():
             counted = await self._client.count(name, count_filter=expired, exact=True)
             if counted.count:
@@ -163,6 +167,10 @@ class QdrantServerIndex(VectorIndex):
     async def aclose(self) -> None:
         with self._translated():
             await self._client.close()
+
+    async def _is_there(self, name: str) -> bool:
+        with self._translated():
+            return await self._client.collection_exists(name)
 
     async def _create_if_absent(self, name: str, space: EmbeddingSpace) -> None:
         if await self._client.collection_exists(name):

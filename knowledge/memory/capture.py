@@ -11,6 +11,7 @@ from typing import NoReturn
 from uuid import uuid4
 
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, RejectionOnRecord
+from knowledge.memory.settling import settle_if_possible
 from knowledge.models import (
     Captured,
     CaptureOutcome,
@@ -313,12 +314,13 @@ class KnowledgeCaptureService:
         return await self.stores.entries.get(entry_id)
 
     async def delete(self, entry_id: EntryId) -> None:
-        """Delete an entry everywhere: first the points that rest on it alone, then the row; counts follow."""
-        sole = await self.stores.entries.sole_points(entry_id)
-        bound = await self.stores.spaces.bound() if sole else None
-        if bound is not None:
-            await self.stores.index.delete(bound.space, sole)
+        """Delete an entry with what rests on it alone; counts follow. Needs Postgres only, and is final.
+
+        Its points go from the index at once where that answers, else with the next checkpoint or prune; no query shows
+        them. Raises NotFound.
+        """
         await self.stores.entries.delete(entry_id)
+        await settle_if_possible(self.stores)
 
     async def _check(self, entry: NewEntry) -> None:
         validate(entry)

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import structlog
 
+from knowledge.memory.settling import settle
 from knowledge.models import PruneReport
 from knowledge.ports import Progress, Stores
 
@@ -41,9 +42,8 @@ class KnowledgePruningService:
         if dry_run:
             return await self.stores.patterns.prunable(now, open_before=before)
         bound = await self.stores.spaces.bound()
-        if bound is not None:
-            await self.stores.index.ensure(bound.space)
-            await self.stores.index.delete_expired(bound.space, self.stores.workspace, now)
+        for space in await self.stores.spaces.known():
+            await self.stores.index.delete_expired(space, self.stores.workspace, now)
         done = PruneReport(entries=0, points=0, patterns=0, never_resolved=0)
         while True:
             part = await self.stores.patterns.prune(now, open_before=before, limit=SLICE)
@@ -57,5 +57,6 @@ class KnowledgePruningService:
             )
             if progress:
                 progress(done.entries, None)
+        await settle(self.stores, bound)
         log.info("knowledge_pruned", entries=done.entries, points=done.points, patterns=done.patterns)
         return done

@@ -16,6 +16,7 @@ import numpy as np
 import structlog
 
 from knowledge.memory.points import from_stored, stored_text
+from knowledge.memory.settling import settle
 from knowledge.memory.spaces import SpaceInUse, space_in_use
 from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, Point, PointId, StoredPoint, Vector
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
@@ -97,6 +98,9 @@ class KnowledgeUpkeepService:
             return VerifyReport(points=0)
         bound = in_use.bound
         await self.stores.index.ensure(bound.space)
+        if repair:
+            await self.upkeep.doubt_unsupported()
+            await settle(self.stores, bound)
         report = VerifyReport(points=0)
         async for pair in self._pairs(bound):
             report = replace(report, points=report.points + (pair.stored is not None))
@@ -108,8 +112,6 @@ class KnowledgeUpkeepService:
                     report = replace(report, repaired=report.repaired + 1)
             if progress and report.points % PAGE == 0:
                 progress(report.points, None)
-        if repair:
-            await self.upkeep.forget_points()
         log.info("index_verified", points=report.points, sound=report.sound, repaired=report.repaired)
         return report
 

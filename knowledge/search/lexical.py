@@ -7,6 +7,8 @@ two is the score. k1 and b are the usual ones; the mean length is fixed per coll
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import re
 import threading
@@ -36,6 +38,9 @@ _MAX_WHOLE = 80
 
 _local = threading.local()
 
+_REMEMBERED = 1 << 16
+"""Chunks whose terms are kept: words recur, and stemming one takes a hundred times as long as looking it up."""
+
 
 def _stem(words: Sequence[str]) -> list[str]:
     stemmer = getattr(_local, "stemmer", None)
@@ -44,17 +49,22 @@ def _stem(words: Sequence[str]) -> list[str]:
     return stemmer.stemWords(words)  # type: ignore[no-any-return]
 
 
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _terms_of(chunk: str) -> tuple[str, ...]:
+    """Return the terms of a chunk without white space: its stemmed words, and itself where it has several."""
+    parts = [part.lower() for piece in _CAMEL.split(chunk) for part in _WORD.findall(piece)]
+    words = _stem([part for part in parts if part not in _STOP])
+    return (*words, chunk.lower()) if len(parts) > 1 and len(chunk) <= _MAX_WHOLE else tuple(words)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _ids_of(chunk: str) -> tuple[int, ...]:
+    return tuple(map(term_id, _terms_of(chunk)))
+
+
 def terms(text: str) -> list[str]:
-    """Return the terms of a text in order: stemmed words, and whole identifiers beside their parts."""
-    wholes: list[str] = []
-    words: list[str] = []
-    for chunk in _CHUNK.findall(text):
-        parts = [part.lower() for piece in _CAMEL.split(chunk) for part in _WORD.findall(piece)]
-        if len(parts) > 1 and len(chunk) <= _MAX_WHOLE:
-            wholes.append(chunk.lower())
-        words.extend(parts)
-    kept = [word for word in words if word not in _STOP]
-    return _stem(kept) + wholes
+    """Return the terms of a text in order: stemmed words, and whole identifiers after their parts."""
+    return [term for chunk in _CHUNK.findall(text) for term in _terms_of(chunk)]
 
 
 def term_id(term: str) -> int:
@@ -64,7 +74,7 @@ def term_id(term: str) -> int:
 
 def term_counts(text: str) -> Counter[int]:
     """Return how often each term id occurs in a text."""
-    return Counter(map(term_id, terms(text)))
+    return Counter(itertools.chain.from_iterable(map(_ids_of, _CHUNK.findall(text))))
 
 
 def document_vector(counts: Mapping[int, int], mean_terms: float) -> SparseVector:

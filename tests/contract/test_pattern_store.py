@@ -88,10 +88,10 @@ async def test_what_was_decided_is_there_once_the_block_ended_well(stores: Store
     async with stores.patterns.deciding(claim.token) as deciding:
         assert await deciding.held([entry.entry_id]) == {entry.entry_id: None}
         made = decision(stores.workspace, entry)
-        assert await deciding.write([made], SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER) == {point}
+        assert await deciding.write([made], SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER) == {point: False}
         assert await deciding.patterns_by_key([made.match_key, "another"]) == {made.match_key: made.pattern_id}
-        assert await stores.patterns.known_points([point]) == set(), "nobody else sees it yet"
-    assert await stores.patterns.known_points([point]) == {point}
+        assert await stores.points.known([point]) == set(), "nobody else sees it yet"
+    assert await stores.points.known([point]) == {point}
     assert await pattern_with_the_words_of(stores, entry) == made.pattern_id
     assert (await stores.entries.get(entry.entry_id)).pattern_id == made.pattern_id
 
@@ -106,7 +106,7 @@ async def test_a_block_that_fails_leaves_nothing(stores: Stores) -> None:
             made = decision(stores.workspace, entry)
             await deciding.write([made], SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER)
             raise ZeroDivisionError
-    assert await stores.patterns.known_points([situation_point(stores, entry)]) == set()
+    assert await stores.points.known([situation_point(stores, entry)]) == set()
     assert await pattern_with_the_words_of(stores, entry) is None
     assert (await stores.entries.get(entry.entry_id)).pattern_id is None
     assert await stores.entries.extend(claim, MINUTE) == 1, "it can be decided on again"
@@ -191,7 +191,7 @@ async def test_a_pattern_has_at_most_eight_points_and_keeps_the_first_ones(store
     assert kept == {ids[0], ids[MAX_POINTS - 1]}, "one more fits; one there already stays"
     _, kept = await decide(stores, claims[2], joins=pattern, points=[f"way {MAX_POINTS}"])
     assert kept == set()
-    assert await stores.patterns.known_points(ids) == set(ids[:MAX_POINTS])
+    assert await stores.points.known(ids) == set(ids[:MAX_POINTS])
     for claim in claims:
         assert len(await mark(stores, claim)) == 1, "evidence without a point of its own is evidence all the same"
     assert (await only(stores, ids[0])).success_count == 3
@@ -378,8 +378,8 @@ async def test_patterns_and_points_of_another_workspace_are_unknown(store: Store
     ours, theirs = store.of("ours"), store.of("theirs")
     pattern = await learn(ours, told(1))
     point = situation_point(ours, told(1))
-    assert await ours.patterns.known_points([point, PointId(uuid4())]) == {point}
-    assert await theirs.patterns.known_points([point]) == set()
+    assert await ours.points.known([point, PointId(uuid4())]) == {point}
+    assert await theirs.points.known([point]) == set()
     assert await theirs.patterns.evidence([point], now=NOON) == {}
     assert await theirs.entries.sole_points(numbered(1)) == []
     with pytest.raises(NotFound):
@@ -389,20 +389,6 @@ async def test_patterns_and_points_of_another_workspace_are_unknown(store: Store
     nothing = PruneReport(entries=0, points=0, patterns=0, never_resolved=0)
     assert await theirs.patterns.prune(later, open_before=later, limit=10) == nothing
     assert counts(await ours.patterns.get(pattern, now=NOON)) == (1, 1, 1)
-
-
-async def test_a_point_is_settled_once_an_embedded_entry_stands_behind_it(store: Store) -> None:
-    """D44: of the workspace alone."""
-    stores, entry = store.of("ours"), told(1)
-    await stores.entries.add([entry])
-    claim = await claim_all(stores)
-    point = situation_point(stores, entry)
-    await decide(stores, claim)
-    assert await stores.patterns.settled_points([point]) == set(), "decided is not embedded"
-    await mark(stores, claim)
-    assert await stores.patterns.settled_points([point, PointId(uuid4())]) == {point}
-    assert await store.of("theirs").patterns.settled_points([point]) == set()
-    assert await stores.patterns.settled_points([]) == set()
 
 
 async def test_looking_at_what_it_holds_changes_nothing(stores: Stores) -> None:
@@ -432,17 +418,18 @@ async def test_deleting_an_entry_takes_its_own_points_and_recounts(stores: Store
     pattern = await learn(stores, first, told(2, project_id="b"))
     sole = await stores.entries.sole_points(first.entry_id)
     await stores.entries.delete(first.entry_id)
-    assert await stores.patterns.known_points(sole) == set()
+    assert await stores.points.known(sole) == set()
     left = await only(stores, situation_point(stores, first))
     assert counts(left) == (1, 1, 1)
     assert left.entry_ids == (numbered(2),)
     assert left.pattern_id == pattern == pattern_id_of("default", first.entry_id), "it outlives its founder"
 
     await stores.entries.delete(numbered(2))
-    assert await stores.patterns.known_points([situation_point(stores, first)]) == set()
-    assert await pattern_with_the_words_of(stores, first) is None
+    assert await stores.points.known([situation_point(stores, first)]) == set()
+    with pytest.raises(NotFound):
+        await stores.patterns.get(pattern, now=NOON)
     stats = await stores.checkpoints.stats()
-    assert (stats.patterns, stats.vector_bytes, stats.entries) == (0, 0, {})
+    assert (stats.patterns, stats.entries) == (0, {})
 
 
 async def test_an_entry_deleted_while_it_is_embedded_does_not_come_back(stores: Stores) -> None:
@@ -452,7 +439,7 @@ async def test_an_entry_deleted_while_it_is_embedded_does_not_come_back(stores: 
     _, points = await decide(stores, claim)
     await stores.entries.delete(numbered(1))
     assert await mark(stores, claim) == set()
-    assert await stores.patterns.known_points(sorted(points)) == set()
+    assert await stores.points.known(sorted(points)) == set()
     assert (await stores.checkpoints.stats()).patterns == 0
 
 
@@ -481,7 +468,7 @@ async def test_a_pattern_is_not_taken_away_while_an_entry_is_joining_it(stores: 
     assert await mark(stores, claim, at=A_YEAR_LATER) == {second.entry_id}
     evidence = await stores.patterns.get(pattern, now=A_YEAR_LATER)
     assert (counts(evidence), evidence.entry_ids) == ((1, 1, 1), (second.entry_id,))
-    assert await stores.patterns.known_points([situation_point(stores, first)]), "which the second one stands behind"
+    assert await stores.points.known([situation_point(stores, first)]), "which the second one stands behind"
 
 
 async def test_deletions_of_one_pattern_at_once_leave_the_right_count(stores: Stores) -> None:
@@ -546,7 +533,7 @@ async def test_pruning_slice_by_slice_does_what_prunable_said(stores: Stores, li
     assert done == said
     stats = await stores.checkpoints.stats()
     assert sum(before.values()) - sum(stats.entries.values()) == said.entries + said.never_resolved
-    assert (stats.patterns, stats.vector_bytes) == (1, 2 * SPACE.dims), "the words that are left have one point"
+    assert stats.patterns == 1
     assert [(await stores.entries.get(entry.entry_id)).entry_id for entry in stays] == [numbered(21), numbered(40)]
     assert counts(await stores.patterns.get(pattern, now=A_YEAR_LATER)) == (1, 1, 1)
     nothing = PruneReport(entries=0, points=0, patterns=0, never_resolved=0, dry_run=True)

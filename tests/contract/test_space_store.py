@@ -108,33 +108,6 @@ async def test_terms_nobody_has_seen_are_absent(stores: Stores) -> None:
     assert await stores.spaces.statistics([1, 2]) == TermStatistics(documents=0, frequencies={})
 
 
-async def test_counts_add_up_and_only_what_is_asked_for_is_told(stores: Stores) -> None:
-    last = 2**32 - 1
-    await stores.spaces.count_terms({1: 2, 2: 1, last: 1}, 2)
-    await stores.spaces.count_terms({1: 1, 3: 5}, 5)
-    assert await stores.spaces.statistics([1, last, 9, 1]) == TermStatistics(documents=7, frequencies={1: 3, last: 1})
-    assert await stores.spaces.statistics([]) == TermStatistics(documents=7, frequencies={})
-
-
-async def test_terms_are_counted_in_each_workspace_apart(store: Store) -> None:
-    """D44."""
-    await store.of("ours").spaces.count_terms({1: 2}, 2)
-    assert await store.of("theirs").spaces.statistics([1]) == TermStatistics(documents=0, frequencies={})
-
-
-async def test_checkpoints_that_count_at_once_lose_nothing(stores: Stores) -> None:
-    """G4: the same terms, told in different orders."""
-    terms = list(range(200))
-
-    async def count(order: list[int]) -> None:
-        for _ in range(5):
-            await stores.spaces.count_terms(dict.fromkeys(order, 1), 3)
-
-    await asyncio.gather(*(count(order) for order in (terms, terms[::-1]) for _ in range(4)))
-    found = await stores.spaces.statistics(terms)
-    assert found == TermStatistics(documents=8 * 5 * 3, frequencies=dict.fromkeys(terms, 40))
-
-
 # a sample of situations
 
 
@@ -171,4 +144,4 @@ async def test_a_point_that_several_entries_share_stands_for_one_that_is_left(st
         await stores.entries.delete(gone)
         sample, _ = await stores.spaces.sample_situations(SPACE, 10)
         assert [entry.entry_id for entry in sample] == left
-    assert await stores.patterns.known_points([situation_point(stores, founder, pattern)]) == set()
+    assert await stores.points.known([situation_point(stores, founder, pattern)]) == set()

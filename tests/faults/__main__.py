@@ -43,8 +43,7 @@ class Faults:
             self._on(lambda g: self._random(g, each, workers=eight), several=True, cases=200),
         )
         for mutant in Mutant:
-            several = mutant is Mutant.NO_TOKEN
-            self._say(f"G2, mutant: {mutant}", self._on(lambda g, m=mutant: self._mutant(g, m), several=several))  # type: ignore[misc]
+            self._say(f"G2, mutant: {mutant}", self._on(lambda g, m=mutant: self._mutant(g, m)))  # type: ignore[misc]
         together = {"workers": eight, "entries": 10_000, "batch": 64, "embed_seconds": 0.01}
         self._say(
             "G4 (a), 10,000 entries", self._on(lambda g: self._together(g, together, 1.05), several=True, sharing=1)
@@ -104,18 +103,17 @@ class Faults:
         return good, f"{done.embedded} embedded by {done.calls} calls (least {done.fewest}), {done.truth}"
 
     def _races(self, made: Ground) -> tuple[bool, str]:
-        async def rounds() -> tuple[int, int, int]:
-            lost = orphans = 0
+        async def rounds() -> list[str]:
+            wrong: list[str] = []
             async with races(made, self._rng.randrange(2**32)) as running:
                 for _ in range(100):
                     truth = await running.round()
-                    lost += bool(truth.lost or [said for said in truth.wrong if "verify" not in said])
-                    orphans += bool(truth.doubled)
-                    await running.repaired()
-            return lost, orphans, len(running.truths)
+                    if not truth.sound:
+                        wrong.append(str(truth))
+            return wrong
 
-        lost, orphans, number = asyncio.run(rounds())
-        return not lost, f"{number} rounds: {lost} with a loss or a resurrection, {orphans} with an orphan to repair"
+        wrong = asyncio.run(rounds())
+        return not wrong, f"100 rounds, {len(wrong)} with a loss, a resurrection or an orphan {wrong[:1]}"
 
     def _terminated(self, made: Ground) -> tuple[bool, str]:
         slowest = 0.0

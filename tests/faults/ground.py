@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from knowledge.adapters.postgres.migrating import migrate
 from knowledge.models import EntryId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import open_knowledge
-from tests.conftest import TEMPLATE
+from tests.conftest import TEMPLATE, SetClock
 from tests.faults.herd import SECONDS, Herd, Worker, entry_ids
 from tests.faults.lessons import POISON
 from tests.faults.truth import Truth, examine
@@ -97,15 +98,15 @@ class Ground:
         finally:
             await connection.close()
 
-    async def truth(self, *, deleted: Collection[EntryId] = (), repair: bool = False) -> Truth:
-        """Let one checkpoint run undisturbed and compare all accounts of what there is."""
+    async def truth(self, *, deleted: Collection[EntryId] = (), later: timedelta = timedelta(0)) -> Truth:
+        """Let one checkpoint run undisturbed, after some time, and compare all accounts of what there is."""
         embedder = HashingEmbedder(dims=64, refuses=POISON)
-        async with asyncio.timeout(60), open_knowledge(self.settings(), embedder=embedder) as knowledge:
+        clock = SetClock(datetime.now(UTC) + later)
+        async with asyncio.timeout(60), open_knowledge(self.settings(), embedder=embedder, clock=clock) as knowledge:
             await knowledge.checkpoints.process_all()
-            if repair:
-                await knowledge.upkeep.verify(repair=True)
             gone = set(deleted) | entry_ids(self.heard("deleted"))
-            return await examine(knowledge, entry_ids(self.heard("captured")), deleted=gone)
+            left_out = entry_ids(self.heard("abandoned"))
+            return await examine(knowledge, entry_ids(self.heard("captured")), deleted=gone, abandoned=left_out)
 
 
 def wait_until(true: Callable[[], bool], else_say: str) -> None:

@@ -25,9 +25,9 @@ OFTEN = (
     "deciding.patterns_by_key",
     "deciding.write",
     "deciding.commit",
-    "patterns.settled_points",
     "index.upsert",
-    "spaces.count_terms",
+    "points.count_words",
+    "points.overtaken",
     "patterns.mark_embedded",
 )
 _SLOW = {"embed_seconds": 0.25, "lease_seconds": 0.3}
@@ -36,14 +36,14 @@ _DELETED = {"sharing": 1, "trips": {"index.upsert:before:1": "delete", "index.up
 RARE: dict[str, dict[str, Any]] = {
     "entries.extend": _SLOW,
     "entries.bury": _POISONED,
-    "patterns.known_points": _DELETED,
+    "points.doubt": _DELETED,
     "index.delete": _DELETED,
     "entries.release": _DELETED,
 }
 """Passed only where something else goes wrong, too."""
-ORPHANS = ("patterns.known_points:before:1", "patterns.known_points:after:1", "index.delete:before:1")
+ORPHANS = ("points.doubt:before:1", "points.doubt:after:1", "index.delete:before:1")
 """A worker killed there was about to take back the point of an entry that had been deleted while it was embedded:
-the point stays, shown by no query, until the next `verify --repair`."""
+the point stays, shown by no query, until it is looked at again a day later, or until `verify --repair`."""
 
 
 def places(*, each: int, phases: Sequence[str] = ("before", "after")) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -98,7 +98,7 @@ def _provoke(ground: Ground, mutant: Mutant) -> None:
         case Mutant.NO_TAKING_BACK:
             ground.run(mutant=mutant, sharing=1, trips={"index.upsert:before:1": "delete"})
         case Mutant.NO_TOKEN:
-            overtaken(ground, mutant=mutant, place="index.upsert:after:1")
+            ground.run(mutant=mutant, sharing=1, trips={"index.upsert:after:1": "abandon"})
 
 
 def overtaken(ground: Ground, *, place: str, **job: Any) -> None:

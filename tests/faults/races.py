@@ -60,10 +60,6 @@ class Races:
         self.truths.append(truth)
         return truth
 
-    async def repaired(self) -> None:
-        """Put right what a round left, so that the next one starts from truth."""
-        await self.knowledge.upkeep.verify(repair=True)
-
     async def _wait(self, place: str) -> None:
         await asyncio.sleep(self.rng.random() ** 2 * LONGEST_WAIT)
 

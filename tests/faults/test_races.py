@@ -2,25 +2,85 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from datetime import timedelta
 
 import pytest
 
+from knowledge.models import EntryId
+from knowledge.wiring import Knowledge
+from tests.acceptance.test_the_loop import fail
+from tests.conftest import SetClock
 from tests.faults.durability import on_disk, survive
 from tests.faults.ground import Ground
 from tests.faults.herd import Herd
 from tests.faults.races import races
 from tests.faults.soak import Soak
+from tests.support.faults import Trips, wired
 
 
 async def test_g13_prune_checkpoints_and_deletions_at_once_lose_and_bring_back_nothing(alone: Ground) -> None:
-    """G13. Orphans in the index: tests/faults/test_known_gaps.py."""
+    """G13."""
     async with races(alone, seed=13) as running:
-        for _ in range(6):
+        for _ in range(8):
             truth = await running.round()
-            assert not truth.lost, truth
-            assert not [said for said in truth.wrong if "verify" not in said], truth
-            await running.repaired()
+            assert truth.sound, truth
+
+
+@pytest.mark.parametrize("place", ["entries.delete:after:1", "index.delete:before:1", "index.delete:after:1"])
+async def test_g13_an_entry_that_joins_while_another_is_deleted_keeps_its_point(
+    knowledge: Knowledge, place: str
+) -> None:
+    """G13."""
+    first = await learned(knowledge, "R1")
+    joining: list[asyncio.Task[EntryId]] = []
+
+    async def join() -> None:
+        joining.append(asyncio.create_task(learned(knowledge, "R2")))
+        await asyncio.sleep(0.2)
+
+    await wired(knowledge, Trips({place: join})).capture.delete(first)
+    second = await joining[0]
+    report = await knowledge.upkeep.verify()
+    assert (report.points, report.sound) == (1, True), report
+    (found,) = await knowledge.queries.query_for_failure("Cart total raises TypeError", min_relevance=0)
+    assert found.entry_ids == (second,)
+
+
+async def test_g13_a_point_goes_with_its_last_entry_when_a_later_one_was_deleted(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """G13: it expires with what is left."""
+    await learned(knowledge, "R1")
+    clock.move(timedelta(days=100))
+    await knowledge.capture.delete(await learned(knowledge, "R2"))
+    assert (await knowledge.upkeep.verify()).sound
+    clock.move(timedelta(days=300))
+    assert await knowledge.pruning.prune_old_knowledge() == 1
+    report = await knowledge.upkeep.verify()
+    assert (report.points, report.sound) == (0, True), report
+
+
+async def test_g2_an_entry_that_is_abandoned_after_a_checkpoint_died_leaves_no_point(knowledge: Knowledge) -> None:
+    """G2."""
+    await fail(knowledge, verified_by=None)
+
+    async def die() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await wired(knowledge, Trips({"index.upsert:after:1": die})).checkpoints.process_all()
+    await knowledge.checkpoints.process_checkpoint("web-shop", "cancellation")
+    report = await knowledge.upkeep.verify()
+    assert (report.points, report.sound) == (0, True), report
+
+
+async def learned(knowledge: Knowledge, run: str) -> EntryId:
+    """Embed the same lesson once more."""
+    entry_id = await fail(knowledge, run_id=run, task_id="T1")
+    await knowledge.checkpoints.process_all()
+    return entry_id
 
 
 @pytest.mark.timeout(180)

@@ -29,7 +29,7 @@ from pydantic import SecretStr
 import knowledge.adapters.qdrant_edge
 import knowledge.adapters.qdrant_server  # noqa: F401
 from knowledge.adapters.postgres.tables import knowledge_staging
-from knowledge.memory import checkpoint
+from knowledge.memory import embedding_run
 from knowledge.models import EntryId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
@@ -142,7 +142,12 @@ class Worker:
             await asyncio.sleep(self._job.embed_seconds)
 
     def _trips(self) -> Trips:
-        does: dict[str, Callable[[], Awaitable[None]]] = {"kill": _kill, "stop": _stop, "delete": self._delete}
+        does: dict[str, Callable[[], Awaitable[None]]] = {
+            "kill": _kill,
+            "stop": _stop,
+            "delete": self._delete,
+            "abandon": self._abandon,
+        }
         self._wire = Trips({place: does[what] for place, what in self._job.trips.items()})
         return self._wire
 
@@ -152,13 +157,21 @@ class Worker:
         self._told.say("deleted", entry_id)
         await self._real.capture.delete(entry_id)
 
+    async def _abandon(self) -> None:
+        """Abandon an entry that is being embedded, as the end of its project would."""
+        entry_id = await self._in_flight()
+        row = knowledge_staging.c
+        abandoned = {"status": "abandoned", "lease_token": None, "lease_until": None}
+        async with self._real.engine.begin() as connection:
+            await connection.execute(sa.update(knowledge_staging).where(row.id == entry_id).values(**abandoned))
+        self._told.say("abandoned", entry_id)
+
     async def _in_flight(self) -> EntryId:
         row = knowledge_staging.c
         query = sa.select(row.id).where(row.lease_token.is_not(None))
+        decided_first = (row.pattern_id.is_(None), row.lease_until.desc(), row.id)  # the next batch may be leased, too
         async with self._real.engine.connect() as connection:
-            return EntryId(
-                (await connection.execute(query.order_by(row.lease_until.desc(), row.id).limit(1))).scalar_one()
-            )
+            return EntryId((await connection.execute(query.order_by(*decided_first).limit(1))).scalar_one())
 
 
 async def _kill() -> None:
@@ -177,7 +190,7 @@ async def _until_terminated(job: Job) -> None:
 
 
 def _work(told: dict[str, Any]) -> None:
-    checkpoint._LOOK_AGAIN_SECONDS = 0.05
+    embedding_run._LOOK_AGAIN_SECONDS = 0.05
     job = Job(**told | {"mutant": told.get("mutant") and Mutant(told["mutant"])})
     asyncio.run(_until_terminated(job))
 

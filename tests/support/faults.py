@@ -9,7 +9,7 @@ import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, cast
@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from knowledge.adapters.postgres.database import transaction
 from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.memory import consolidation
-from knowledge.memory.checkpoint import CheckpointEmbeddingService
+from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.models import (
     BoundSpace,
     Decision,
@@ -31,7 +31,7 @@ from knowledge.models import (
     Point,
     PointId,
 )
-from knowledge.ports import CheckpointStore, Deciding, EntryStore, PatternStore, SpaceStore, VectorIndex
+from knowledge.ports import CheckpointStore, Deciding, EntryStore, PatternStore, PointStore, SpaceStore, VectorIndex
 from knowledge.wiring import Knowledge
 from tests.support.embedders import HashingEmbedder
 
@@ -108,6 +108,7 @@ def wired(knowledge: Knowledge, wire: Wire, *, lease: timedelta | None = None) -
         inner,
         entries=cast(EntryStore, Wired(inner.entries, "entries", wire)),
         patterns=cast(PatternStore, _WiredPatterns(inner.patterns, "patterns", wire)),
+        points=cast(PointStore, Wired(inner.points, "points", wire)),
         spaces=cast(SpaceStore, Wired(inner.spaces, "spaces", wire)),
         checkpoints=cast(CheckpointStore, Wired(inner.checkpoints, "checkpoints", wire)),
         index=cast(VectorIndex, Wired(inner.index, "index", wire)),
@@ -144,7 +145,8 @@ def mutated(knowledge: Knowledge, mutant: Mutant | None) -> Knowledge:
             setattr(consolidation, "point_id_of", lambda *_: PointId(uuid4()))  # noqa: B010 - the worker's process is this mutant's own
             return knowledge
         case Mutant.NO_TAKING_BACK:
-            return replace(knowledge, checkpoints=_as(_NoTakingBack, knowledge.checkpoints))
+            setattr(EmbeddingRun, "_take_back", _take_nothing_back)  # noqa: B010 - the worker's process is this mutant's own
+            return knowledge
         case Mutant.NO_TOKEN:
             no_token = cast(PatternStore, _MarksAnything(knowledge.stores.patterns, knowledge))
             stores = replace(knowledge.stores, patterns=no_token)
@@ -207,17 +209,7 @@ class _MarksAnything(_Around):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NoTakingBack(CheckpointEmbeddingService):
-    async def _take_back(self, bound: BoundSpace, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
-        return None
-
-
-def _as(kind: type[CheckpointEmbeddingService], given: CheckpointEmbeddingService) -> CheckpointEmbeddingService:
-    return kind(
-        stores=given.stores,
-        batch=given.batch,
-        lease=given.lease,
-        deadline=given.deadline,
-        retention_years=given.retention_years,
-    )
+async def _take_nothing_back(
+    run: EmbeddingRun, bound: BoundSpace, decisions: Sequence[Decision], marked: object
+) -> None:
+    return None

@@ -17,6 +17,7 @@ from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, Postgre
 from knowledge.adapters.postgres.database import make_engine, reading, transaction
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.patterns import PostgresPatterns
+from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.tables import contexts, metadata
 from knowledge.memory import texts
@@ -88,6 +89,7 @@ async def store_on_postgres(dsn: str, embedder: Embedder, clock: Clock) -> Async
             workspace=workspace,
             entries=PostgresEntries(engine, workspace),
             patterns=PostgresPatterns(engine, workspace),
+            points=PostgresPoints(engine, workspace),
             spaces=PostgresSpaces(engine, workspace),
             checkpoints=PostgresCheckpoints(engine, workspace),
             contexts=PostgresContexts(engine, workspace),
@@ -159,7 +161,7 @@ async def decide(
                 chosen = held[entry.entry_id] or joins or own
                 decisions.append(decision(stores.workspace, entry, chosen, points=points))
         kept = await deciding.write(decisions, space, embedded_at=at, expires_at=add_years(at, 1))
-    return {each.entry.entry_id: each.pattern_id for each in decisions}, kept
+    return {each.entry.entry_id: each.pattern_id for each in decisions}, set(kept)
 
 
 async def mark(stores: Stores, claim: Claim, *, at: datetime = NOON) -> set[EntryId]:

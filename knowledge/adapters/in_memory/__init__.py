@@ -5,6 +5,7 @@ from __future__ import annotations
 from knowledge.adapters.in_memory.entries import InMemoryEntries
 from knowledge.adapters.in_memory.index import InMemoryIndex
 from knowledge.adapters.in_memory.patterns import InMemoryPatterns
+from knowledge.adapters.in_memory.points import InMemoryPoints
 from knowledge.adapters.in_memory.records import InMemoryCheckpoints, InMemoryContexts, InMemoryJobs
 from knowledge.adapters.in_memory.spaces import InMemorySpaces
 from knowledge.adapters.in_memory.state import InMemoryState
@@ -17,6 +18,7 @@ __all__ = [
     "InMemoryIndex",
     "InMemoryJobs",
     "InMemoryPatterns",
+    "InMemoryPoints",
     "InMemorySpaces",
     "InMemoryState",
     "in_memory_stores",
@@ -30,6 +32,7 @@ def in_memory_stores(workspace: str, embedder: Embedder, clock: Clock, *, state:
         workspace=workspace,
         entries=InMemoryEntries(state, workspace),
         patterns=InMemoryPatterns(state, workspace),
+        points=InMemoryPoints(state, workspace),
         spaces=InMemorySpaces(state, workspace),
         checkpoints=InMemoryCheckpoints(state, workspace),
         contexts=InMemoryContexts(state, workspace),

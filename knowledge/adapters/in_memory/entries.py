@@ -103,6 +103,7 @@ class InMemoryEntries(EntryStore):
             row = self._state.entries.get(entry_id)
             if row is not None and row.lease_token == token:
                 self._state.change(entry_id, status=EntryStatus.DEAD, dead_reason=reason)
+                self._state.doubt(row.point_ids)
 
     async def abandon(self, project_id: str, *, unvouched: bool) -> int:
         async with self._state.deciding[self._workspace]:
@@ -116,7 +117,8 @@ class InMemoryEntries(EntryStore):
                 )
             ]
             for entry in gone:
-                self._state.change(entry.entry_id, status=EntryStatus.ABANDONED)
+                row = self._state.change(entry.entry_id, status=EntryStatus.ABANDONED)
+                self._state.doubt(row.point_ids)
             return len(gone)
 
     async def due_projects(self, captured_before: datetime) -> list[str]:
@@ -140,7 +142,6 @@ class InMemoryEntries(EntryStore):
     async def delete(self, entry_id: EntryId) -> None:
         async with self._state.deciding[self._workspace]:
             self._row(entry_id)
-            self._state.remove_points(await self.sole_points(entry_id))
             self._state.remove([entry_id])
 
     def _row(self, entry_id: EntryId) -> EntryRow:

@@ -45,13 +45,13 @@ class InMemoryIndex(VectorIndex):
         return sorted({hit.point_id: hit for hit in best}.values(), key=lambda hit: hit.point_id)
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
-        points = self._points(space)
+        points = self._collections.get(shape.collection_name(space), {})
         for point_id in point_ids:
             points.pop(point_id, None)
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
         shape.write_moment(now, "now")
-        points = self._points(space)
+        points = self._collections.get(shape.collection_name(space), {})
         expired = [i for i, point in points.items() if point.workspace == workspace and point.expires_at <= now]
         await self.delete(space, expired)
         return len(expired)

@@ -68,7 +68,7 @@ class _InMemoryDeciding(Deciding):
 
     async def write(
         self, decisions: Sequence[Decision], space: EmbeddingSpace, *, embedded_at: datetime, expires_at: datetime
-    ) -> set[PointId]:
+    ) -> Mapping[PointId, bool]:
         for decision in decisions:
             if decision.founds:
                 self._found(decision, embedded_at)
@@ -85,7 +85,7 @@ class _InMemoryDeciding(Deciding):
                     entry=replace(row.entry, pattern_id=decision.pattern_id),
                     point_ids=tuple(point.point_id for point in decision.points if point.point_id in kept),
                 )
-        return kept
+        return {point_id: self._points[point_id].counted for point_id in kept}
 
     def commit(self) -> None:
         """Make what was written the truth."""
@@ -128,8 +128,9 @@ class _InMemoryDeciding(Deciding):
             workspace=self._workspace,
             pattern_id=decision.pattern_id,
             view=point.view,
-            embedded_at=embedded_at,
+            embedded_at=max(before.embedded_at, embedded_at) if before else embedded_at,
             expires_at=max(before.expires_at, expires_at) if before else expires_at,
+            counted=before is not None and before.counted,
         )
 
 
@@ -172,22 +173,9 @@ class InMemoryPatterns(PatternStore):
     async def analyse(self) -> None:
         """Nothing is planned here."""
 
-    async def known_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
-        return {i for i in point_ids if i in self._state.points and self._state.points[i].workspace == self._workspace}
-
-    async def settled_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
-        behind = {
-            point_id
-            for entry in self._state.entries.values()
-            if entry.entry.workspace == self._workspace and entry.entry.status is EntryStatus.EMBEDDED
-            for point_id in entry.point_ids
-        }
-        return behind & set(point_ids)
-
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
-        patterns = {
-            point_id: self._state.points[point_id].pattern_id for point_id in await self.known_points(point_ids)
-        }
+        rows = (self._state.points.get(point_id) for point_id in point_ids)
+        patterns = {row.point_id: row.pattern_id for row in rows if row and row.workspace == self._workspace}
         live = self._live(patterns.values(), now)
         return {point_id: live[pattern_id] for point_id, pattern_id in patterns.items() if pattern_id in live}
 
@@ -207,15 +195,15 @@ class InMemoryPatterns(PatternStore):
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with self._state.deciding[self._workspace]:
-            points_before = len(self._state.points)
             stale = list(islice(self._stale(now), limit))
             self._state.remove_points(stale)
+            noted = self._noted(now)
             expired = list(islice(self._expired(now), limit))
             unresolved = list(islice(self._never_resolved(open_before), limit))
             patterns = self._state.remove([*expired, *unresolved])
             return PruneReport(
                 entries=len(expired),
-                points=points_before - len(self._state.points),
+                points=len(stale) + len(self._noted(now) - noted),
                 patterns=len(patterns),
                 never_resolved=len(unresolved),
             )
@@ -227,6 +215,7 @@ class InMemoryPatterns(PatternStore):
         staying = {pattern_id for i, pattern_id in of_entries.items() if i not in going}
         lonely = {of_entries[i] for i in going} - staying - {None}
         points = {*self._stale(now), *(i for i, row in self._state.points.items() if row.pattern_id in lonely)}
+        points = {point_id for point_id in points if self._state.points[point_id].look_at is None}
         return PruneReport(
             entries=len(expired),
             points=len(points),
@@ -234,6 +223,11 @@ class InMemoryPatterns(PatternStore):
             never_resolved=len(unresolved),
             dry_run=True,
         )
+
+    def _noted(self, now: datetime) -> set[PointId]:
+        """Return the points that nothing stands behind any more, though they have not expired."""
+        rows = [row for row in self._state.points.values() if row.look_at is not None and row.expires_at > now]
+        return {row.point_id for row in rows if self._state.behind(row) is None}
 
     def _stale(self, now: datetime) -> Iterable[PointId]:
         points = self._state.points.items()

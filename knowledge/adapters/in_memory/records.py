@@ -55,7 +55,7 @@ class InMemoryCheckpoints(CheckpointStore):
             workspace=mine,
             projects=sum(workspace == mine for workspace, _ in state.projects),
             entries=Counter(str(entry.status) for entry in entries),
-            patterns=sum(pattern.workspace == mine for pattern in state.patterns.values()),
+            patterns=sum(row.workspace == mine and row.success_count > 0 for row in state.patterns.values()),
             points=None,
             checkpoints=len(reports),
             oldest_staged_at=min(staged, default=None),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +27,7 @@ class InMemorySpaces(SpaceStore):
         bound = await self.bound()
         if bound is not None and bound.space.fingerprint == space.fingerprint:
             return bound
-        if bound is not None and self._state.vectors:
+        if bound is not None and any(self._state.behind(row) for row in self._state.points.values()):
             raise SpaceMismatch(bound.space, space)
         bound = BoundSpace(space=space, mean_terms=mean_terms, calibration=calibration)
         self._state.spaces[space.fingerprint] = bound
@@ -46,9 +46,9 @@ class InMemorySpaces(SpaceStore):
             frequencies={term: known[term] for term in terms if term in known},
         )
 
-    async def count_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
-        self._state.frequencies[self._workspace].update(frequencies)
-        self._state.documents[self._workspace] += documents
+    async def known(self) -> list[EmbeddingSpace]:
+        spaces = [bound.space for bound in self._state.spaces.values()]
+        return sorted(spaces, key=lambda space: space.fingerprint != self._state.active_space)
 
     async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
         sample = [

@@ -66,6 +66,8 @@ class PointRow:
     view: View
     embedded_at: datetime
     expires_at: datetime
+    counted: bool = False
+    look_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +139,20 @@ class InMemoryState:
         return self.entries[entry_id]
 
     def remove(self, gone: Iterable[EntryId]) -> set[PatternId]:
-        """Delete entries and recount; return the patterns gone."""
+        """Delete entries, note down their points and recount; return the patterns that nothing supports any more."""
         rows = [self.entries.pop(entry_id) for entry_id in list(gone)]
+        self.doubt(point_id for row in rows for point_id in row.point_ids)
         for row in rows:
             for key in _unique_keys(row.entry):
                 del self._unique[key]
         touched = {row.entry.pattern_id for row in rows if row.entry.pattern_id is not None}
         return self.recount(touched)
+
+    def doubt(self, point_ids: Iterable[PointId]) -> None:
+        """Note down that the index may differ from these points; absent ones are no error."""
+        for point_id in point_ids:
+            if point_id in self.points:
+                self.points[point_id] = replace(self.points[point_id], look_at=LONG_AGO)
 
     def remove_points(self, gone: Iterable[PointId]) -> None:
         """Delete points with their vectors; absent ones are no error."""
@@ -153,22 +162,24 @@ class InMemoryState:
 
     def behind(self, point: PointRow) -> Entry | None:
         """Return the entry whose text a point stands for: the latest embedded one."""
-        having = [row.entry for row in self.entries.values() if point.point_id in row.point_ids]
+        alive = {EntryStatus.EMBEDDED, EntryStatus.STAGED}
+        rows = [row for row in self.entries.values() if row.entry.status in alive]
+        having = [row.entry for row in rows if point.point_id in row.point_ids]
         having.sort(key=lambda entry: entry.entry_id)
         having.sort(key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
         return having[0] if having else None
 
     def recount(self, pattern_ids: Iterable[PatternId]) -> set[PatternId]:
-        """Derive counts from evidence; a pattern that nothing supports goes, with its points. Returns those gone."""
+        """Derive counts from evidence; return the patterns that nothing supports, which go with their last point."""
         support: dict[PatternId, list[Entry]] = {pattern_id: [] for pattern_id in pattern_ids}
         for row in self.entries.values():
             if row.entry.pattern_id in support:
                 support[row.entry.pattern_id].append(row.entry)
-        gone = {pattern_id for pattern_id, entries in support.items() if not entries}
-        for pattern_id in gone:
+        lonely = {pattern_id for pattern_id, entries in support.items() if not entries}
+        in_index = {point.pattern_id for point in self.points.values()}
+        for pattern_id in lonely - in_index:
             self.patterns.pop(pattern_id, None)
-        self.remove_points([i for i, point in self.points.items() if point.pattern_id in gone])
-        for pattern_id in support.keys() - gone:
+        for pattern_id in support.keys() & self.patterns.keys():
             embedded = [entry for entry in support[pattern_id] if entry.status is EntryStatus.EMBEDDED]
             successes = len({_event(entry) for entry in embedded})
             self.patterns[pattern_id] = replace(
@@ -177,7 +188,7 @@ class InMemoryState:
                 attempt_count=successes,
                 project_count=len({entry.project_id for entry in embedded}),
             )
-        return gone
+        return lonely
 
 
 def _unique_keys(entry: Entry) -> list[tuple[str, ...]]:

@@ -96,7 +96,7 @@ class PostgresCheckpoints(CheckpointStore):
                 workspace=self._workspace,
                 projects=await one(sa.func.count(), projects),
                 entries=entries,
-                patterns=await one(sa.func.count(), patterns),
+                patterns=await one(sa.func.count().filter(patterns.c.success_count > 0), patterns),
                 points=None,
                 checkpoints=await one(sa.func.count(), checkpoints),
                 oldest_staged_at=await one(staged, knowledge_staging),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres.counting import alone_with_patterns, among, locked_in_order, recount
 from knowledge.adapters.postgres.database import reading, transaction
-from knowledge.adapters.postgres.patterns import alone_with_patterns, locked_in_order, recount
+from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row
 from knowledge.adapters.postgres.tables import knowledge_staging, points, projects
 from knowledge.errors import NotFound, NotOpen
@@ -223,9 +224,10 @@ class PostgresEntries(EntryStore):
             sa.update(knowledge_staging)
             .where(_E.id == entry_id, _E.lease_token == token)
             .values(status=EntryStatus.DEAD, dead_reason=reason, lease_token=None, lease_until=None)
+            .returning(_E.point_ids)
         )
-        async with reading(self._engine) as connection:
-            await connection.execute(dead)
+        async with transaction(self._engine) as connection:
+            await self._leave_points(connection, (await connection.execute(dead)).scalars())
 
     async def abandon(self, project_id: str, *, unvouched: bool) -> int:
         gone = _E.status == EntryStatus.OPEN
@@ -235,9 +237,19 @@ class PostgresEntries(EntryStore):
             sa.update(knowledge_staging)
             .where(locked_in_order(_E.workspace == self._workspace, _E.project_id == project_id, gone))
             .values(status=EntryStatus.ABANDONED, lease_token=None, lease_until=None)
+            .returning(_E.point_ids)
         )
-        async with reading(self._engine) as connection:
-            return (await connection.execute(update)).rowcount
+        async with transaction(self._engine) as connection:
+            of_each = (await connection.execute(update)).scalars().all()
+            await self._leave_points(connection, of_each)
+            return len(of_each)
+
+    @staticmethod
+    async def _leave_points(connection: AsyncConnection, of_each: Iterable[Sequence[UUID]]) -> None:
+        """Note down the points of entries that a checkpoint decided about and that will not be embedded."""
+        left = {point_id for point_ids in of_each for point_id in point_ids}
+        if left:
+            await doubt(connection, among(points.c.id, left))
 
     async def due_projects(self, captured_before: datetime) -> list[str]:
         due = self._due(Selection(captured_before=captured_before))
@@ -269,12 +281,11 @@ class PostgresEntries(EntryStore):
     async def delete(self, entry_id: EntryId) -> None:
         async with transaction(self._engine) as connection:
             await alone_with_patterns(connection, self._workspace)
-            sole = await self._sole_points(connection, entry_id)
-            await connection.execute(sa.delete(points).where(points.c.id.in_(sole)))
             gone = sa.delete(knowledge_staging).where(_E.workspace == self._workspace, _E.id == entry_id)
-            row = (await connection.execute(gone.returning(_E.pattern_id))).first()
+            row = (await connection.execute(gone.returning(_E.pattern_id, _E.point_ids))).first()
             if row is None:
                 raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
+            await self._leave_points(connection, [row.point_ids])
             if row.pattern_id is not None:
                 await recount(connection, [row.pattern_id])
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among, locked_in_order, recount
 from knowledge.adapters.postgres.database import reading, transaction
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
+from knowledge.adapters.postgres.deciding import PostgresDeciding
+from knowledge.adapters.postgres.points import doubt
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, behind_point, to_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge_staging, patterns, points, vectors
 from knowledge.errors import NotFound
 from knowledge.models import (
-    MAX_POINTS,
-    Decision,
-    EmbeddingSpace,
     EntryId,
     EntryStatus,
     EntryType,
@@ -37,7 +35,6 @@ from knowledge.ports import Deciding, PatternStore
 _E = knowledge_staging.c
 _P = patterns.c
 _T = points.c
-_EMBEDDED = _E.status == sa.literal_column("'embedded'")
 
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
@@ -45,7 +42,7 @@ SHOWN_ENTRY_IDS = 100
 
 def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """Select live patterns with their words: those of the most trusted, then latest, evidence."""
-    live = sa.and_(_E.pattern_id == _P.id, _EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
+    live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
     trust = sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0)
     words = sa.select(*ENTRY_COLUMNS).where(live).order_by(trust.desc(), _E.embedded_at.desc(), _E.id).limit(1)
     latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
@@ -85,167 +82,6 @@ _EVIDENCE = _with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_
 _ONE_PATTERN = _with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
 
 
-async def alone_with_patterns(connection: AsyncConnection, workspace: str) -> None:
-    """Wait until nobody else gives entries to patterns of a workspace, or takes some away; until the transaction ends.
-
-    Else a pattern could go while an entry joins it.
-    """
-    lock = sa.func.hashtextextended(f"hardwon/decide/{workspace}", 0)
-    await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
-
-
-def locked_in_order(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Return the condition to be one of the entries that meet these, locked by id: two such never wait in a circle."""
-    locked = sa.select(_E.id).where(*conditions).order_by(_E.id).with_for_update().cte("locked")
-    return _E.id.in_(sa.select(locked.c.id))
-
-
-async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> None:
-    """Derive the counts of patterns from their evidence; a pattern that nothing supports goes, with its points.
-
-    A distinct (project, task, run) is one success; the entry's id stands in for a missing task, the hash of its content
-    for a missing run (product.md). Where evidence was deleted, be `alone_with_patterns`.
-    """
-    ids = sorted(set(pattern_ids))
-    if not ids:
-        return
-    # A statement of its own: the next one then sees what others that recounted these patterns have committed. By id, so
-    # that no two wait in a circle; without the key, which links refer to.
-    await connection.execute(sa.select(_P.id).where(_P.id.in_(ids)).order_by(_P.id).with_for_update(key_share=True))
-    event = sa.tuple_(
-        _E.project_id,
-        sa.func.coalesce(_E.task_id, sa.cast(_E.id, sa.Text)),
-        sa.func.coalesce(_E.run_id, _E.content_hash),
-    )
-    counted = (
-        sa.select(
-            _P.id,
-            sa.func.count(sa.distinct(event)).filter(_EMBEDDED).label("successes"),
-            sa.func.count(sa.distinct(_E.project_id)).filter(_EMBEDDED).label("projects"),
-            sa.func.count(_E.id).label("entries"),
-        )
-        .select_from(patterns.outerjoin(knowledge_staging, _E.pattern_id == _P.id))
-        .where(_P.id.in_(ids))
-        .group_by(_P.id)
-        .cte("counted")
-    )
-    gone = sa.delete(patterns).where(_P.id == counted.c.id, counted.c.entries == 0).cte("gone")
-    update = (
-        sa.update(patterns)
-        .add_cte(gone)
-        .where(_P.id == counted.c.id, counted.c.entries > 0)
-        .values(success_count=counted.c.successes, attempt_count=counted.c.successes, project_count=counted.c.projects)
-    )
-    await connection.execute(update)
-
-
-class _PostgresDeciding(Deciding):
-    def __init__(self, connection: AsyncConnection, workspace: str, token: LeaseToken) -> None:
-        self._connection = connection
-        self._workspace = workspace
-        self._token = token
-
-    async def held(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId | None]:
-        query = (
-            sa.select(_E.id, _E.pattern_id)
-            .where(_E.id.in_(list(entry_ids)), _E.lease_token == self._token)
-            .order_by(_E.id)
-            .with_for_update()
-        )
-        return {row.id: row.pattern_id for row in await self._connection.execute(query)}
-
-    async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
-        query = sa.select(_P.match_key, _P.id).where(_P.workspace == self._workspace, _P.match_key.in_(match_keys))
-        return {row.match_key: row.id for row in await self._connection.execute(query)}
-
-    async def write(
-        self, decisions: Sequence[Decision], space: EmbeddingSpace, *, embedded_at: datetime, expires_at: datetime
-    ) -> set[PointId]:
-        if founded := [self._founded(decision, embedded_at) for decision in decisions if decision.founds]:
-            await self._connection.execute(insert(patterns).on_conflict_do_nothing(), founded)
-        kept = await self._within_limit(decisions)
-        rows = [
-            {
-                "id": point.point_id,
-                "workspace": self._workspace,
-                "pattern_id": decision.pattern_id,
-                "view": point.view,
-                "embedded_at": embedded_at,
-                "expires_at": expires_at,
-            }
-            for decision in decisions
-            for point in decision.points
-            if point.point_id in kept
-        ]
-        if rows:
-            await self._write_points(rows, space, decisions)
-        link = (
-            sa.update(knowledge_staging)
-            .where(_E.id == sa.bindparam("entry"), _E.lease_token == self._token)
-            .values(pattern_id=sa.bindparam("pattern"), point_ids=sa.bindparam("points"))
-        )
-        links = [
-            {
-                "entry": decision.entry.entry_id,
-                "pattern": decision.pattern_id,
-                "points": [point.point_id for point in decision.points if point.point_id in kept],
-            }
-            for decision in decisions
-        ]
-        if links:
-            await self._connection.execute(link, links)
-        return kept
-
-    async def _write_points(
-        self, rows: list[dict[str, Any]], space: EmbeddingSpace, decisions: Sequence[Decision]
-    ) -> None:
-        new = insert(points)
-        later = {
-            "embedded_at": new.excluded.embedded_at,
-            "expires_at": sa.func.greatest(_T.expires_at, new.excluded.expires_at),
-        }
-        await self._connection.execute(new.on_conflict_do_update(index_elements=[_T.id], set_=later), rows)
-        kept = {row["id"] for row in rows}
-        found: dict[PointId, bytes] = {}
-        for decision in sorted(decisions, key=lambda decided: decided.entry.entry_id):  # the index takes the same one
-            for point in decision.points:
-                if point.point_id in kept:
-                    found.setdefault(point.point_id, point.vector.astype(np.float16).tobytes())
-        embedded = [{"point_id": i, "space": space.fingerprint, "vector": vector} for i, vector in found.items()]
-        also = insert(vectors)
-        replace = also.on_conflict_do_update(
-            index_elements=[vectors.c.point_id, vectors.c.space], set_={"vector": also.excluded.vector}
-        )
-        await self._connection.execute(replace, embedded)
-
-    def _founded(self, decision: Decision, founded_at: datetime) -> dict[str, Any]:
-        return {
-            "id": decision.pattern_id,
-            "workspace": self._workspace,
-            "entry_type": decision.entry.entry_type,
-            "match_key": decision.match_key,
-            "founding_entry_id": decision.entry.entry_id,
-            "founded_at": founded_at,
-        }
-
-    async def _within_limit(self, decisions: Sequence[Decision]) -> set[PointId]:
-        """Return the points of the decisions that fit into their patterns' limit, those already there included."""
-        there: dict[UUID, set[UUID]] = {}
-        known = sa.select(_T.pattern_id, _T.id).where(
-            _T.pattern_id.in_([decision.pattern_id for decision in decisions if not decision.founds])
-        )
-        for row in await self._connection.execute(known):
-            there.setdefault(row.pattern_id, set()).add(row.id)
-        kept: set[PointId] = set()
-        for decision in decisions:
-            ids = there.setdefault(decision.pattern_id, set())
-            for point in decision.points:
-                if point.point_id in ids or len(ids) < MAX_POINTS:
-                    ids.add(point.point_id)
-                    kept.add(point.point_id)
-        return kept
-
-
 class PostgresPatterns(PatternStore):
     """Patterns of one workspace."""
 
@@ -257,7 +93,7 @@ class PostgresPatterns(PatternStore):
     async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
         async with transaction(self._engine) as connection:
             await alone_with_patterns(connection, self._workspace)
-            yield _PostgresDeciding(connection, self._workspace, token)
+            yield PostgresDeciding(connection, self._workspace, token)
 
     async def mark_embedded(
         self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
@@ -265,7 +101,7 @@ class PostgresPatterns(PatternStore):
         mark = (
             sa.update(knowledge_staging)
             .where(
-                locked_in_order(_E.id.in_(list(entry_ids)), _E.lease_token == token, _E.pattern_id.is_not(None)),
+                locked_in_order(among(_E.id, entry_ids), _E.lease_token == token, _E.pattern_id.is_not(None)),
                 _OF_SPACE_IN_USE,
             )
             .values(
@@ -287,17 +123,6 @@ class PostgresPatterns(PatternStore):
         async with reading(self._engine) as connection:
             for table in (knowledge_staging, patterns, points):
                 await connection.execute(sa.text(f"ANALYZE {table.name}"))
-
-    async def known_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
-        query = sa.select(_T.id).where(_T.workspace == self._workspace, _T.id.in_(list(point_ids)))
-        async with reading(self._engine) as connection:
-            return {PointId(found) for found in (await connection.execute(query)).scalars()}
-
-    async def settled_points(self, point_ids: Sequence[PointId]) -> set[PointId]:
-        behind = sa.exists().where(_E.pattern_id == _T.pattern_id, _T.id == sa.any_(_E.point_ids), _EMBEDDED)
-        query = sa.select(_T.id).where(_T.workspace == self._workspace, _T.id.in_(list(point_ids)), behind)
-        async with reading(self._engine) as connection:
-            return {PointId(found) for found in (await connection.execute(query)).scalars()}
 
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
         asked = {"workspace": self._workspace, "now": now, "points": list(point_ids)}
@@ -321,13 +146,14 @@ class PostgresPatterns(PatternStore):
             unresolved = await self._delete_entries(connection, self._unresolved(knowledge_staging, open_before), limit)
             touched = {pattern_id for pattern_id in expired + unresolved if pattern_id is not None}
             supported = sa.exists().where(_E.pattern_id == _P.id)
-            lonely = await connection.execute(sa.select(_P.id).where(_P.id.in_(touched), ~supported))
+            lonely = await connection.execute(sa.select(_P.id).where(among(_P.id, touched), ~supported))
             gone = list(lonely.scalars())
-            other_points = await connection.execute(sa.delete(points).where(_T.pattern_id.in_(gone)))
+            bare = sa.and_(_T.expires_at > now, _T.look_at.is_(None), ~sa.exists().where(behind_point()))
+            left = await doubt(connection, among(_T.pattern_id, touched), bare) if touched else 0
             await recount(connection, touched)
         return PruneReport(
             entries=len(expired),
-            points=stale_points.rowcount + other_points.rowcount,
+            points=stale_points.rowcount + left,
             patterns=len(gone),
             never_resolved=len(unresolved),
         )
@@ -357,7 +183,7 @@ class PostgresPatterns(PatternStore):
 
             return PruneReport(
                 entries=await count(knowledge_staging, self._expired(knowledge_staging, now)),
-                points=await count(points, sa.or_(self._stale(now), _T.pattern_id.in_(lonely))),
+                points=await count(points, _T.look_at.is_(None), sa.or_(self._stale(now), _T.pattern_id.in_(lonely))),
                 patterns=await count(lonely.subquery()),
                 never_resolved=await count(knowledge_staging, self._unresolved(knowledge_staging, open_before)),
                 dry_run=True,

@@ -38,6 +38,16 @@ def to_entry(row: Row[Any]) -> Entry:
 def entry_behind_point() -> LateralFromClause:
     """Return a lateral select of the entry whose text a row of `points` stands for: the latest embedded one."""
     entries = knowledge_staging.c
-    behind = sa.and_(entries.pattern_id == points.c.pattern_id, points.c.id == sa.any_(entries.point_ids))
     latest = (entries.embedded.desc(), entries.embedded_at.desc().nulls_last(), entries.id)
-    return sa.select(*ENTRY_COLUMNS).where(behind).order_by(*latest).limit(1).lateral("words")
+    return sa.select(*ENTRY_COLUMNS).where(behind_point()).order_by(*latest).limit(1).lateral("words")
+
+
+def behind_point(*statuses: EntryStatus) -> sa.ColumnElement[bool]:
+    """Return the condition that an entry stands behind a row of `points`: embedded or staged, or as asked for."""
+    entries = knowledge_staging.c
+    asked = statuses or (EntryStatus.EMBEDDED, EntryStatus.STAGED)
+    return sa.and_(
+        entries.pattern_id == points.c.pattern_id,
+        points.c.id == sa.any_(entries.point_ids),
+        entries.status.in_([sa.literal_column(f"'{status}'") for status in asked]),
+    )

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction
-from knowledge.adapters.postgres.rows import entry_behind_point, to_entry
+from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
 from knowledge.adapters.postgres.tables import embedding_spaces, lexicon, points, vectors
 from knowledge.errors import SpaceMismatch
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
@@ -72,7 +72,8 @@ class PostgresSpaces(SpaceStore):
 
     @staticmethod
     async def _unbind_unused(connection: AsyncConnection, old: EmbeddingSpace, new: EmbeddingSpace) -> None:
-        if await connection.scalar(sa.select(sa.exists().where(vectors.c.point_id.is_not(None)))):
+        held = sa.exists().where(vectors.c.point_id == points.c.id, behind_point())
+        if await connection.scalar(sa.select(held)):
             raise SpaceMismatch(old, new)
         await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
 
@@ -90,9 +91,10 @@ class PostgresSpaces(SpaceStore):
             found = {row.term: row.documents for row in await connection.execute(query)}
         return TermStatistics(documents=found.pop(_DOCUMENTS, 0), frequencies=found)
 
-    async def count_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
-        async with transaction(self._engine) as connection:
-            await add_terms(connection, self._workspace, frequencies, documents)
+    async def known(self) -> list[EmbeddingSpace]:
+        query = sa.select(embedding_spaces).order_by(_S.active.desc(), _S.bound_at)
+        async with reading(self._engine) as connection:
+            return [to_bound(row).space for row in await connection.execute(query)]
 
     async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
         words = entry_behind_point()

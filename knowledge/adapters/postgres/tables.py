@@ -192,11 +192,19 @@ points = sa.Table(
     sa.Column("view", sa.String(20), nullable=False),
     sa.Column("embedded_at", TIME, nullable=False),
     sa.Column("expires_at", TIME, nullable=False),
+    sa.Column("counted", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("look_at", TIME),
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
 )
-"""What the index is to hold: one row a point. Its text is that of the entries that name it in `point_ids`."""
+"""What the index is to hold: one row a point. Its text is that of the entries that name it in `point_ids`.
+
+A row goes only after its point went from the index. `look_at`: from then on the index is to be compared with this row,
+for it may hold something else; `counted`: the words of the text are in the lexicon.
+"""
 
 sa.Index("ix_points_pattern", points.c.pattern_id)
+sa.Index("ix_points_look_at", points.c.workspace, points.c.look_at, postgresql_where=sa.text("look_at IS NOT NULL"))
+sa.Index("ix_points_uncounted", points.c.workspace, postgresql_where=sa.text("NOT counted"))
 sa.Index("ix_points_expiry", points.c.workspace, points.c.expires_at)
 
 vectors = sa.Table(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -13,8 +12,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction
-from knowledge.adapters.postgres.patterns import alone_with_patterns
-from knowledge.adapters.postgres.rows import entry_behind_point, to_entry
+from knowledge.adapters.postgres.points import doubt, stored_points, to_stored_point
+from knowledge.adapters.postgres.rows import behind_point
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
 from knowledge.adapters.postgres.tables import embedding_spaces, knowledge_staging, lexicon, points, vectors
 from knowledge.models import (
@@ -27,7 +26,6 @@ from knowledge.models import (
     PointId,
     StoredPoint,
     Vector,
-    View,
 )
 from knowledge.ports import UpkeepStore
 
@@ -47,36 +45,13 @@ class PostgresUpkeep(UpkeepStore):
     async def points(
         self, space: EmbeddingSpace, *, after: PointId | None, limit: int, lacking: bool = False
     ) -> list[StoredPoint]:
-        words = entry_behind_point()
-        kept = sa.and_(_V.point_id == _T.id, _V.space == space.fingerprint)
-        query = (
-            sa.select(
-                _T.id.label("point_id"),
-                _T.view,
-                _T.embedded_at.label("point_embedded_at"),
-                _T.expires_at.label("point_expires_at"),
-                _V.vector,
-                self._stands_behind(EntryStatus.EMBEDDED).label("settled"),
-                self._stands_behind(EntryStatus.STAGED).label("pending"),
-                words,
-            )
-            .select_from(points)
-            .outerjoin(vectors, kept)
-            .join(words, sa.true())
-            .where(_T.workspace == self._workspace)
-            .order_by(_T.id)
-            .limit(limit)
-        )
+        query = stored_points(space).where(_T.workspace == self._workspace).limit(limit)
         if after is not None:
             query = query.where(_T.id > after)
         if lacking:
             query = query.where(_V.vector.is_(None))
         async with reading(self._engine) as connection:
-            return [_stored(row) for row in await connection.execute(query)]
-
-    @staticmethod
-    def _stands_behind(status: EntryStatus) -> sa.Exists:
-        return sa.exists().where(_E.pattern_id == _T.pattern_id, _T.id == sa.any_(_E.point_ids), _E.status == status)
+            return [to_stored_point(row) for row in await connection.execute(query)]
 
     async def put_vectors(self, space: EmbeddingSpace, vectors: Mapping[PointId, Vector]) -> None:
         async with transaction(self._engine) as connection:
@@ -92,17 +67,17 @@ class PostgresUpkeep(UpkeepStore):
                 )
                 await connection.execute(replace, rows)
 
-    async def forget_points(self) -> int:
-        behind = sa.exists().where(_E.pattern_id == _T.pattern_id, _T.id == sa.any_(_E.point_ids))
-        gone = sa.delete(points).where(_T.workspace == self._workspace, ~behind)
+    async def doubt_unsupported(self) -> int:
+        supported = sa.exists().where(behind_point())
         async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)  # else an entry could be taking one up
-            return (await connection.execute(gone)).rowcount
+            return await doubt(connection, _T.workspace == self._workspace, _T.look_at.is_(None), ~supported)
 
     async def replace_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
         async with transaction(self._engine) as connection:
             await connection.execute(sa.delete(lexicon).where(lexicon.c.workspace == self._workspace))
             await add_terms(connection, self._workspace, frequencies, documents)
+            mine = sa.and_(_T.workspace == self._workspace, ~_T.counted, sa.exists().where(behind_point()))
+            await connection.execute(sa.update(points).where(mine).values(counted=True))
 
     async def retry_dead(self) -> int:
         again = (
@@ -152,16 +127,3 @@ class PostgresUpkeep(UpkeepStore):
             await connection.execute(sa.delete(vectors).where(_V.space == space.fingerprint, ~in_use))
             unused = sa.delete(embedding_spaces).where(_S.fingerprint == space.fingerprint, ~_S.active)
             await connection.execute(unused)
-
-
-def _stored(row: sa.Row[Any]) -> StoredPoint:
-    return StoredPoint(
-        point_id=PointId(row.point_id),
-        view=View(row.view),
-        entry=to_entry(row),
-        vector=None if row.vector is None else np.frombuffer(row.vector, dtype=np.float16).astype(np.float32),
-        embedded_at=row.point_embedded_at,
-        expires_at=row.point_expires_at,
-        settled=row.settled,
-        pending=row.pending,
-    )

@@ -1,0 +1,116 @@
+"""What the index is to hold, in memory, and where it may hold something else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+
+from knowledge.adapters.in_memory.state import LONG_AGO, InMemoryState, PointRow
+from knowledge.models import EmbeddingSpace, Entry, EntryStatus, PointId, StoredPoint
+from knowledge.ports import PointStore, Unsettled
+
+
+class InMemoryPoints(PointStore):
+    """Points of one workspace."""
+
+    def __init__(self, state: InMemoryState, workspace: str) -> None:
+        self._state = state
+        self._workspace = workspace
+
+    async def known(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        return {row.point_id for row in self._ours(point_ids) if self._state.behind(row)}
+
+    async def doubt(self, point_ids: Sequence[PointId]) -> None:
+        self._state.doubt(row.point_id for row in self._ours(point_ids))
+
+    async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
+        late = [row.point_id for row in self._ours(point_ids) if row.embedded_at > embedded_at]
+        self._state.doubt(late)
+        return len(late)
+
+    @asynccontextmanager
+    async def settling(
+        self,
+        space: EmbeddingSpace,
+        *,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        also: Sequence[PointId] = (),
+    ) -> AsyncIterator[Unsettled]:
+        async with self._state.deciding[self._workspace]:
+            due = [i for i, row in self._state.points.items() if row.look_at is not None and row.look_at <= now]
+            ids = {row.point_id for row in self._ours(due) if not self._behind(row, EntryStatus.STAGED)}
+            ids = {*sorted(ids)[:limit], *also}
+            stored = [self._stored(self._as_its_entries(row), space) for row in self._ours(sorted(ids))]
+            found = [each for each in stored if each is not None]
+            settled = tuple(each for each in found if not each.pending)
+            gone = ids - {each.point_id for each in found}
+            yield Unsettled(stored=settled, gone=tuple(sorted(gone)))
+            for each in settled:
+                row = self._state.points[each.point_id]
+                self._state.points[each.point_id] = replace(
+                    row, look_at=None, embedded_at=each.embedded_at, expires_at=each.expires_at
+                )
+            self._leave(gone, again_at)
+
+    async def count_words(self, counted: Mapping[PointId, Collection[int]]) -> None:
+        for row in self._ours(counted):
+            if not row.counted:
+                self._state.points[row.point_id] = replace(row, counted=True)
+                self._state.frequencies[self._workspace].update(counted[row.point_id])
+                self._state.documents[self._workspace] += 1
+
+    async def uncounted(self, space: EmbeddingSpace, limit: int) -> list[StoredPoint]:
+        rows = [row for _, row in sorted(self._state.points.items()) if not row.counted]
+        stored = [self._stored(row, space) for row in self._ours(row.point_id for row in rows)]
+        return [each for each in stored if each is not None and each.settled][:limit]
+
+    def _ours(self, point_ids: Iterable[PointId]) -> list[PointRow]:
+        rows = (self._state.points.get(point_id) for point_id in point_ids)
+        return [row for row in rows if row is not None and row.workspace == self._workspace]
+
+    def _behind(self, point: PointRow, *statuses: EntryStatus) -> list[Entry]:
+        entries = (row.entry for row in self._state.entries.values() if point.point_id in row.point_ids)
+        return [entry for entry in entries if entry.status in statuses]
+
+    def _as_its_entries(self, point: PointRow) -> PointRow:
+        """Return a point with the times of the entries behind it."""
+        times = [(each.embedded_at, each.expires_at) for each in self._behind(point, EntryStatus.EMBEDDED)]
+        known = [(embedded, expires) for embedded, expires in times if embedded is not None and expires is not None]
+        if not known or self._behind(point, EntryStatus.STAGED):
+            return point
+        embedded_at, expires_at = (max(each) for each in zip(*known, strict=True))
+        return replace(point, embedded_at=embedded_at, expires_at=expires_at)
+
+    def _stored(self, point: PointRow, space: EmbeddingSpace) -> StoredPoint | None:
+        entry = self._state.behind(point)
+        if entry is None:
+            return None
+        vector = self._state.vectors.get((point.point_id, space.fingerprint))
+        return StoredPoint(
+            point_id=point.point_id,
+            view=point.view,
+            entry=entry,
+            vector=None if vector is None else vector.astype(np.float32),
+            embedded_at=point.embedded_at,
+            expires_at=point.expires_at,
+            settled=bool(self._behind(point, EntryStatus.EMBEDDED)),
+            pending=bool(self._behind(point, EntryStatus.STAGED)),
+        )
+
+    def _leave(self, gone: Collection[PointId], again_at: datetime) -> None:
+        """Look once more at points that went from the index just now; forget those that went before."""
+        rows = self._ours(gone)
+        before = [row for row in rows if row.look_at is not None and row.look_at > LONG_AGO]
+        self._state.remove_points(row.point_id for row in before)
+        for key in [key for key in self._state.vectors if key[0] in gone]:
+            del self._state.vectors[key]
+        for row in rows:
+            if row not in before:
+                self._state.points[row.point_id] = replace(row, look_at=again_at)
+        self._state.recount(row.pattern_id for row in before)

@@ -1,0 +1,79 @@
+"""What keeps patterns true to their entries: one decides at a time, counts are derived, nothing waits in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from knowledge.adapters.postgres.tables import knowledge_staging, patterns, points
+
+_E = knowledge_staging.c
+_P = patterns.c
+EMBEDDED = _E.status == sa.literal_column("'embedded'")
+
+
+async def alone_with_patterns(connection: AsyncConnection, workspace: str) -> None:
+    """Wait until nobody else gives entries to patterns of a workspace, or takes some away; until the transaction ends.
+
+    Else a pattern could go while an entry joins it.
+    """
+    lock = sa.func.hashtextextended(f"hardwon/decide/{workspace}", 0)
+    await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+
+
+def among(column: sa.ColumnElement[Any], ids: Collection[Any]) -> sa.ColumnElement[bool]:
+    """Return the condition to be one of these ids: one parameter, however many."""
+    return column == sa.any_(sa.literal(list(ids), sa.ARRAY(UUID_TYPE)))
+
+
+def locked_in_order(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Return the condition to be one of the entries that meet these, locked by id: two such never wait in a circle."""
+    locked = sa.select(_E.id).where(*conditions).order_by(_E.id).with_for_update().cte("locked")
+    return _E.id.in_(sa.select(locked.c.id))
+
+
+async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> None:
+    """Derive the counts of patterns from their evidence; one without entries and points goes.
+
+    One that has points yet goes with the last of them: they say what the index may still hold.
+
+    A distinct (project, task, run) is one success; the entry's id stands in for a missing task, the hash of its content
+    for a missing run (product.md). Where evidence was deleted, be `alone_with_patterns`.
+    """
+    ids = sorted(set(pattern_ids))
+    if not ids:
+        return
+    # A statement of its own: the next one then sees what others that recounted these patterns have committed. By id, so
+    # that no two wait in a circle; without the key, which links refer to.
+    await connection.execute(sa.select(_P.id).where(among(_P.id, ids)).order_by(_P.id).with_for_update(key_share=True))
+    event = sa.tuple_(
+        _E.project_id,
+        sa.func.coalesce(_E.task_id, sa.cast(_E.id, sa.Text)),
+        sa.func.coalesce(_E.run_id, _E.content_hash),
+    )
+    counted = (
+        sa.select(
+            _P.id,
+            sa.func.count(sa.distinct(event)).filter(EMBEDDED).label("successes"),
+            sa.func.count(sa.distinct(_E.project_id)).filter(EMBEDDED).label("projects"),
+            sa.func.count(_E.id).label("entries"),
+        )
+        .select_from(patterns.outerjoin(knowledge_staging, _E.pattern_id == _P.id))
+        .where(among(_P.id, ids))
+        .group_by(_P.id)
+        .cte("counted")
+    )
+    in_index = sa.exists().where(points.c.pattern_id == _P.id)
+    gone = sa.delete(patterns).where(_P.id == counted.c.id, counted.c.entries == 0, ~in_index).cte("gone")
+    update = (
+        sa.update(patterns)
+        .add_cte(gone)
+        .where(_P.id == counted.c.id, sa.or_(counted.c.entries > 0, in_index))
+        .values(success_count=counted.c.successes, attempt_count=counted.c.successes, project_count=counted.c.projects)
+    )
+    await connection.execute(update)

@@ -1,0 +1,195 @@
+"""The transaction in which leased entries join or found patterns: a few statements, however many entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from knowledge.adapters.postgres.tables import TIME, knowledge_staging, patterns, points, vectors
+from knowledge.models import MAX_POINTS, Decision, EmbeddingSpace, EntryId, LeaseToken, PatternId, PointId
+from knowledge.ports import Deciding
+
+_E = knowledge_staging.c
+_P = patterns.c
+_T = points.c
+
+
+def _each(name: str, type_: sa.types.TypeEngine[Any]) -> sa.ColumnElement[Any]:
+    """Return the elements of an array parameter as rows: one statement for many of them."""
+    return sa.func.unnest(sa.bindparam(name, type_=sa.ARRAY(type_)))
+
+
+def _found_patterns() -> sa.Insert:
+    given = sa.select(
+        _each("ids", UUID_TYPE()),
+        sa.bindparam("workspace", type_=sa.Text),
+        _each("entry_types", sa.Text()),
+        _each("match_keys", sa.Text()),
+        _each("founders", UUID_TYPE()),
+        sa.bindparam("founded_at", type_=TIME),
+    )
+    columns = ["id", "workspace", "entry_type", "match_key", "founding_entry_id", "founded_at"]
+    return insert(patterns).from_select(columns, given).on_conflict_do_nothing()
+
+
+def _write_points() -> sa.Insert:
+    given = sa.select(
+        _each("ids", UUID_TYPE()),
+        sa.bindparam("workspace", type_=sa.Text),
+        _each("pattern_ids", UUID_TYPE()),
+        _each("views", sa.Text()),
+        sa.bindparam("embedded_at", type_=TIME),
+        sa.bindparam("expires_at", type_=TIME),
+    )
+    new = insert(points).from_select(["id", "workspace", "pattern_id", "view", "embedded_at", "expires_at"], given)
+    later = {
+        "embedded_at": sa.func.greatest(_T.embedded_at, new.excluded.embedded_at),
+        "expires_at": sa.func.greatest(_T.expires_at, new.excluded.expires_at),
+        "look_at": None,  # whoever wanted it gone comes too late
+    }
+    return new.on_conflict_do_update(index_elements=[_T.id], set_=later).returning(_T.id, _T.counted)
+
+
+def _keep_vectors() -> sa.Insert:
+    given = sa.select(
+        _each("ids", UUID_TYPE()), sa.bindparam("space", type_=sa.Text), _each("vectors", sa.LargeBinary())
+    )
+    new = insert(vectors).from_select(["point_id", "space", "vector"], given)
+    return new.on_conflict_do_update(
+        index_elements=[vectors.c.point_id, vectors.c.space], set_={"vector": new.excluded.vector}
+    )
+
+
+def _link_entries() -> sa.Update:
+    given = sa.select(
+        _each("entries", UUID_TYPE()).label("entry"),
+        _each("pattern_ids", UUID_TYPE()).label("pattern"),
+        _each("point_ids", sa.Text()).label("points"),
+    ).subquery("given")
+    return (
+        sa.update(knowledge_staging)
+        .where(_E.id == given.c.entry, _E.lease_token == sa.bindparam("token", type_=UUID_TYPE))
+        .values(
+            pattern_id=given.c.pattern,
+            point_ids=sa.cast(sa.func.string_to_array(given.c.points, ","), sa.ARRAY(UUID_TYPE)),
+        )
+    )
+
+
+# Built once: putting such a statement together takes longer than Postgres takes for a row.
+_FOUND_PATTERNS, _WRITE_POINTS, _KEEP_VECTORS, _LINK_ENTRIES = (
+    _found_patterns(),
+    _write_points(),
+    _keep_vectors(),
+    _link_entries(),
+)
+
+
+class PostgresDeciding(Deciding):
+    """Decisions of one lease."""
+
+    def __init__(self, connection: AsyncConnection, workspace: str, token: LeaseToken) -> None:
+        self._connection = connection
+        self._workspace = workspace
+        self._token = token
+
+    async def held(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId | None]:
+        query = (
+            sa.select(_E.id, _E.pattern_id)
+            .where(_E.id == sa.any_(sa.literal(list(entry_ids), sa.ARRAY(UUID_TYPE))), _E.lease_token == self._token)
+            .order_by(_E.id)
+            .with_for_update()
+        )
+        return {row.id: row.pattern_id for row in await self._connection.execute(query)}
+
+    async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
+        asked = sa.any_(sa.literal(list(match_keys), sa.ARRAY(sa.Text)))
+        query = sa.select(_P.match_key, _P.id).where(_P.workspace == self._workspace, _P.match_key == asked)
+        return {row.match_key: row.id for row in await self._connection.execute(query)}
+
+    async def write(
+        self, decisions: Sequence[Decision], space: EmbeddingSpace, *, embedded_at: datetime, expires_at: datetime
+    ) -> Mapping[PointId, bool]:
+        await self._found([decision for decision in decisions if decision.founds], embedded_at)
+        kept = await self._within_limit(decisions)
+        counted = await self._write_points(kept, decisions, space, embedded_at, expires_at) if kept else {}
+        if decisions:
+            links = [
+                (each, ",".join(str(point.point_id) for point in each.points if point.point_id in kept))
+                for each in decisions
+            ]
+            asked = {
+                "entries": [each.entry.entry_id for each, _ in links],
+                "pattern_ids": [each.pattern_id for each, _ in links],
+                "point_ids": [ids for _, ids in links],
+                "token": self._token,
+            }
+            await self._connection.execute(_LINK_ENTRIES, asked)
+        return counted
+
+    async def _found(self, founding: Sequence[Decision], founded_at: datetime) -> None:
+        if founding:
+            asked = {
+                "ids": [each.pattern_id for each in founding],
+                "workspace": self._workspace,
+                "entry_types": [each.entry.entry_type.value for each in founding],
+                "match_keys": [each.match_key for each in founding],
+                "founders": [each.entry.entry_id for each in founding],
+                "founded_at": founded_at,
+            }
+            await self._connection.execute(_FOUND_PATTERNS, asked)
+
+    async def _within_limit(self, decisions: Sequence[Decision]) -> set[PointId]:
+        """Return the points of the decisions that fit into their patterns' limit, those already there included."""
+        there: dict[UUID, set[UUID]] = {}
+        joined = [decision.pattern_id for decision in decisions if not decision.founds]
+        if joined:
+            known = sa.select(_T.pattern_id, _T.id).where(_T.pattern_id.in_(joined))
+            for row in await self._connection.execute(known):
+                there.setdefault(row.pattern_id, set()).add(row.id)
+        kept: set[PointId] = set()
+        for decision in decisions:
+            ids = there.setdefault(decision.pattern_id, set())
+            for point in decision.points:
+                if point.point_id in ids or len(ids) < MAX_POINTS:
+                    ids.add(point.point_id)
+                    kept.add(point.point_id)
+        return kept
+
+    async def _write_points(
+        self,
+        kept: set[PointId],
+        decisions: Sequence[Decision],
+        space: EmbeddingSpace,
+        embedded_at: datetime,
+        expires_at: datetime,
+    ) -> Mapping[PointId, bool]:
+        found = {
+            point.point_id: (decision.pattern_id, point)
+            # by entry id: of several entries with the same text, the index takes the same one
+            for decision in sorted(decisions, key=lambda decided: decided.entry.entry_id, reverse=True)
+            for point in decision.points
+            if point.point_id in kept
+        }
+        ids = list(found)
+        asked = {
+            "ids": ids,
+            "workspace": self._workspace,
+            "pattern_ids": [pattern_id for pattern_id, _ in found.values()],
+            "views": [point.view.value for _, point in found.values()],
+            "embedded_at": embedded_at,
+            "expires_at": expires_at,
+        }
+        counted = {PointId(row.id): row.counted for row in await self._connection.execute(_WRITE_POINTS, asked)}
+        kept_vectors = [point.vector.astype(np.float16).tobytes() for _, point in found.values()]
+        asked = {"ids": ids, "space": space.fingerprint, "vectors": kept_vectors}
+        await self._connection.execute(_KEEP_VECTORS, asked)
+        return counted

@@ -1,0 +1,171 @@
+"""What the index is to hold, in Postgres: points in order, and those with which the index may differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres.counting import alone_with_patterns, among, recount
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
+from knowledge.adapters.postgres.spaces import add_terms
+from knowledge.adapters.postgres.tables import TIME, knowledge_staging, points, vectors
+from knowledge.models import EmbeddingSpace, EntryStatus, PointId, StoredPoint, View
+from knowledge.ports import PointStore, Unsettled
+
+_E = knowledge_staging.c
+_T = points.c
+_V = vectors.c
+
+AT_ONCE: sa.ColumnElement[Any] = sa.literal_column("'-infinity'::timestamptz")
+"""The `look_at` of a point that nobody looked at since it became doubtful."""
+
+
+async def doubt(connection: AsyncConnection, *which: sa.ColumnElement[bool]) -> int:
+    """Have points compared with the index, since an entry came or went otherwise than by a checkpoint."""
+    ordered = sa.select(_T.id).where(*which).order_by(_T.id).with_for_update().cte("ordered")
+    look = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(look_at=AT_ONCE)
+    return (await connection.execute(look)).rowcount
+
+
+def stored_points(space: EmbeddingSpace) -> sa.Select[Any]:
+    """Select points with their vectors in a space and the words of an entry behind each; none without such an entry."""
+    words = entry_behind_point()
+    kept = sa.and_(_V.point_id == _T.id, _V.space == space.fingerprint)
+    return (
+        sa.select(
+            _T.id.label("point_id"),
+            _T.view,
+            _T.embedded_at.label("point_embedded_at"),
+            _T.expires_at.label("point_expires_at"),
+            _V.vector,
+            sa.exists().where(behind_point(EntryStatus.EMBEDDED)).label("settled"),
+            sa.exists().where(behind_point(EntryStatus.STAGED)).label("pending"),
+            words,
+        )
+        .select_from(points)
+        .outerjoin(vectors, kept)
+        .join(words, sa.true())
+        .order_by(_T.id)
+    )
+
+
+def to_stored_point(row: sa.Row[Any]) -> StoredPoint:
+    """Return a row of `stored_points`."""
+    return StoredPoint(
+        point_id=PointId(row.point_id),
+        view=View(row.view),
+        entry=to_entry(row),
+        vector=None if row.vector is None else np.frombuffer(row.vector, dtype=np.float16).astype(np.float32),
+        embedded_at=row.point_embedded_at,
+        expires_at=row.point_expires_at,
+        settled=row.settled,
+        pending=row.pending,
+    )
+
+
+class PostgresPoints(PointStore):
+    """Points of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def known(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        query = sa.select(_T.id).where(self._ours(), among(_T.id, point_ids), sa.exists().where(behind_point()))
+        async with reading(self._engine) as connection:
+            return {PointId(found) for found in (await connection.execute(query)).scalars()}
+
+    async def doubt(self, point_ids: Sequence[PointId]) -> None:
+        async with reading(self._engine) as connection:
+            await doubt(connection, self._ours(), among(_T.id, point_ids))
+
+    async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
+        async with reading(self._engine) as connection:
+            return await doubt(connection, self._ours(), among(_T.id, point_ids), _T.embedded_at > embedded_at)
+
+    @asynccontextmanager
+    async def settling(
+        self,
+        space: EmbeddingSpace,
+        *,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        also: Sequence[PointId] = (),
+    ) -> AsyncIterator[Unsettled]:
+        pending = sa.exists().where(behind_point(EntryStatus.STAGED))  # its checkpoint is about to write the point
+        due = sa.and_(self._ours(), _T.look_at <= now, ~pending)
+        if not also:
+            async with reading(self._engine) as connection:
+                if not await connection.scalar(sa.select(sa.exists().where(due))):
+                    yield Unsettled()
+                    return
+        async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
+            which = sa.select(_T.id).where(due).order_by(_T.id).limit(limit)
+            ids = {*(await connection.execute(which)).scalars(), *also}
+            await self._as_its_entries(connection, ids)
+            rows = await connection.execute(stored_points(space).where(among(_T.id, ids)))
+            found = [to_stored_point(row) for row in rows]
+            stored = tuple(each for each in found if not each.pending)
+            gone = ids - {each.point_id for each in found}
+            yield Unsettled(stored=stored, gone=tuple(PointId(i) for i in sorted(gone)))
+            settled = sa.update(points).where(among(_T.id, [each.point_id for each in stored])).values(look_at=None)
+            await connection.execute(settled)
+            await self._leave(connection, gone, again_at)
+
+    @staticmethod
+    async def _as_its_entries(connection: AsyncConnection, ids: Collection[Any]) -> None:
+        """Give points the times of the entries behind them, unless a checkpoint is about to give them its own."""
+        pending = sa.exists().where(behind_point(EntryStatus.STAGED))
+        times = (
+            sa.select(sa.func.max(_E.embedded_at).label("embedded_at"), sa.func.max(_E.expires_at).label("expires_at"))
+            .where(behind_point(EntryStatus.EMBEDDED))
+            .correlate(points)
+        )
+        of_entries = sa.select(_T.id, times.lateral("times")).where(among(_T.id, ids), ~pending).subquery("of_entries")
+        update = (
+            sa.update(points)
+            .where(_T.id == of_entries.c.id, of_entries.c.expires_at.is_not(None))
+            .values(embedded_at=of_entries.c.embedded_at, expires_at=of_entries.c.expires_at)
+        )
+        await connection.execute(update)
+
+    @staticmethod
+    async def _leave(connection: AsyncConnection, gone: Collection[Any], again_at: datetime) -> None:
+        """Look once more at points that went from the index just now; forget those that went before."""
+        if not gone:
+            return
+        forget = sa.delete(points).where(among(_T.id, gone), _T.look_at > AT_ONCE).returning(_T.pattern_id)
+        patterns = list((await connection.execute(forget)).scalars())
+        await connection.execute(sa.delete(vectors).where(among(_V.point_id, gone)))
+        again = sa.update(points).where(among(_T.id, gone)).values(look_at=sa.bindparam("again_at", type_=TIME))
+        await connection.execute(again, {"again_at": again_at})
+        await recount(connection, patterns)
+
+    async def count_words(self, counted: Mapping[PointId, Collection[int]]) -> None:
+        async with transaction(self._engine) as connection:
+            which = sa.select(_T.id).where(self._ours(), among(_T.id, counted), ~_T.counted)
+            ordered = which.order_by(_T.id).with_for_update().cte("ordered")
+            count = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(counted=True).returning(_T.id)
+            new = list((await connection.execute(count)).scalars())
+            frequencies = Counter(term for point_id in new for term in counted[PointId(point_id)])
+            if new:
+                await add_terms(connection, self._workspace, frequencies, len(new))
+
+    async def uncounted(self, space: EmbeddingSpace, limit: int) -> list[StoredPoint]:
+        embedded = sa.exists().where(behind_point(EntryStatus.EMBEDDED))
+        query = stored_points(space).where(self._ours(), ~_T.counted, embedded).limit(limit)
+        async with reading(self._engine) as connection:
+            return [to_stored_point(row) for row in await connection.execute(query)]
+
+    def _ours(self) -> sa.ColumnElement[bool]:
+        return _T.workspace == self._workspace

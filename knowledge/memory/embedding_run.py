@@ -1,0 +1,324 @@
+"""One checkpoint at work: batch after batch is claimed, embedded, decided, put into the index and marked.
+
+While a batch is stored the next one is claimed and embedded already: Postgres works meanwhile, and so does a remote
+embedder. What is decided is decided in the order in which it was captured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from knowledge.errors import HardwonError, TextRejected
+from knowledge.memory import consolidation, texts
+from knowledge.memory.consolidation import Embedding
+from knowledge.memory.points import stored_text, to_point
+from knowledge.memory.retention import add_years
+from knowledge.memory.settling import settle, settle_if_possible
+from knowledge.memory.spaces import SpaceInUse, bind_space, recalibrate_if_grown
+from knowledge.models import (
+    BoundSpace,
+    CheckpointReport,
+    DeadEntry,
+    Decision,
+    Entry,
+    EntryId,
+    Point,
+    PointId,
+    Vector,
+)
+from knowledge.ports import Claim, Embedder, Progress, Selection, Stores
+from knowledge.search.lexical import term_counts
+
+log = structlog.get_logger(__name__)
+
+_LOOK_AGAIN_SECONDS = 0.5
+"""How often a checkpoint looks whether what others hold is done, or their lease is over."""
+
+_MANY = 100
+"""New situations in one checkpoint from which on Postgres should not plan as if its tables were empty."""
+
+_COUNT_AT_ONCE = 2048
+"""New texts whose words are counted together: common words are then written once, not once a batch."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """A claim that is kept alive until it is let go of: extended each third of its time."""
+
+    stores: Stores
+    claim: Claim
+    time: timedelta
+    _beating: asyncio.Task[None] | None = None
+
+    def keep(self) -> None:
+        """Begin to extend it."""
+        self._beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self.time.total_seconds() / 3)
+            try:
+                await self.stores.entries.extend(self.claim, self.time)
+            except HardwonError as error:  # the next one may get through; if none does, the mark will say so
+                log.warning("lease_not_extended", reason=str(error))
+
+    async def end(self, *, give_back: bool) -> None:
+        """Extend it no longer; with `give_back` others may take at once what it still holds."""
+        if self._beating is not None:
+            self._beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._beating
+        if give_back:
+            with suppress(HardwonError):  # it runs out by itself where Postgres is gone too
+                await self.stores.entries.release(self.claim)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Embedded:
+    """A leased batch with its vectors."""
+
+    lease: Lease
+    in_use: SpaceInUse
+    embeddings: Sequence[Embedding]
+    truncated: int
+    dead: Sequence[DeadEntry]
+
+
+@dataclass(slots=True, kw_only=True)
+class EmbeddingRun:
+    """What one checkpoint does and has done. `report` grows with each batch."""
+
+    stores: Stores
+    batch: int
+    lease: timedelta
+    retention_years: int
+    report: CheckpointReport
+    selection: Selection
+    progress: Progress | None = None
+    _in_use: SpaceInUse | None = None
+    _words: dict[PointId, Collection[int]] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Embed until nothing is left of what was there at the start; raises what a store or the embedder raises.
+
+        What another process holds is waited for: it embeds it, or dies and its lease runs out.
+        """
+        before = (await self.stores.spaces.statistics([])).documents
+        total = await self.stores.entries.pending(self.selection) if self.progress else 0
+        try:
+            await self._batches(total)
+            if self._in_use is not None:
+                await self._grown(self._in_use.bound, before)
+        except BaseException:
+            with suppress(HardwonError):  # the next checkpoint counts what this one did not come to
+                await self._count()
+            raise
+        finally:
+            await settle_if_possible(self.stores)
+
+    async def _batches(self, total: int) -> None:
+        there_at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
+        storing: asyncio.Task[None] | None = None
+        try:
+            while True:
+                claim = await self._claim()
+                if claim.entries:
+                    storing = await self._embed_then_store(claim, storing, total)
+                elif storing is not None:
+                    await storing
+                    storing = None
+                elif not await self.stores.entries.pending(there_at_start):
+                    break
+                else:
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        finally:
+            if storing is not None:
+                storing.cancel()
+                await asyncio.gather(storing, return_exceptions=True)
+
+    async def _claim(self) -> Claim:
+        """Lease the next batch; what is leased just as this is cancelled is given back at once."""
+        claiming = asyncio.ensure_future(self.stores.entries.claim(self.selection, limit=self.batch, lease=self.lease))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            with suppress(HardwonError):
+                await self.stores.entries.release(await claiming)
+            raise
+
+    async def _embed_then_store(
+        self, claim: Claim, storing: asyncio.Task[None] | None, total: int
+    ) -> asyncio.Task[None]:
+        """Embed a batch while the one before is stored; return the task that stores this one."""
+        lease = Lease(self.stores, claim, self.lease)
+        lease.keep()
+        try:
+            embedded = await self._embed(lease)
+            if storing is not None:
+                await storing
+        except BaseException:
+            await lease.end(give_back=True)
+            raise
+        return asyncio.create_task(self._store_and_tell(embedded, total))
+
+    async def _embed(self, lease: Lease) -> _Embedded:
+        situations = [texts.situation(entry) for entry in lease.claim.entries]
+        self._in_use = in_use = await bind_space(self.stores, situations, known=self._in_use)
+        embeddings, truncated, dead = await _vectors(in_use.embedder, lease.claim.entries)
+        return _Embedded(lease=lease, in_use=in_use, embeddings=embeddings, truncated=truncated, dead=dead)
+
+    async def _store_and_tell(self, embedded: _Embedded, total: int) -> None:
+        whole = False
+        try:
+            marked, founded = await self._store(embedded)
+            whole = marked == len(embedded.embeddings)
+        finally:
+            await embedded.lease.end(give_back=not whole)
+        report = self.report
+        self.report = replace(
+            report,
+            embedded=report.embedded + marked,
+            founded=report.founded + founded,
+            joined=report.joined + marked - founded,
+            truncated=report.truncated + embedded.truncated,
+            dead=report.dead + len(embedded.dead),
+            dead_entries=report.dead_entries + tuple(embedded.dead),
+        )
+        if self.progress:
+            done = self.report.embedded + self.report.dead
+            self.progress(done, max(total, done))
+
+    async def _store(self, embedded: _Embedded) -> tuple[int, int]:
+        """Decide, upsert and mark; return how many entries were marked, and how many of them founded a pattern."""
+        stores, bound, token = self.stores, embedded.in_use.bound, embedded.lease.claim.token
+        for refused in embedded.dead:
+            await stores.entries.bury(token, refused.entry_id, refused.reason)
+        embedded_at = stores.clock.now()
+        expires_at = add_years(embedded_at, self.retention_years)
+        decisions, kept = await self._decide(bound, embedded, embedded_at, expires_at)
+        points, words = _points(
+            stores.workspace, bound, decisions, kept, embedded_at=embedded_at, expires_at=expires_at
+        )
+        await stores.index.upsert(bound.space, points)
+        await stores.points.overtaken([point.point_id for point in points], embedded_at)
+        marked = await stores.patterns.mark_embedded(
+            token,
+            [decision.entry.entry_id for decision in decisions],
+            embedded_at=embedded_at,
+            expires_at=expires_at,
+        )
+        if len(marked) < len(decisions):
+            await self._take_back(bound, decisions, marked)
+        self._words |= words
+        if len(self._words) >= _COUNT_AT_ONCE:
+            await self._count()
+        return len(marked), sum(decision.founds for decision in decisions if decision.entry.entry_id in marked)
+
+    async def _decide(
+        self, bound: BoundSpace, embedded: _Embedded, embedded_at: datetime, expires_at: datetime
+    ) -> tuple[list[Decision], Mapping[PointId, bool]]:
+        async with self.stores.patterns.deciding(embedded.lease.claim.token) as deciding:
+            held = await deciding.held([embedding.entry.entry_id for embedding in embedded.embeddings])
+            keys = {texts.match_key(embedding.entry) for embedding in embedded.embeddings}
+            decisions = consolidation.decide(
+                embedded.embeddings,
+                held=held,
+                known=await deciding.patterns_by_key(sorted(keys)),
+                workspace=self.stores.workspace,
+            )
+            kept = await deciding.write(decisions, bound.space, embedded_at=embedded_at, expires_at=expires_at)
+        return decisions, kept
+
+    async def _take_back(self, bound: BoundSpace, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
+        """Settle the points of entries that were deleted while they were embedded: nothing comes back from the dead."""
+        lost = {
+            point.point_id
+            for decision in decisions
+            if decision.entry.entry_id not in marked
+            for point in decision.points
+        }
+        if lost:
+            await self.stores.points.doubt(sorted(lost))
+            await settle(self.stores, bound, also=sorted(lost))
+
+    async def _count(self) -> None:
+        words, self._words = self._words, {}
+        if words:
+            await self.stores.points.count_words(words)
+
+    async def _grown(self, bound: BoundSpace, before: int) -> None:
+        """See to it that the lexicon, relevance and Postgres' plans fit what is there now.
+
+        Words that a checkpoint did not come to count, because it was killed, are counted by the next one.
+        """
+        await self._count()
+        while left := await self.stores.points.uncounted(bound.space, _COUNT_AT_ONCE):
+            await self.stores.points.count_words(
+                {stored.point_id: term_counts(stored_text(stored)).keys() for stored in left}
+            )
+        documents = (await self.stores.spaces.statistics([])).documents
+        await recalibrate_if_grown(self.stores, bound, before, documents)
+        if documents - before >= _MANY:
+            await self.stores.patterns.analyse()
+
+
+async def _vectors(embedder: Embedder, entries: Sequence[Entry]) -> tuple[list[Embedding], int, list[DeadEntry]]:
+    """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
+    views = {entry.entry_id: texts.views(entry) for entry in entries}
+    distinct = list(dict.fromkeys(text for of_entry in views.values() for text in of_entry.values()))
+    try:
+        embedded = await embedder.embed(distinct, "document")
+    except TextRejected as error:
+        if len(entries) == 1:
+            return [], 0, [DeadEntry(entry_id=entries[0].entry_id, reason=str(error))]
+        middle = len(entries) // 2
+        first, cut, dead = await _vectors(embedder, entries[:middle])
+        second, cut_too, dead_too = await _vectors(embedder, entries[middle:])
+        return first + second, cut + cut_too, dead + dead_too
+    vectors: dict[str, Vector] = dict(zip(distinct, embedded.vectors, strict=True))
+    found = [
+        Embedding(entry=entry, vectors={view: vectors[text] for view, text in views[entry.entry_id].items()})
+        for entry in entries
+    ]
+    return found, len(embedded.truncated), []
+
+
+def _points(
+    workspace: str,
+    bound: BoundSpace,
+    decisions: Sequence[Decision],
+    kept: Mapping[PointId, bool],
+    *,
+    embedded_at: datetime,
+    expires_at: datetime,
+) -> tuple[list[Point], dict[PointId, Collection[int]]]:
+    """Return the points of the decisions that are kept, each once, and the words of those not counted yet."""
+    points: dict[PointId, Point] = {}
+    words: dict[PointId, Collection[int]] = {}
+    # by entry id, as Postgres picks the words of several entries that were embedded together
+    for decision in sorted(decisions, key=lambda decided: decided.entry.entry_id):
+        told = texts.views(decision.entry)
+        for point in decision.points:
+            if point.point_id not in kept or point.point_id in points:
+                continue
+            counts = term_counts(told[point.view])
+            if not kept[point.point_id]:
+                words[point.point_id] = counts.keys()
+            points[point.point_id] = to_point(
+                decision.entry,
+                point.view,
+                workspace=workspace,
+                point_id=point.point_id,
+                vector=point.vector,
+                counts=counts,
+                mean_terms=bound.mean_terms,
+                embedded_at=embedded_at,
+                expires_at=expires_at,
+            )
+    return list(points.values()), words

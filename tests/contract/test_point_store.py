@@ -1,0 +1,218 @@
+"""The contract of PointStore: notes of where the index may differ, settled alone; words counted once."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+import pytest
+
+from knowledge.errors import NotFound
+from knowledge.models import Entry, PatternId, PointId, TermStatistics
+from knowledge.ports import Stores, Unsettled
+from tests.contract.test_pattern_store import A_YEAR_LATER, DAY, told
+from tests.support.entries import NOON
+from tests.support.stores import SPACE, Store, claim_all, decide, learn, mark, numbered, situation_point
+
+LATER = NOON + DAY
+
+
+async def settled(
+    stores: Stores, *, at: datetime = NOON, also: tuple[PointId, ...] = (), limit: int = 100
+) -> Unsettled:
+    """Settle what is noted down, as if the index had taken it; return what was to be done."""
+    async with stores.points.settling(SPACE, now=at, again_at=LATER, limit=limit, also=also) as unsettled:
+        return unsettled
+
+
+async def learned(stores: Stores, entry: Entry) -> tuple[PointId, PatternId]:
+    pattern = await learn(stores, entry)
+    return situation_point(stores, entry, pattern), pattern
+
+
+async def test_what_a_checkpoint_wrote_is_not_noted_down(stores: Stores) -> None:
+    await learned(stores, told(1))
+    assert await settled(stores) == Unsettled()
+
+
+async def test_points_of_a_deleted_entry_are_gone_twice_and_then_forgotten(stores: Stores) -> None:
+    """G13: a checkpoint that died before it took its point back wrote it after the first look."""
+    point, pattern = await learned(stores, told(1))
+    await stores.entries.delete(numbered(1))
+    assert await settled(stores) == Unsettled(gone=(point,))
+    assert await settled(stores) == Unsettled(), "until a day later"
+    assert await settled(stores, at=LATER) == Unsettled(gone=(point,))
+    assert await settled(stores, at=A_YEAR_LATER) == Unsettled()
+    with pytest.raises(NotFound):
+        await stores.patterns.get(pattern, now=NOON)
+    assert (await stores.checkpoints.stats()).vector_bytes == 0
+
+
+async def test_a_point_that_goes_has_no_vector_any_more_and_can_come_back(stores: Stores) -> None:
+    point, pattern = await learned(stores, told(1))
+    await stores.entries.delete(numbered(1))
+    await settled(stores)
+    assert (await stores.checkpoints.stats()).vector_bytes == 0
+    again, same = await learned(stores, told(2))
+    assert (again, same) == (point, pattern), "the words are the same, and so is the pattern"
+    assert await settled(stores, at=LATER) == Unsettled(), "it is no longer about to go"
+    assert (await stores.checkpoints.stats()).vector_bytes == 2 * SPACE.dims
+
+
+async def test_a_point_that_lost_the_later_of_its_entries_goes_back_to_the_times_of_the_other(stores: Stores) -> None:
+    """G12: else it would outlive its evidence in the index."""
+    point, pattern = await learned(stores, told(1))
+    await stores.entries.add([told(2)])
+    claim = await claim_all(stores)
+    await decide(stores, claim, joins=pattern, at=LATER)
+    await mark(stores, claim, at=LATER)
+    await stores.entries.delete(numbered(2))
+    (stored,) = (await settled(stores)).stored
+    assert (stored.point_id, stored.embedded_at, stored.expires_at) == (point, NOON, A_YEAR_LATER)
+    assert stored.entry.entry_id == numbered(1)
+    assert stored.vector is not None
+    assert await settled(stores) == Unsettled()
+
+
+async def test_a_point_that_a_checkpoint_is_about_to_write_is_left_to_it(stores: Stores) -> None:
+    point, pattern = await learned(stores, told(1))
+    await stores.entries.add([told(2)])
+    claim = await claim_all(stores)
+    await decide(stores, claim, joins=pattern, at=LATER)
+    await stores.entries.delete(numbered(1))
+    assert await settled(stores) == Unsettled()
+    assert await settled(stores, also=(point,)) == Unsettled()
+    await mark(stores, claim, at=LATER)
+    assert [stored.point_id for stored in (await settled(stores)).stored] == [point], "the note is still there"
+
+
+@pytest.mark.parametrize("how", ["abandoned", "dead"])
+async def test_points_of_entries_that_will_not_be_embedded_are_noted_down(stores: Stores, how: str) -> None:
+    """G2: a checkpoint died between its upsert and its mark."""
+    entry = told(1, verified_by=None)
+    await stores.entries.add([entry])
+    claim = await claim_all(stores)
+    await decide(stores, claim)
+    if how == "dead":
+        await stores.entries.bury(claim.token, entry.entry_id, "refused")
+    else:
+        await stores.entries.abandon(entry.project_id, unvouched=True)
+    assert await settled(stores) == Unsettled(gone=(situation_point(stores, entry),))
+
+
+async def test_a_later_decision_is_noted_down_as_having_overtaken(stores: Stores) -> None:
+    """G4: whoever upserts last may not be who decided last."""
+    point, pattern = await learned(stores, told(1))
+    assert await stores.points.overtaken([point], NOON) == 0
+    await stores.entries.add([told(2)])
+    claim = await claim_all(stores)
+    await decide(stores, claim, joins=pattern, at=LATER)
+    await mark(stores, claim, at=LATER)
+    assert await stores.points.overtaken([point], NOON) == 1
+    assert [stored.embedded_at for stored in (await settled(stores)).stored] == [LATER]
+
+
+async def test_what_fails_to_be_settled_stays_noted_down(stores: Stores) -> None:
+    """G10."""
+    point, _ = await learned(stores, told(1))
+    await stores.entries.delete(numbered(1))
+    with pytest.raises(ZeroDivisionError):
+        async with stores.points.settling(SPACE, now=NOON, again_at=LATER, limit=10):
+            raise ZeroDivisionError
+    assert await settled(stores) == Unsettled(gone=(point,))
+
+
+async def test_no_entry_joins_while_points_are_settled(stores: Stores) -> None:
+    """G13: a point is not taken from the index after an entry that joined it wrote it."""
+    point, pattern = await learned(stores, told(1))
+    await stores.entries.add([told(2)])
+    claim = await claim_all(stores)
+    await stores.entries.delete(numbered(1))
+    async with stores.points.settling(SPACE, now=NOON, again_at=LATER, limit=10) as unsettled:
+        joining = asyncio.create_task(decide(stores, claim, joins=pattern, at=LATER))
+        await asyncio.sleep(0.05)
+        assert unsettled.gone == (point,)
+        assert not joining.done()
+    await joining
+    await mark(stores, claim, at=LATER)
+    assert await settled(stores, at=A_YEAR_LATER) == Unsettled()
+    assert await stores.points.known([point]) == {point}
+
+
+async def test_only_so_many_points_are_settled_at_a_time(stores: Stores) -> None:
+    entries = [told(number, failure_description=f"Case {number}") for number in range(5)]
+    await learn(stores, *entries)
+    for entry in entries:
+        await stores.entries.delete(entry.entry_id)
+    sizes = [len((await settled(stores, limit=2)).gone) for _ in range(4)]
+    assert sizes == [2, 2, 1, 0]
+
+
+async def test_points_of_another_workspace_are_not_settled(store: Store) -> None:
+    """D44."""
+    ours, theirs = store.of("ours"), store.of("theirs")
+    point, _ = await learned(ours, told(1))
+    await ours.entries.delete(numbered(1))
+    await theirs.points.doubt([point])
+    assert await settled(theirs) == Unsettled()
+    assert await settled(ours) == Unsettled(gone=(point,))
+
+
+# words
+
+
+async def test_words_are_counted_once_whoever_comes_first(stores: Stores) -> None:
+    """G4."""
+    point, pattern = await learned(stores, told(1))
+    words = {point: {1, 2, 2**32 - 1}}
+    assert [stored.point_id for stored in await stores.points.uncounted(SPACE, 10)] == [point]
+    await asyncio.gather(*(stores.points.count_words(words) for _ in range(5)))
+    assert await stores.spaces.statistics([1, 2, 2**32 - 1, 9]) == TermStatistics(
+        documents=1, frequencies={1: 1, 2: 1, 2**32 - 1: 1}
+    )
+    assert await stores.points.uncounted(SPACE, 10) == []
+    await stores.entries.add([told(2)])
+    _, kept = await decide(stores, await claim_all(stores), joins=pattern)
+    assert kept == {point}
+    assert await stores.points.uncounted(SPACE, 10) == [], "a text that is known stays counted"
+
+
+async def test_counts_of_several_points_add_up(stores: Stores) -> None:
+    entries = [told(number, failure_description=f"Case {number}") for number in range(2)]
+    await learn(stores, *entries)
+    first, second = (situation_point(stores, entry) for entry in entries)
+    await stores.points.count_words({first: {1, 2}, second: {2, 3}})
+    assert await stores.spaces.statistics([1, 2]) == TermStatistics(documents=2, frequencies={1: 1, 2: 2})
+    assert await stores.spaces.statistics([]) == TermStatistics(documents=2, frequencies={})
+
+
+async def test_words_of_what_is_not_embedded_yet_are_not_missing(stores: Stores) -> None:
+    await stores.entries.add([told(1)])
+    await decide(stores, await claim_all(stores))
+    assert await stores.points.uncounted(SPACE, 10) == []
+
+
+async def test_words_are_counted_in_each_workspace_apart(store: Store) -> None:
+    """D44."""
+    ours, theirs = store.of("ours"), store.of("theirs")
+    point, _ = await learned(ours, told(1))
+    await theirs.points.count_words({point: {1}})
+    assert await theirs.spaces.statistics([1]) == TermStatistics(documents=0, frequencies={})
+    assert await theirs.points.uncounted(SPACE, 10) == []
+    await ours.points.count_words({point: {1}})
+    assert await theirs.spaces.statistics([1]) == TermStatistics(documents=0, frequencies={})
+
+
+async def test_checkpoints_that_count_the_same_words_at_once_lose_nothing(stores: Stores) -> None:
+    """G4: the same words, told in different orders."""
+    entries = [told(number, failure_description=f"Case {number}") for number in range(20)]
+    await learn(stores, *entries)
+    points = [situation_point(stores, entry) for entry in entries]
+    words = list(range(200))
+
+    async def count(point: PointId, order: list[int]) -> None:
+        await stores.points.count_words({point: order})
+
+    orders = (words, words[::-1])
+    await asyncio.gather(*(count(point, orders[number % 2]) for number, point in enumerate(points)))
+    assert await stores.spaces.statistics(words) == TermStatistics(documents=20, frequencies=dict.fromkeys(words, 20))
