@@ -32,7 +32,7 @@ OFTEN = (
 )
 _SLOW = {"embed_seconds": 0.25, "lease_seconds": 0.3}
 _POISONED = {"poisoned": True}
-_DELETED = {"sharing": 1, "trips": {"index.upsert:before:1": "delete", "index.upsert:before:2": "delete"}}
+_DELETED = {"sharing": 1, "trips": {"deciding.commit:after:1": "delete", "deciding.commit:after:2": "delete"}}
 RARE: dict[str, dict[str, Any]] = {
     "entries.extend": _SLOW,
     "entries.bury": _POISONED,
@@ -96,7 +96,7 @@ def _provoke(ground: Ground, mutant: Mutant) -> None:
         case Mutant.RANDOM_IDS:
             ground.run(mutant=mutant, sharing=1, trips={"index.upsert:after:1": "kill"})
         case Mutant.NO_TAKING_BACK:
-            ground.run(mutant=mutant, sharing=1, trips={"index.upsert:before:1": "delete"})
+            ground.run(mutant=mutant, sharing=1, trips={"deciding.commit:after:1": "delete"})
         case Mutant.NO_TOKEN:
             ground.run(mutant=mutant, sharing=1, trips={"index.upsert:after:1": "abandon"})
 
