@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC
 
-import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 
 from jobs.table import JOBS, Job, RunsJobs, run_job
+from knowledge.logs import get_logger
 from knowledge.wiring import Knowledge
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MISFIRE_GRACE_SECONDS = 3600
 """APScheduler's own second would skip a job whenever the loop was busy for two."""

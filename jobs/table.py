@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
-import structlog
-
 from knowledge.errors import InvalidInput
+from knowledge.logs import get_logger
 from knowledge.wiring import Knowledge
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SWEEP_AFTER = timedelta(days=1)
 """A project whose staged entries are older than this never reached a checkpoint: the sweeper makes one."""

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
+from typing import TextIO, cast
 
 import structlog
 
 from knowledge.errors import InvalidSetting
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+class _StandardError(io.TextIOBase):
+    """Whatever standard error is at the time: a program may put another stream in its place, and close the old one."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 def configure_logs(*, level: int | None = None) -> None:
@@ -34,10 +46,9 @@ def configure_logs(*, level: int | None = None) -> None:
     structlog.configure(
         processors=[*usual, *to_json],
         wrapper_class=structlog.make_filtering_bound_logger(lowest),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _StandardError())),
     )
-    of_libraries = logging.StreamHandler(sys.stderr)
+    of_libraries = logging.StreamHandler(_StandardError())
     of_libraries.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=usual,

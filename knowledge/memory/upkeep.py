@@ -13,15 +13,15 @@ from enum import StrEnum
 from uuid import UUID
 
 import numpy as np
-import structlog
 
+from knowledge.logs import get_logger
 from knowledge.memory.points import from_stored, stored_text
 from knowledge.memory.spaces import SpaceInUse, space_in_use
 from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, Point, PointId, StoredPoint, Vector
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
 from knowledge.search.lexical import term_counts
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PAGE = 256
 SAMPLE = 20

@@ -27,10 +27,9 @@ from typing import IO, Self
 from urllib.parse import quote
 from uuid import uuid4
 
-import structlog
-
 from knowledge.adapters.postgres import binaries, ownership
 from knowledge.errors import HardwonError, InvalidSetting, StorageUnavailable, StoreIncompatible
+from knowledge.logs import get_logger
 
 if sys.platform != "win32":
     import fcntl
@@ -68,7 +67,7 @@ START_TRIES = 10
 _UNSAFE_IN_SOCKET_PATHS = frozenset(',:"\\%?#$`')
 """libpq, asyncpg and SQLAlchemy split hosts at some of these, and Postgres unquotes others."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class EmbeddedPostgres:
