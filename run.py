@@ -37,7 +37,8 @@ LINT = [
     ["mypy"],
     ["lint-imports"],
 ]
-TEST = ["pytest", "-q"]
+# a process a core: each starts servers of its own; `-n 0` runs all in one, as a debugger needs it
+TEST = ["pytest", "-q", "-n", "auto", "--maxprocesses", "8", "--dist", "worksteal"]
 RELOCK = (
     "uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-emit-index-url"
     " --no-header pyproject.toml -o requirements.lock"

@@ -14,7 +14,7 @@ from jobs.table import JOBS, run_job
 from knowledge.errors import HardwonError
 from knowledge.settings import KnowledgeSettings
 from orchestrator import connect
-from orchestrator.logs import configure_logs
+from orchestrator.logs import configure_logs, warn_of_unknown_settings
 
 
 async def _once(name: str, *, once_per_slot: bool) -> None:
@@ -61,6 +61,7 @@ def main() -> int:
     told = parser.parse_args()
     try:
         configure_logs()
+        warn_of_unknown_settings()
         asyncio.run(_once(told.job, once_per_slot=told.once_per_slot) if told.job else _always())
     except asyncio.CancelledError:
         sys.stderr.write("stopped\n")

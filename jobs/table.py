@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
-import structlog
-
 from knowledge.errors import InvalidInput
+from knowledge.logs import get_logger
+from knowledge.ports import CANCELLED
 from knowledge.wiring import Knowledge
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SWEEP_AFTER = timedelta(days=1)
 """A project whose staged entries are older than this never reached a checkpoint: the sweeper makes one."""
@@ -21,16 +21,21 @@ TAKEOVER_AFTER = timedelta(hours=1)
 """A run that died is repeated by another process after this time."""
 
 
+TRIES = 5
+"""How often a slot is begun at most, the first time included; the waits between them double."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A job: its name, the cron fields of its trigger (UTC), the length of a slot, and its work on all workspaces.
 
-    The work returns how many things it dealt with.
+    What failed is tried again after `retry_after`. The work returns how many things it dealt with.
     """
 
     name: str
     cron: dict[str, str]
     slot: timedelta
+    retry_after: timedelta
     work: Callable[[Knowledge], Awaitable[int]]
 
 
@@ -59,11 +64,15 @@ async def _prune(knowledge: Knowledge) -> int:
     return pruned
 
 
+_MINUTE = timedelta(minutes=1)
 JOBS = {
-    "sweep": Job(name="sweep", cron={"minute": "15"}, slot=timedelta(hours=1), work=_sweep),
-    "prune": Job(name="prune", cron={"hour": "3"}, slot=timedelta(days=1), work=_prune),
+    "sweep": Job(name="sweep", cron={"minute": "15"}, slot=timedelta(hours=1), retry_after=2 * _MINUTE, work=_sweep),
+    "prune": Job(name="prune", cron={"hour": "3"}, slot=timedelta(days=1), retry_after=20 * _MINUTE, work=_prune),
 }
-"""The sweeper runs hourly; the prune daily, and both also at start, for a machine that was off at the time."""
+"""The sweeper runs hourly; the prune daily, and both also at start, for a machine that was off at the time.
+
+The last try of a sweep is half an hour after its first, that of a prune five hours: within their slots.
+"""
 
 
 def slot_of(job: Job, now: datetime) -> datetime:
@@ -73,10 +82,10 @@ def slot_of(job: Job, now: datetime) -> datetime:
 
 
 async def run_job(knowledge: Knowledge | RunsJobs, name: str, *, once_per_slot: bool) -> int | None:
-    """Run a job now; return how many things it dealt with, None if its slot was run already.
+    """Run a job now; return how many things it dealt with, None if its slot was run already, or is, or not yet again.
 
-    With `once_per_slot` one run per slot over any number of processes. Raises InvalidInput for an unknown name, and
-    what the work raises, after recording it.
+    With `once_per_slot` one run per slot over any number of processes, repeated where it fails. Raises InvalidInput for
+    an unknown name, and what the work raises, after recording it.
     """
     job = JOBS.get(name)
     if job is None:
@@ -86,9 +95,12 @@ async def run_job(knowledge: Knowledge | RunsJobs, name: str, *, once_per_slot: 
     if not once_per_slot:
         return await job.work(knowledge)
     slot = slot_of(job, knowledge.stores.clock.now())
-    if not await knowledge.jobs.begin(name, slot, takeover_after=TAKEOVER_AFTER):
+    begun = await knowledge.jobs.begin(
+        name, slot, takeover_after=TAKEOVER_AFTER, retry_after=job.retry_after, tries=TRIES
+    )
+    if not begun:
         return None
-    error: str | None = "cancelled"
+    error: str | None = CANCELLED
     try:
         done = await job.work(knowledge)
         error = None

@@ -424,15 +424,25 @@ class ContextStore(Protocol):
         ...
 
 
+CANCELLED = "cancelled"
+"""The error on record of a run that was stopped on its way."""
+
+
 class JobStore(Protocol):
     """One run per job and slot, over any number of processes; jobs go over all workspaces."""
 
-    async def begin(self, job: str, slot: datetime, *, takeover_after: timedelta) -> bool:
-        """Return whether this process is to run the slot; a run that died is taken over after `takeover_after`."""
+    async def begin(
+        self, job: str, slot: datetime, *, takeover_after: timedelta, retry_after: timedelta, tries: int
+    ) -> bool:
+        """Return whether this process is to run the slot, which no other then is.
+
+        A run that died is taken over after `takeover_after`. One that failed is repeated, up to `tries` in all: after
+        `retry_after`, then twice that, and so on; one that was cancelled at once.
+        """
         ...
 
     async def finish(self, job: str, slot: datetime, error: str | None) -> None:
-        """Record the end of a run."""
+        """Record the end of a run: an error, CANCELLED, or None if it did its work."""
         ...
 
     async def workspaces(self) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +25,11 @@ def default_home() -> Path:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return Path("/var/lib/hardwon")
     return platformdirs.user_data_path("hardwon", appauthor=False)
+
+
+def _blank(value: object) -> bool:
+    told = value.get_secret_value() if isinstance(value, SecretStr) else value
+    return isinstance(told, str) and not told.strip()
 
 
 def _check_port(address: str) -> str | None:
@@ -81,6 +88,11 @@ class KnowledgeSettings(BaseSettings):
     checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1)
     lease_seconds: int = Field(default=60, ge=1, le=86_400)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _blank_is_unset(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if not _blank(value)}
+
     @field_validator("retention_years", mode="before")
     @classmethod
     def _years(cls, value: Any) -> Any:
@@ -122,7 +134,7 @@ class KnowledgeSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _model(self) -> Self:
-        openai_key = os.environ.get("OPENAI_API_KEY")
+        openai_key = os.environ.get("OPENAI_API_KEY", "").strip()
         if self.embedding_model is None:
             remote = openai_key or self.embedding_base_url or self.embedding_api_key
             object.__setattr__(self, "embedding_model", OPENAI_MODEL if remote else BUNDLED_MODEL)
@@ -165,3 +177,18 @@ class KnowledgeSettings(BaseSettings):
     def lease(self) -> timedelta:
         """How long a checkpoint holds what it claimed without saying it is alive."""
         return timedelta(seconds=self.lease_seconds)
+
+
+_ALSO_READ = frozenset({"HARDWON_LOG_LEVEL", "HARDWON_PG_HOME", "HARDWON_PG_KEEP", "HARDWON_POSTGRES_PASSWORD"})
+"""Variables that are no settings of the stores: of the log, of the embedded Postgres, of compose.yaml."""
+
+
+def unknown_variables(names: Iterable[str]) -> dict[str, str | None]:
+    """Return those of the names that begin with HARDWON_ and are read by nothing here, with the known name nearest."""
+    fields = KnowledgeSettings.model_fields.items()
+    known = {field.alias or f"HARDWON_{name.upper()}" for name, field in fields} | _ALSO_READ
+    # as pydantic does, variables are read in any case
+    asked = (name for name in names if name.upper().startswith("HARDWON_") and name.upper() not in known)
+    unknown = sorted(name for name in asked if not name.upper().startswith("HARDWON_TEST_"))
+    nearest = {name: difflib.get_close_matches(name.upper(), sorted(known), n=1, cutoff=0.8) for name in unknown}
+    return {name: next(iter(found), None) for name, found in nearest.items()}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -164,11 +164,35 @@ async def _connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) 
         from knowledge.adapters.postgres.embedded import EmbeddedPostgres  # noqa: PLC0415
 
         server = EmbeddedPostgres(settings.home)
-        await asyncio.to_thread(server.__enter__)
-        stack.push_async_callback(asyncio.to_thread, server.__exit__, None, None, None)
+        cancelled = await _to_its_end(server.__enter__)
+        stack.push_async_callback(_leave, server)
+        if cancelled is not None:
+            raise cancelled
         engine = make_engine(server.dsn)
     stack.push_async_callback(engine.dispose)
     return engine
+
+
+async def _to_its_end(work: Callable[[], object]) -> asyncio.CancelledError | None:
+    """Run blocking work in a thread; return the cancellation that came meanwhile, if any.
+
+    A thread goes on whatever becomes of those who wait for it, who have to know what it started. Raises what it raises.
+    """
+    ended = asyncio.get_running_loop().run_in_executor(None, work)
+    cancelled = None
+    while not ended.done():
+        try:
+            await asyncio.wait({ended})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    ended.result()
+    return cancelled
+
+
+async def _leave(server: AbstractContextManager[object]) -> None:
+    cancelled = await _to_its_end(lambda: server.__exit__(None, None, None))
+    if cancelled is not None:
+        raise cancelled
 
 
 def _open_index(settings: KnowledgeSettings) -> VectorIndex:

@@ -18,7 +18,7 @@ import typer
 from knowledge.errors import HardwonError, InvalidInput
 from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, NewEntry, Task
 from knowledge.settings import KnowledgeSettings
-from orchestrator.logs import configure_logs
+from orchestrator.logs import configure_logs, warn_of_unknown_settings
 
 app = typer.Typer(
     name="hardwon",
@@ -50,6 +50,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
     try:
         configure_logs()
+        warn_of_unknown_settings()
         try:
             app()
         finally:

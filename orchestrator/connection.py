@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 import httpx
-import structlog
 
 from knowledge.adapters.owner_lock import Owner, read_owner
 from knowledge.errors import OwnerUnavailable, StorageUnavailable, StoreInUse
+from knowledge.logs import get_logger
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.settings import KnowledgeSettings
 from orchestrator.calls import LEAVING_HEADER
@@ -32,7 +32,7 @@ from orchestrator.client import KnowledgeClient
 if TYPE_CHECKING:
     from knowledge.wiring import Knowledge
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 AnyKnowledge: TypeAlias = "Knowledge | KnowledgeClient"
 """The services, in process or over HTTP: same methods."""

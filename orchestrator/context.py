@@ -13,14 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
-import structlog
-
 from knowledge.errors import InvalidInput
+from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
 from knowledge.models import Context, ContextId, EntryType, Pattern, Task
 from orchestrator.breaker import CircuitBreaker
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"
 CLOSING = "[END CONTEXT]"

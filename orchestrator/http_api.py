@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar
 from urllib.parse import unquote_to_bytes
 from uuid import UUID
 
-import structlog
 from fastapi import Depends, FastAPI, Header, Query, Request, Response
 from pydantic import Field
 
@@ -41,8 +40,6 @@ from orchestrator.calls import WORKSPACE_HEADER
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
 from orchestrator.problems import PROBLEM, Problem, tell_problems
-
-log = structlog.get_logger(__name__)
 
 MAX_BATCH = 1000
 

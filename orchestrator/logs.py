@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
+from typing import TextIO, cast
 
 import structlog
 
 from knowledge.errors import InvalidSetting
+from knowledge.settings import unknown_variables
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+class _StandardError(io.TextIOBase):
+    """Whatever standard error is at the time: a program may put another stream in its place, and close the old one."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 def configure_logs(*, level: int | None = None) -> None:
@@ -18,7 +31,7 @@ def configure_logs(*, level: int | None = None) -> None:
 
     What libraries log goes the same way. Raises InvalidSetting for a level that does not exist.
     """
-    named = (os.environ.get("HARDWON_LOG_LEVEL") or "WARNING").upper()
+    named = (os.environ.get("HARDWON_LOG_LEVEL", "").strip() or "WARNING").upper()
     if named not in _LEVELS:
         raise InvalidSetting("HARDWON_LOG_LEVEL", f"must be one of {', '.join(_LEVELS)}, not {named!r}")
     lowest = logging.getLevelNamesMapping()[named] if level is None else level
@@ -34,10 +47,9 @@ def configure_logs(*, level: int | None = None) -> None:
     structlog.configure(
         processors=[*usual, *to_json],
         wrapper_class=structlog.make_filtering_bound_logger(lowest),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _StandardError())),
     )
-    of_libraries = logging.StreamHandler(sys.stderr)
+    of_libraries = logging.StreamHandler(_StandardError())
     of_libraries.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=usual,
@@ -45,3 +57,10 @@ def configure_logs(*, level: int | None = None) -> None:
         )
     )
     logging.basicConfig(handlers=[of_libraries], level=max(lowest, logging.WARNING), force=True)
+
+
+def warn_of_unknown_settings() -> None:
+    """Say on standard error which HARDWON_ variables nobody reads: a typing mistake would pass for a setting."""
+    for name, nearest in unknown_variables(os.environ).items():
+        hint = f"did you mean {nearest}?" if nearest else "the README lists them all"
+        sys.stderr.write(f"warning: {name} is no setting of hardwon: {hint}\n")

@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
 
-import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -30,10 +29,11 @@ from knowledge.errors import (
     StoreInUse,
     Unavailable,
 )
+from knowledge.logs import get_logger
 from orchestrator.calls import LEAVING_HEADER
 from orchestrator.entries import in_our_words
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """A batch of entries; a single one is bounded by its fields."""

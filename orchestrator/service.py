@@ -7,8 +7,9 @@ import contextlib
 import hmac
 import ipaddress
 import os
+import re
 import socket as sockets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -25,6 +26,8 @@ from orchestrator.serving import serve_on
 
 GRACE_SECONDS = 30
 _OPEN_PATHS = {"/healthz", "/readyz"}
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]+)?")
+"""A Host header: a name or an address, and perhaps a port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,8 @@ async def run_service(
             app = make_app(knowledge)
             if key is not None:
                 app.add_middleware(_KeyCheck, key=key)
+            else:
+                app.add_middleware(_PageCheck, host=host)
             async with scheduling(knowledge), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
                 shown = f"[{host}]" if ":" in host else host
                 on_start(Serving(url=f"http://{shown}:{port}", home=str(settings.home), pid=os.getpid()))
@@ -102,3 +107,50 @@ class _KeyCheck:
         denied = AccessDenied("this server needs its key: Authorization: Bearer ...")
         told = answer(denied, status=HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
         await told(scope, receive, send)
+
+
+class _PageCheck:
+    """ASGI middleware for a server without a key: no page of another site reaches it through a browser here.
+
+    A page may post anywhere, and then says where it comes from (Origin); or have its own name resolve to this machine,
+    and is then asked for by that name (Host).
+    """
+
+    def __init__(self, app: ASGIApp, *, host: str) -> None:
+        self._app = app
+        self._names = {"localhost", _name_of(host)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (foreign := self._foreign(scope["headers"])):
+            await answer(AccessDenied(foreign))(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """Return what is foreign about a request, None if nothing is."""
+        given = [(name, value.decode("latin-1").lower()) for name, value in headers]
+        hosts = [value for name, value in given if name == b"host"]
+        for host in hosts:
+            if not self._ours(host):
+                return (
+                    f"this server has no key, so it answers to its own names only, not to {host!r}: set HARDWON_API_KEY"
+                )
+        for origin in (value for name, value in given if name == b"origin"):
+            if origin not in {f"http://{host}" for host in hosts}:
+                return f"this server has no key, so it answers no page of {origin!r}: set HARDWON_API_KEY"
+        return None
+
+    def _ours(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = found["name"].strip("[]")
+        try:
+            return name in self._names or ipaddress.ip_address(name).is_loopback
+        except ValueError:
+            return False
+
+
+def _name_of(host: str) -> str:
+    """Return a host as a Host header has it: an address of IPv6 without its zone."""
+    return host.lower().partition("%")[0]

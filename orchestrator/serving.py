@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket as sockets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,9 @@ KEEP_ALIVE_SECONDS = 30
 """Longer than clients keep an idle connection (httpx: 5 s), so that none is closed just as a request goes out."""
 CUT_SECONDS = 10
 """How long a request that was cut may take to give back what it holds and say so."""
+
+
+logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # in a program that does not log it is quiet, as we are
 
 
 class _Server(uvicorn.Server):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+import structlog
 from pydantic import SecretStr
 
 from knowledge.adapters.postgres.database import make_engine
@@ -31,6 +33,18 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("HARDWON_", "OPENAI_"))]:
         if not name.startswith("HARDWON_TEST_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """Undo what an entry point that ran in this process set up for its logs."""
+    yield
+    structlog.reset_defaults()
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        if isinstance(handler.formatter, structlog.stdlib.ProcessorFormatter):
+            root.removeHandler(handler)
+            root.setLevel(logging.WARNING)
 
 
 class SetClock(Clock):

@@ -11,15 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-import structlog
-
 from knowledge.errors import HardwonError, InvalidInput, Unavailable
+from knowledge.logs import get_logger
 from knowledge.memory.capture import check_text
 from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-import structlog
-
 from knowledge.errors import HardwonError, TextRejected
+from knowledge.logs import get_logger
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidation import Embedding
 from knowledge.memory.points import stored_text, to_point
@@ -35,7 +34,7 @@ from knowledge.models import (
 from knowledge.ports import Claim, Embedder, Progress, Selection, Stores
 from knowledge.search.lexical import term_counts
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _LOOK_AGAIN_SECONDS = 0.5
 """How often a checkpoint looks whether what others hold is done, or their lease is over."""

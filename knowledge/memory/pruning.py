@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-import structlog
-
+from knowledge.logs import get_logger
 from knowledge.memory.settling import settle
 from knowledge.models import PruneReport
 from knowledge.ports import Progress, Stores
@@ -17,7 +16,7 @@ UNRESOLVED_FOR = timedelta(days=90)
 SLICE = 5_000
 """Rows deleted in one transaction."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

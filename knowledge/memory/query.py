@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput
 from knowledge.memory import texts
-from knowledge.memory.capture import check_text
+from knowledge.memory.capture import MAX_TEXT_BYTES, check_text
 from knowledge.memory.ranking import Match, rank
 from knowledge.memory.spaces import space_in_use
 from knowledge.models import (
@@ -87,7 +87,7 @@ class RAGQueryService:
         of this agent type, task type and technology fit, others fill up. `min_relevance` (0..1) replaces the setting.
         Raises InvalidInput, Unavailable or SpaceMismatch.
         """
-        check_text("task_description", task_description[:_MAX_QUERY_CHARS])
+        task_description = _asked("task_description", task_description)
         where = replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology)
         floor = self.task_relevance if min_relevance is None else min_relevance
         return await self._query(task_description, where, floor, max_results)
@@ -103,7 +103,9 @@ class RAGQueryService:
         min_relevance: float | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved, best first; fills up and raises as `query_for_task` does."""
-        check_text("failure_description", failure_description[:_MAX_QUERY_CHARS])
+        failure_description = _asked("failure_description", failure_description)
+        if error_message is not None:
+            error_message = _asked("error_message", error_message)
         where = replace(
             self._where(),
             view=View.SITUATION,
@@ -179,6 +181,20 @@ class RAGQueryService:
             for score, point, likeness in found.nearest
             if point in evidence
         ]
+
+
+def _asked(field: str, text: str) -> str:
+    """Return the beginning of a text that is asked for. Raises InvalidInput, naming the field, unless it is a text."""
+    if isinstance(text, str):
+        text = text[:_MAX_QUERY_CHARS]
+        encoded = text.encode("utf-8", "surrogatepass")
+        if len(encoded) > MAX_TEXT_BYTES:
+            end = MAX_TEXT_BYTES
+            while encoded[end] & 0xC0 == 0x80:  # inside of a character, which goes whole
+                end -= 1
+            text = encoded[:end].decode("utf-8", "surrogatepass")
+    check_text(field, text)
+    return text
 
 
 def _best_of_the_rest(hits: Sequence[Hit], weight: float) -> float | None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-import structlog
-
 from knowledge.errors import HardwonError
+from knowledge.logs import get_logger
 from knowledge.memory.points import from_stored
 from knowledge.models import BoundSpace, PointId
 from knowledge.ports import Stores
@@ -23,7 +22,7 @@ when its entry was deleted, and died before it could take it back, has ended by 
 
 SLICE = 256
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 async def settle(stores: Stores, bound: BoundSpace | None, *, also: Sequence[PointId] = ()) -> int:

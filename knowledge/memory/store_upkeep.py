@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
-
 from knowledge.errors import Conflict
+from knowledge.logs import get_logger
 from knowledge.memory import texts
 from knowledge.memory.spaces import space_in_use
 from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
@@ -18,7 +17,7 @@ from knowledge.search.calibration import shipped
 from knowledge.search.fusion import fuse
 from knowledge.search.lexical import query_vector, term_counts
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 COMPARED = 100
 """Situations asked for in both spaces before a switch."""

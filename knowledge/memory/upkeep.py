@@ -13,8 +13,8 @@ from enum import StrEnum
 from uuid import UUID
 
 import numpy as np
-import structlog
 
+from knowledge.logs import get_logger
 from knowledge.memory.points import from_stored, stored_text
 from knowledge.memory.settling import settle
 from knowledge.memory.spaces import SpaceInUse, space_in_use
@@ -22,7 +22,7 @@ from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, Point, Point
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
 from knowledge.search.lexical import term_counts
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PAGE = 256
 SAMPLE = 20

@@ -19,13 +19,14 @@ from knowledge.errors import (
     EmbedderUnavailable,
     HardwonError,
     IndexUnavailable,
+    InvalidInput,
     InvalidSetting,
     SpaceMismatch,
     StorageUnavailable,
     StoreIncompatible,
 )
 from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import open_knowledge
+from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import connect
 from orchestrator.connection import AnyKnowledge
 from tests.support.openai_server import OpenAIServer
@@ -312,3 +313,38 @@ async def test_a_schema_of_a_later_hardwon_is_refused_and_left_as_it_is(home: Pa
         assert await connection.fetchval("select version_num from alembic_version") == "9999"
     finally:
         await connection.close()
+
+
+@pytest.mark.parametrize("char", ["x", "é", "字", "🙈", "x🙈"])
+async def test_a_long_question_is_cut_at_a_character_and_never_refused(knowledge: Knowledge, char: str) -> None:
+    """Twenty thousand characters may be more bytes than a text may have."""
+    await fail(knowledge, char)
+    await knowledge.checkpoints.process_all()
+    for length in (16_383, 16_384, 16_385, 20_000, 100_000):
+        asked = (char * length)[:length]
+        assert await knowledge.queries.query_for_task(asked, min_relevance=0)
+        assert await knowledge.queries.query_for_failure(asked, asked, min_relevance=0)
+
+
+@pytest.mark.parametrize(("wrong", "says"), [(" ", "blank"), ("a\0", "NUL"), ("a\ud800", "surrogate"), (7, "int")])
+async def test_every_text_of_a_question_is_checked(knowledge: Knowledge, wrong: Any, says: str) -> None:
+    ask = knowledge.queries
+    for field, query in (
+        ("task_description", ask.query_for_task(wrong)),
+        ("failure_description", ask.query_for_failure(wrong)),
+        ("error_message", ask.query_for_failure("it broke", wrong)),
+    ):
+        with pytest.raises(InvalidInput, match=says) as refused:
+            await query
+        assert refused.value.field == field
+
+
+def test_a_variable_that_is_no_setting_is_told_once_and_stops_nothing(home: Path) -> None:
+    typed = {"HARDWON_TASK_RELEVENCE": "0.9", "HARDWON_XYZZY": "1", "HARDWON_EMBEDDING_MODEL": " "}
+    commands = Commands(home, typed)
+    for done in (commands.run("migrate", "--json"), commands.jobs("prune")):
+        assert done.returncode == 0
+        assert done.stderr.splitlines() == [
+            "warning: HARDWON_TASK_RELEVENCE is no setting of hardwon: did you mean HARDWON_TASK_RELEVANCE?",
+            "warning: HARDWON_XYZZY is no setting of hardwon: the README lists them all",
+        ]

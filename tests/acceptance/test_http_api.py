@@ -459,6 +459,71 @@ def test_a_host_that_is_none_or_open_to_all_is_refused(host: str, says: str) -> 
     assert refused.value.field == "--host"
 
 
+@pytest.fixture(scope="module")
+def without_a_key(postgres_dsn: str, of_module: Commands) -> Iterator[str]:
+    """The address of a server without a key, on stores of its own."""
+    with tempfile.TemporaryDirectory(prefix="hardwon-home-", ignore_cleanup_errors=True) as folder:
+        dsn = asyncio.run(create_database(postgres_dsn, template=TEMPLATE))
+        commands = Commands(Path(folder), {**of_module.settings, "HARDWON_DATABASE_URL": dsn})
+        with commands.serving() as (_, url):
+            yield url
+        asyncio.run(drop_database(dsn))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example:{port}"},
+        {"Host": "127.0.0.1.evil.example:{port}"},
+        {"Host": "localhost.evil.example"},
+        {"Host": "evil.example@127.0.0.1"},
+        {"Host": "10.0.0.1:{port}"},
+        {"Host": "[::2]:{port}"},
+        {"Host": "[::1"},
+        {"Host": ""},
+        {"Host": "localhost:{port}", "Origin": "http://evil.example"},
+        {"Host": "localhost:{port}", "Origin": "http://evil.example:{port}"},
+        {"Host": "evil.example:{port}", "Origin": "http://evil.example:{port}"},
+        {"Host": "127.0.0.1:{port}", "Origin": "http://localhost:{port}"},
+        {"Host": "127.0.0.1:{port}", "Origin": "http://127.0.0.1:1"},
+        {"Host": "127.0.0.1:{port}", "Origin": "https://127.0.0.1:{port}"},
+        {"Host": "127.0.0.1:{port}", "Origin": "null"},
+    ],
+    ids=str,
+)
+def test_no_page_of_another_site_reaches_a_server_without_a_key(without_a_key: str, headers: dict[str, str]) -> None:
+    """T21: a page that posts to this machine, and one whose name was made to resolve to it."""
+    port = without_a_key.rpartition(":")[2]
+    told = {name: value.format(port=port) for name, value in headers.items()}
+    body = json.dumps(entry(project_id="of a page"))  # as a form may: no browser asks first
+    for method, path in (("POST", "/v1/entries"), ("GET", "/v1/stats"), ("POST", "/v1/prune"), ("GET", "/nothing")):
+        refused = httpx.request(
+            method, without_a_key + path, content=body, headers={"Content-Type": "text/plain"} | told
+        )
+        assert (refused.status_code, refused.json()["title"]) == (403, "AccessDenied")
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert "HARDWON_API_KEY" in refused.json()["detail"]
+    assert httpx.get(f"{without_a_key}/v1/stats").json()["projects"] == 0
+
+
+def test_whoever_is_on_this_machine_and_the_servers_own_pages_reach_it_without_a_key(without_a_key: str) -> None:
+    port = without_a_key.rpartition(":")[2]
+    for host in (
+        f"127.0.0.1:{port}",
+        f"localhost:{port}",
+        f"LOCALHOST:{port}",
+        f"[::1]:{port}",
+        "localhost:1",
+        "127.9.9.9",
+    ):
+        assert httpx.get(f"{without_a_key}/v1/stats", headers={"Host": host}).status_code == 200
+        own = {"Host": host, "Origin": f"http://{host}"}
+        assert httpx.post(f"{without_a_key}/v1/prune", headers=own).status_code == 200
+    with socket.create_connection(("127.0.0.1", int(port))) as old:  # HTTP/1.0 may name no host, no browser speaks it
+        old.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert old.recv(100).startswith(b"HTTP/1.1 200")
+
+
 def test_a_port_for_root_only_is_refused_to_others() -> None:
     mine = os.geteuid()
     if mine == 0:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
-from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import asyncpg
 import httpx
@@ -18,6 +21,7 @@ import pytest
 from jobs.scheduler import scheduling
 from jobs.table import JOBS, run_job, slot_of
 from knowledge.errors import InvalidInput
+from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http_api import make_app
@@ -114,6 +118,61 @@ async def test_a_job_that_fails_is_on_record_and_the_others_run(
                 ("prune", 1, None),
                 ("sweep", 1, "EmbedderUnavailable: the endpoint is closed"),
             ]
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have jobs that fail tried again after a tenth of a second."""
+    for name, job in JOBS.items():
+        monkeypatch.setitem(JOBS, name, replace(job, retry_after=timedelta(seconds=0.1)))
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+async def test_a_job_that_fails_is_tried_again_within_its_slot_by_one_at_a_time(
+    opens: Opens, clock: SetClock, database_url: str, soon: None, replicas: int
+) -> None:
+    class Recovering(HashingEmbedder):
+        """Fails twice, and sees whether another asks it meanwhile."""
+
+        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+            asked.append(len(texts))
+            assert asking.locked() is False
+            async with asking:
+                await asyncio.sleep(0.05)
+                self.unavailable = "closed for now" if len(asked) <= 2 else None
+                return await super().embed(texts, kind)
+
+    asked: list[int] = []
+    asking = asyncio.Lock()
+    async with opens(embedder=Recovering(dims=256)) as knowledge:
+        await fail(knowledge)
+        clock.move(timedelta(days=2))
+        async with AsyncExitStack() as schedulers:
+            for _ in range(replicas):
+                await schedulers.enter_async_context(scheduling(knowledge))
+            async with asyncio.timeout(20):
+                while ("sweep", 3, None) not in await runs(database_url):  # noqa: ASYNC110 - told in the database only
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(0.5)
+            assert await runs(database_url) == [("prune", 1, None), ("sweep", 3, None)]
+        assert dict((await knowledge.stats()).entries) == {"embedded": 1}
+
+
+async def test_a_scheduler_that_waits_to_try_again_stops_at_once(
+    opens: Opens, clock: SetClock, database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    closed = HashingEmbedder(dims=256)
+    closed.unavailable = "the endpoint is closed"
+    async with opens(embedder=closed) as knowledge:
+        await fail(knowledge)
+        clock.move(timedelta(days=2))
+        async with until_done(knowledge, database_url, 2):
+            began = time.monotonic()
+        assert time.monotonic() - began < 1
+        async with asyncio.timeout(1):
+            while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110 - what was cancelled ends in turns of the loop
+                await asyncio.sleep(0)
+    assert {record.name for record in caplog.records if record.levelno >= logging.ERROR} == {"jobs.scheduler"}
 
 
 async def test_a_running_job_may_finish_when_the_scheduler_stops(

@@ -578,7 +578,30 @@ def test_a_disk_that_is_full_or_read_only_is_named(place: Path, hold: Hold, moun
     answer = hold(place / "home", before=mounting).answer()
     assert answer["error"] == "StorageUnavailable"
     assert says in answer["says"]
+    assert str(place / "home") in answer["says"]
     assert "\n" not in answer["says"]
+
+
+@only_root
+def test_a_disk_that_filled_up_since_is_named_with_what_is_free(place: Path, hold: Hold) -> None:
+    """G21: not even the lock file of the server can be written, which looked like a server that runs."""
+    fill = f'"$@" < /dev/null; dd if=/dev/zero of={place}/filler bs=1k 2> /dev/null'
+    mounting = (
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o size=64m,mode=755 none {place}; {fill}; exec "$@"',
+        "sh",
+    )
+    if subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", place], check=False).returncode != 0:
+        pytest.skip("may not mount here")
+    told = hold(place / "home", before=mounting)
+    assert "dsn" in told.answer(), "there was room for it first"
+    assert told.answer() == {"ready": True}
+    answer = told.answer()
+    assert answer["error"] == "StorageUnavailable", answer
+    assert f"there is no space left for Postgres in {place / 'home'} (0.0 MB free): make room" in answer["says"]
 
 
 # Root

@@ -22,7 +22,7 @@ from knowledge.models import (
     Task,
     WorkspaceStats,
 )
-from knowledge.ports import JobStore, Stores
+from knowledge.ports import CANCELLED, JobStore, Stores
 from knowledge.search.calibration import shipped
 from tests.support.entries import NOON, failure, pattern, stored
 from tests.support.stores import SPACE, Store, claim_all, learn, numbered
@@ -169,33 +169,67 @@ async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Sto
 # jobs
 
 
-async def winners(jobs: JobStore, takeover_after: timedelta, *, slot: datetime = SLOT, job: str = "prune") -> int:
+async def winners(
+    jobs: JobStore,
+    takeover_after: timedelta = HOUR,
+    *,
+    slot: datetime = SLOT,
+    job: str = "prune",
+    retry_after: timedelta = HOUR,
+) -> int:
     """Let eight replicas begin at once; return how many may run."""
-    return sum(await asyncio.gather(*(jobs.begin(job, slot, takeover_after=takeover_after) for _ in range(8))))
+    limits = {"takeover_after": takeover_after, "retry_after": retry_after}
+    return sum(await asyncio.gather(*(jobs.begin(job, slot, tries=3, **limits) for _ in range(8))))
 
 
 async def test_of_eight_replicas_one_runs_a_slot(store: Store) -> None:
-    assert await winners(store.jobs, HOUR) == 1
-    assert await winners(store.jobs, HOUR) == 0
-    assert await winners(store.jobs, HOUR, slot=SLOT + 24 * HOUR) == 1, "the next day's"
-    assert await winners(store.jobs, HOUR, job="sweep") == 1, "another job's"
+    assert await winners(store.jobs) == 1
+    assert await winners(store.jobs) == 0
+    assert await winners(store.jobs, slot=SLOT + 24 * HOUR) == 1, "the next day's"
+    assert await winners(store.jobs, job="sweep") == 1, "another job's"
 
 
-@pytest.mark.parametrize("error", [None, "ValueError()"])
-async def test_a_slot_that_was_run_is_never_run_again(store: Store, error: str | None) -> None:
-    assert await winners(store.jobs, HOUR) == 1
-    await store.jobs.finish("prune", SLOT, error)
+async def test_a_slot_that_was_run_is_never_run_again(store: Store) -> None:
+    assert await winners(store.jobs) == 1
+    await store.jobs.finish("prune", SLOT, None)
     await asyncio.sleep(0.02)
-    assert await winners(store.jobs, timedelta(milliseconds=1)) == 0
+    assert await winners(store.jobs, timedelta(milliseconds=1), retry_after=timedelta(0)) == 0
 
 
 async def test_a_run_that_died_is_taken_over_by_one_after_its_time(store: Store) -> None:
-    assert await winners(store.jobs, HOUR) == 1
+    assert await winners(store.jobs) == 1
     await asyncio.sleep(1)
-    assert await winners(store.jobs, HOUR) == 0, "it may be alive"
+    assert await winners(store.jobs, retry_after=timedelta(0)) == 0, "it may be alive"
     assert await winners(store.jobs, timedelta(seconds=1)) == 1
     await store.jobs.finish("prune", SLOT, None)
     assert await winners(store.jobs, timedelta(0)) == 0
+
+
+async def test_a_run_that_failed_is_repeated_by_one_after_waits_that_double_and_not_for_ever(store: Store) -> None:
+    wait = timedelta(seconds=0.4)
+    assert await winners(store.jobs) == 1
+    await store.jobs.finish("prune", SLOT, "ValueError()")
+    assert await winners(store.jobs, retry_after=wait) == 0, "not yet"
+    await asyncio.sleep(0.4)
+    assert await winners(store.jobs, retry_after=wait) == 1, "the second try"
+    await asyncio.sleep(0.02)
+    assert await winners(store.jobs, retry_after=timedelta(0)) == 0, "it runs"
+    await store.jobs.finish("prune", SLOT, "ValueError()")
+    await asyncio.sleep(0.4)
+    assert await winners(store.jobs, retry_after=wait) == 0, "the next wait is twice as long"
+    await asyncio.sleep(0.4)
+    assert await winners(store.jobs, retry_after=wait) == 1, "the third try"
+    await store.jobs.finish("prune", SLOT, "ValueError()")
+    await asyncio.sleep(0.02)
+    assert await winners(store.jobs, retry_after=timedelta(0)) == 0, "three are enough"
+
+
+async def test_a_run_that_was_cancelled_may_begin_again_at_once(store: Store) -> None:
+    assert await winners(store.jobs) == 1
+    await store.jobs.finish("prune", SLOT, CANCELLED)
+    assert await winners(store.jobs) == 1
+    await store.jobs.finish("prune", SLOT, None)
+    assert await winners(store.jobs) == 0
 
 
 async def test_the_workspaces_are_those_that_hold_anything_ascending(store: Store) -> None:

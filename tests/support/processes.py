@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -25,7 +26,8 @@ from orchestrator.cli import app
 from tests.support.openai_server import OpenAIServer
 
 HARDWON = Path(sys.executable).with_name("hardwon")
-SECONDS = 60
+SECONDS = 180
+"""How long a process may take on a busy machine; a test that waits longer has found one that hangs."""
 
 PROGRAM = """
 import asyncio, sys
@@ -66,15 +68,22 @@ def lines(entries: Iterable[object]) -> str:
     return "".join(json.dumps(each) + "\n" for each in entries)
 
 
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_PORTS = itertools.cycle(range(10_000 + 1000 * (_WORKER % 20), 11_000 + 1000 * (_WORKER % 20)))
+"""Below those that the system gives away, and of this process of the tests alone: none is taken before it is used."""
+
+
 def free_port() -> int:
     """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    for port in _PORTS:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("unreachable: the ports go round")
 
 
-def until(true: Callable[[], object], *, seconds: float = 20) -> None:
+def until(true: Callable[[], object], *, seconds: float = 60) -> None:
     """Wait until something is true; fail if it never is."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from knowledge.errors import InvalidSetting
-from knowledge.settings import BUNDLED_MODEL, OPENAI_MODEL, KnowledgeSettings, default_home
+from knowledge.settings import BUNDLED_MODEL, OPENAI_MODEL, KnowledgeSettings, default_home, unknown_variables
 
 TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_HOME": ("/data/hardwon", "home", Path("/data/hardwon")),
@@ -152,3 +152,23 @@ def test_no_secret_shows_in_settings_nor_in_the_error_of_a_wrong_one(monkeypatch
     with pytest.raises(InvalidSetting) as refused:
         KnowledgeSettings()
     assert "hush-hush" not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t \n"])
+@pytest.mark.parametrize("variable", TAKEN)
+def test_a_blank_variable_is_unset(variable: str, blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = KnowledgeSettings()
+    monkeypatch.setenv(variable, blank)
+    monkeypatch.setenv("OPENAI_API_KEY", blank)
+    assert KnowledgeSettings() == usual
+    assert KnowledgeSettings(database_url=SecretStr(blank)).embedded_postgres
+
+
+def test_what_looks_like_a_setting_and_is_none_is_found_with_the_nearest_name() -> None:
+    known = [*TAKEN, "HARDWON_LOG_LEVEL", "HARDWON_PG_KEEP", "HARDWON_TEST_QDRANT_URL", "hardwon_home", "PATH"]
+    assert unknown_variables(known) == {}
+    assert unknown_variables(["HARDWON_TASK_RELEVENCE", "HARDWON_XYZZY", "Hardwon_Lease_Second", *known]) == {
+        "HARDWON_TASK_RELEVENCE": "HARDWON_TASK_RELEVANCE",
+        "HARDWON_XYZZY": None,
+        "Hardwon_Lease_Second": "HARDWON_LEASE_SECONDS",
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ from knowledge.models import (
     Task,
     WorkspaceStats,
 )
-from knowledge.ports import CheckpointStore, ContextStore, JobStore
+from knowledge.ports import CANCELLED, CheckpointStore, ContextStore, JobStore
 
 
 class InMemoryCheckpoints(CheckpointStore):
@@ -86,18 +87,26 @@ class InMemoryJobs(JobStore):
     def __init__(self, state: InMemoryState) -> None:
         self._state = state
 
-    async def begin(self, job: str, slot: datetime, *, takeover_after: timedelta) -> bool:
+    async def begin(
+        self, job: str, slot: datetime, *, takeover_after: timedelta, retry_after: timedelta, tries: int
+    ) -> bool:
         now = self._state.ticks()
         run = self._state.job_runs.get((job, slot))
-        if run is not None and (run.finished or run.started >= now - takeover_after.total_seconds()):
-            return False
-        self._state.job_runs[job, slot] = JobRun(started=now)
+        attempts = 0
+        if run is not None:
+            attempts = run.attempts
+            wait = 0.0 if run.error == CANCELLED else retry_after.total_seconds() * 2 ** (attempts - 1)
+            died = run.finished is None and run.started < now - takeover_after.total_seconds()
+            due = run.error is not None and attempts < tries and run.finished is not None and run.finished < now - wait
+            if not died and not due:
+                return False
+        self._state.job_runs[job, slot] = JobRun(started=now, attempts=attempts + 1)
         return True
 
     async def finish(self, job: str, slot: datetime, error: str | None) -> None:
         run = self._state.job_runs.get((job, slot))
         if run is not None:
-            self._state.job_runs[job, slot] = JobRun(started=run.started, finished=True, error=error)
+            self._state.job_runs[job, slot] = replace(run, finished=self._state.ticks(), error=error)
 
     async def workspaces(self) -> list[str]:
         return sorted({workspace for workspace, _ in self._state.projects})

@@ -83,10 +83,11 @@ class ContextRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
-    """A run of a job's slot. `started` is a moment of the state's `ticks`."""
+    """The latest run of a job's slot. `started` and `finished` are moments of the state's `ticks`."""
 
     started: float
-    finished: bool = False
+    attempts: int
+    finished: float | None = None
     error: str | None = None
 
 

@@ -25,7 +25,7 @@ from knowledge.adapters.postgres.tables import (
 )
 from knowledge.errors import NotFound
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType, Context, Task, WorkspaceStats
-from knowledge.ports import CheckpointStore, ContextStore, JobStore
+from knowledge.ports import CANCELLED, CheckpointStore, ContextStore, JobStore
 
 _REPORT = TypeAdapter(CheckpointReport)
 _E = knowledge_staging.c
@@ -138,14 +138,20 @@ class PostgresJobs(JobStore):
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def begin(self, job: str, slot: datetime, *, takeover_after: timedelta) -> bool:
+    async def begin(
+        self, job: str, slot: datetime, *, takeover_after: timedelta, retry_after: timedelta, tries: int
+    ) -> bool:
+        run = job_run.c
         new = insert(job_run).values(job=job, slot=slot)
-        died = sa.and_(job_run.c.finished_at.is_(None), job_run.c.started_at < sa.func.now() - takeover_after)
+        died = sa.and_(run.finished_at.is_(None), run.started_at < sa.func.now() - takeover_after)
+        wait = sa.func.make_interval(0, 0, 0, 0, 0, 0, retry_after.total_seconds() * sa.func.power(2, run.attempts - 1))
+        due = sa.or_(run.error == CANCELLED, run.finished_at < sa.func.now() - wait)
+        failed = sa.and_(run.error.is_not(None), run.attempts < tries, due)
         claim = new.on_conflict_do_update(
-            index_elements=[job_run.c.job, job_run.c.slot],
-            set_={"started_at": sa.func.now(), "attempts": job_run.c.attempts + 1},
-            where=died,
-        ).returning(job_run.c.attempts)
+            index_elements=[run.job, run.slot],
+            set_={"started_at": sa.func.now(), "finished_at": None, "error": None, "attempts": run.attempts + 1},
+            where=sa.or_(died, failed),
+        ).returning(run.attempts)
         async with reading(self._engine) as connection:
             return (await connection.execute(claim)).first() is not None
 

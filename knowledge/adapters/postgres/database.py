@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
 import sqlalchemy as sa
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -14,15 +16,32 @@ from knowledge.errors import StorageUnavailable
 
 
 def make_engine(dsn: str, *, pool_size: int = 10) -> AsyncEngine:
-    """Return an engine on a Postgres address; nothing is connected yet. Statements are capped at a minute."""
-    return create_async_engine(
+    """Return an engine on a Postgres address; nothing is connected yet. Its errors repeat no stored text."""
+    engine = create_async_engine(
         sa.make_url(dsn).set(drivername="postgresql+asyncpg"),
+        hide_parameters=True,
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_pre_ping=False,
         pool_recycle=1800,
         connect_args={"timeout": 10, "server_settings": {"application_name": "hardwon", "timezone": "UTC"}},
     )
+    sa.event.listen(engine.sync_engine, "handle_error", _forget_texts)
+    return engine
+
+
+_REPEATS = re.compile(r"\nDETAIL:.*|(?<=invalid input for query argument).*", re.DOTALL)
+"""What the driver's messages repeat of a row: the DETAIL of a constraint, and an argument that does not fit."""
+
+
+def _forget_texts(context: ExceptionContext) -> None:
+    """Drop stored text from an error, its causes included: whoever logs it would log that, too."""
+    error: BaseException | None = context.sqlalchemy_exception or context.original_exception
+    while error is not None:
+        error.args = tuple(_REPEATS.sub("", part) if isinstance(part, str) else part for part in error.args)
+        if isinstance(error, asyncpg.PostgresError):
+            error.detail = None
+        error = getattr(error, "orig", None) or error.__cause__ or error.__context__
 
 
 _GONE = (

@@ -27,10 +27,9 @@ from typing import IO, Self
 from urllib.parse import quote
 from uuid import uuid4
 
-import structlog
-
 from knowledge.adapters.postgres import binaries, ownership
 from knowledge.errors import HardwonError, InvalidSetting, StorageUnavailable, StoreIncompatible
+from knowledge.logs import get_logger
 
 if sys.platform != "win32":
     import fcntl
@@ -65,10 +64,12 @@ SOCKET_BYTES = 100
 LOCK_SECONDS = 300
 START_SECONDS = 120
 START_TRIES = 10
+FULL_BYTES = 64 * 1024
+"""Postgres starts with less, but nothing can be kept there: where a start fails with this little, that is why."""
 _UNSAFE_IN_SOCKET_PATHS = frozenset(',:"\\%?#$`')
 """libpq, asyncpg and SQLAlchemy split hosts at some of these, and Postgres unquotes others."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class EmbeddedPostgres:
@@ -282,10 +283,10 @@ class EmbeddedPostgres:
             if started.returncode == 0 or self._ready():
                 return
             said = self._logged_since(before) or started.stdout + started.stderr
-            if "shared memory block" not in said and "lock file" not in said:
+            if _full(said) or ("shared memory block" not in said and "lock file" not in said):
                 break
             time.sleep(0.5)  # backends of a server that was killed, still leaving
-        if "lock file" in said:
+        if "lock file" in said and not _full(said):
             raise StorageUnavailable(
                 f"a Postgres already runs in {self.data}, but it does not answer in {self.socket_dir}:"
                 " end the process whose number is the first line of postmaster.pid there"
@@ -326,8 +327,10 @@ class EmbeddedPostgres:
     def _sentence(self, said: str) -> str:
         """Return one sentence for a person: what of Postgres' or the system's words is wrong, and what to do."""
         other = "or set HARDWON_DATABASE_URL to a Postgres server"
-        if any(os.strerror(code) in said for code in (errno.ENOSPC, errno.EDQUOT)):
-            return f"there is no space left for Postgres in {self.home}: make room, {other}"
+        place = Path("/dev/shm") if "shared memory segment" in said else self.home  # noqa: S108 (Postgres' own choice)
+        free = _free(place)
+        if _full(said) or free < FULL_BYTES:  # where no log can be written, nothing says so
+            return f"there is no space left for Postgres in {place} ({_megabytes(free)} free): make room, {other}"
         if os.strerror(errno.EROFS) in said:
             return f"{self.home} is on a read-only file system: set HARDWON_HOME to a directory to write in, {other}"
         reasons = re.findall(r"(?:FATAL|PANIC|error): +(.+)", said) or said.split("\n", 1)[:1]
@@ -337,7 +340,21 @@ class EmbeddedPostgres:
             return (
                 f"{self.home} cannot be used by {me} ({reason}): set HARDWON_HOME to a directory of your own, {other}"
             )
-        return f"Postgres does not start in {self.base} ({reason}): put that right, {other}"
+        return f"Postgres does not start in {self.base} ({reason}; {_megabytes(free)} free): put that right, {other}"
+
+
+def _full(said: str) -> bool:
+    return any(os.strerror(code) in said for code in (errno.ENOSPC, errno.EDQUOT))
+
+
+def _free(place: Path) -> int:
+    """Return the free bytes of the disk that a path is on, or will be."""
+    there = next((path for path in (place, *place.parents) if path.exists()), Path("/"))
+    return shutil.disk_usage(there).free
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 def _program(pid: int) -> tuple[str, str]:

@@ -1,0 +1,86 @@
+"""Opening the stores: what is cancelled on the way leaves nothing behind, and what is opened says nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from knowledge.adapters.owner_lock import read_owner
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import open_knowledge
+from tests.support.embedders import HashingEmbedder
+from tests.support.openai_server import OpenAIServer
+from tests.support.processes import Commands, embedding_by
+
+QUIET = """
+import asyncio
+from knowledge import Task
+from orchestrator import OrchestratorContextBuilder, connect
+
+async def main():
+    async with connect() as knowledge:
+        await knowledge.capture.capture_failure_solution(
+            project_id="p", agent_type="coder", failure_description="it broke", solution_steps="mend it",
+            success_verified=True,
+        )
+        await knowledge.pruning.prune_old_knowledge()
+        await knowledge.store_upkeep.rebuild()
+        async with connect() as client:
+            await client.stats()
+        context = await OrchestratorContextBuilder(knowledge).build_context_for_task(Task(description="x"), "coder")
+        assert context.degraded is None, context.degraded
+
+asyncio.run(main())
+"""
+"""A program that embeds hardwon and sets up no logs."""
+
+
+def serving(home: Path) -> list[str]:
+    """Return the processes that work in a data directory of Postgres."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").readlink().is_relative_to(home):
+                found.append((process / "comm").read_text().strip())
+        except OSError:
+            continue
+    return found
+
+
+async def open_and_wait(home: Path, opened: asyncio.Event) -> None:
+    async with open_knowledge(KnowledgeSettings(home=home), embedder=HashingEmbedder(dims=64)):
+        opened.set()
+        await asyncio.Event().wait()
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("times", [1, 2])
+async def test_opening_that_is_cancelled_at_any_moment_leaves_no_server_running(home: Path, times: int) -> None:
+    """The thread that starts Postgres goes on when whoever waits for it is cancelled."""
+    opened = asyncio.Event()
+    after, step = 0.0, 0.25  # the first makes the data directory, which takes longest
+    while not opened.is_set():
+        opening = asyncio.create_task(open_and_wait(home, opened))
+        began = time.monotonic()
+        await asyncio.wait({opening}, timeout=after)
+        for _ in range(times):
+            opening.cancel()
+            await asyncio.sleep(0.01)
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert time.monotonic() - began < 30
+        assert serving(home) == [], f"cancelled after {after} s"
+        assert not (home / "postgres/data/postmaster.pid").exists()
+        assert read_owner(home) is None
+        after += step
+        step = 0.05
+
+
+def test_a_program_that_embeds_hardwon_and_sets_up_no_logs_sees_none(home: Path, database_url: str) -> None:
+    with OpenAIServer(dims=64) as endpoint:
+        commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+        done = commands.python(QUIET)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

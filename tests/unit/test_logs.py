@@ -1,0 +1,97 @@
+"""A library is quiet; a program that logs hears what happened, by structlog or by logging."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+import structlog
+
+from knowledge.logs import get_logger
+from orchestrator.logs import configure_logs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tell_all() -> None:
+    log = get_logger("knowledge.test")
+    log.info("entry_captured", entry_id="1")
+    log.warning("context_degraded", reason="late\nFORGED")
+    log.error("request_failed", method="GET")
+    try:
+        int("sorry")
+    except ValueError:
+        log.exception("job_failed", job="prune")
+
+
+def test_a_program_that_sets_up_no_logs_sees_none(capfd: pytest.CaptureFixture[str]) -> None:
+    handlers = logging.root.handlers
+    logging.root.handlers = []  # pytest's own hear everything
+    try:
+        tell_all()
+    finally:
+        logging.root.handlers = handlers
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_program_that_uses_logging_hears_each_event_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """T19, but for the trace, which has lines of its own."""
+    with caplog.at_level(logging.INFO):
+        tell_all()
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "entry_captured entry_id='1'",
+        r"context_degraded reason='late\nFORGED'",
+        "request_failed method='GET'",
+        "job_failed job='prune'",
+    ]
+    assert {record.name for record in caplog.records} == {"knowledge.test"}
+    assert {record.funcName for record in caplog.records} == {"tell_all"}
+    assert caplog.records[-1].exc_info is not None
+
+
+def test_a_program_that_uses_structlog_hears_each_event_with_its_ids() -> None:
+    with structlog.testing.capture_logs() as heard:
+        tell_all()
+    assert [(each["log_level"], each["event"]) for each in heard] == [
+        ("info", "entry_captured"),
+        ("warning", "context_degraded"),
+        ("error", "request_failed"),
+        ("error", "job_failed"),
+    ]
+    assert heard[0]["entry_id"] == "1"
+
+
+def test_our_entry_points_log_to_the_standard_error_of_the_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that was standard error while logs were set up may be closed by now."""
+    with io.StringIO() as first:
+        monkeypatch.setattr("sys.stderr", first)
+        configure_logs(level=logging.INFO)
+        tell_all()
+        logging.getLogger("lib").warning("of a library")
+        assert len(first.getvalue().splitlines()) == 5
+    second = io.StringIO()
+    monkeypatch.setattr("sys.stderr", second)
+
+    tell_all()
+    logging.getLogger("lib").warning("of a library")
+
+    told = [json.loads(line) for line in second.getvalue().splitlines()]
+    assert [each["event"] for each in told][-2:] == ["job_failed", "of a library"]
+    assert told[1]["reason"] == "late\nFORGED"
+    assert "sorry" in json.dumps(told[3])
+
+
+def test_no_module_of_the_library_logs_to_structlog_itself() -> None:
+    direct = {
+        str(path.relative_to(ROOT))
+        for package in ("knowledge", "orchestrator", "jobs")
+        for path in (ROOT / package).rglob("*.py")
+        if re.search(r"structlog\.get_logger\(__name__|logging\.getLogger\(__name__", path.read_text(encoding="utf-8"))
+    }
+    assert direct <= {"knowledge/memory/checkpoint.py"}
