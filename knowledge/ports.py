@@ -218,6 +218,14 @@ class EntryStore(Protocol):
         """Return the points that rest on this entry alone."""
         ...
 
+    async def of_project(self, project_id: str, *, limit: int) -> list[EntryId]:
+        """Return up to `limit` entries of a project, ascending. Raises NotFound where there is no such project."""
+        ...
+
+    async def forget_project(self, project_id: str) -> bool:
+        """Delete a project without entries and what is recorded of it; return False while an entry is there."""
+        ...
+
 
 class Deciding(Protocol):
     """A transaction in which entries are given to patterns, alone in its workspace until it ends."""
@@ -352,6 +360,14 @@ class UpkeepStore(Protocol):
 
     async def forget_space(self, space: EmbeddingSpace) -> None:
         """Delete the vectors of a space that is not in use."""
+        ...
+
+    async def unused_spaces(self) -> list[EmbeddingSpace]:
+        """Return the spaces of the store that are not in use, and whose vectors may still be kept."""
+        ...
+
+    async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
+        """Return how many points the workspace has, and how many of them have no vector in a space."""
         ...
 
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
+from uuid import uuid4
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from knowledge import errors
-from knowledge.errors import EmbedderUnavailable, HardwonError, InvalidInput, OwnerUnavailable, SpaceMismatch
+from knowledge.errors import (
+    EmbedderUnavailable,
+    HardwonError,
+    InvalidInput,
+    NotFound,
+    OwnerUnavailable,
+    SpaceMismatch,
+)
+from knowledge.ports import Progress
 
 WORKSPACE_HEADER = "Hardwon-Workspace"
 """Its value is percent-encoded where it is not plain ASCII."""
@@ -19,7 +31,17 @@ LEAVING_HEADER = "Hardwon-Leaving"
 """Marks the answer to a request that a server cut because it stops: the request may be repeated elsewhere."""
 QUICK_SECONDS = 60.0
 """What an answer that does no long work may take."""
+WATCH_SECONDS = 0.5
+"""How often a client asks how far long work is."""
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """How far long work is; a total of None is unknown."""
+
+    done: int
+    total: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +64,10 @@ class Api:
     ) -> Answer:
         """Return the answer to a request; raises the error it tells of, OwnerUnavailable without an answer."""
         response = await self.send(method, path, body=body, params=params, timeout_seconds=timeout_seconds)
+        return self.read(response, answer)
+
+    def read(self, response: httpx.Response, answer: type[Answer]) -> Answer:
+        """Return what a response tells. Raises OwnerUnavailable where it is no answer of a hardwon server."""
         try:
             return TypeAdapter(answer).validate_json(response.content)
         except ValidationError as error:
@@ -75,6 +101,29 @@ class Api:
         if response.is_error:
             raise _error(response, self.place)
         return response
+
+
+@asynccontextmanager
+async def watched(api: Api, progress: Progress | None) -> AsyncIterator[dict[str, str]]:
+    """Give the parameters of a long request; while it lasts, ask how far it is, twice a second, and pass it on."""
+    if progress is None:
+        yield {}
+        return
+    operation = str(uuid4())
+
+    async def watch() -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            with suppress(NotFound):  # not begun, or asked of another replica
+                told = await api.call("GET", f"/v1/operations/{operation}", Done)
+                progress(told.done, told.total)
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield {"operation": operation}
+    finally:
+        watcher.cancel()
+        await asyncio.gather(watcher, return_exceptions=True)
 
 
 def _error(response: httpx.Response, place: str) -> HardwonError:

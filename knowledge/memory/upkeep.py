@@ -63,10 +63,11 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildReport:
-    """What a rebuild put back; `embedded` texts had no vector kept and cost the embedder."""
+    """What a rebuild put back; `embedded` texts had no vector kept and cost the embedder. Or would, where `dry_run`."""
 
     points: int
     embedded: int
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,20 +138,21 @@ class KnowledgeUpkeepService:
         await self.upkeep.replace_terms(frequencies, documents)
         return report
 
-    async def backfill(self, into: BoundSpace, embedder: Embedder, *, progress: Progress | None = None) -> int:
-        """Embed every text that has no vector in a space yet, and put it into that space's collection; return how many.
+    async def backfill(
+        self, into: BoundSpace, embedder: Embedder, *, lacking: bool = False, progress: Progress | None = None
+    ) -> int:
+        """Put every text into the collection of a space; return how many had no vector there yet and were embedded.
 
-        May be broken off and called again: it goes on where it was.
+        `lacking`: only those. May be broken off and called again: what was embedded is kept.
         """
-        done = 0
-        async for page in self._pages(into.space, lacking=True):
-            vectors, _ = await self._vectors(into.space, page, embedder)
+        done = embedded = 0
+        async for page in self._pages(into.space, lacking=lacking):
+            vectors, made = await self._vectors(into.space, page, embedder)
             await self.stores.index.upsert(into.space, self._to_points(into, page, vectors))
-            await self.upkeep.put_vectors(into.space, vectors)
-            done += len(page)
+            done, embedded = done + len(page), embedded + made
             if progress:
                 progress(done, None)
-        return done
+        return embedded
 
     async def retry_dead(self) -> int:
         """Stage dead entries again, for the next checkpoint; return how many."""
