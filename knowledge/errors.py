@@ -130,12 +130,12 @@ class SpaceMismatch(HardwonError):
     def __init__(self, stored: NamedSpace, asked: NamedSpace) -> None:
         super().__init__(
             f"the store was embedded with {stored.model} ({stored.dims} dimensions, {stored.fingerprint}), the settings"
-            f" ask for {asked.model} ({asked.dims} dimensions, {asked.fingerprint}): {_settings_of(stored, asked)} to"
+            f" ask for {asked.model} ({asked.dims} dimensions, {asked.fingerprint}): {settings_of(stored, asked)} to"
             f" go on with what is stored, or run `hardwon reembed --model {asked.model}` to change over"
         )
 
 
-def _settings_of(stored: NamedSpace, asked: NamedSpace) -> str:
+def settings_of(stored: NamedSpace, asked: NamedSpace) -> str:
     """Return which settings to change so that they ask for the stored space."""
     told = f"set HARDWON_EMBEDDING_MODEL={stored.model}"
     if stored.provider != asked.provider:

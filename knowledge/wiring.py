@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.embedder_switch import EmbedderSwitch
 from knowledge.adapters.owner_lock import owner_lock
+from knowledge.adapters.postgres.archive import PostgresArchive
 from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresContexts, PostgresJobs
 from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.entries import PostgresEntries
@@ -22,6 +23,7 @@ from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.errors import InvalidInput, Unavailable
+from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.capture import KnowledgeCaptureService, check_text
 from knowledge.memory.checkpoint import CheckpointEmbeddingService
 from knowledge.memory.contexts import ContextLog
@@ -57,6 +59,7 @@ class Knowledge:
     contexts: ContextLog
     upkeep: KnowledgeUpkeepService
     store_upkeep: StoreUpkeepService
+    archives: ArchiveService
     engine: AsyncEngine
 
     def in_workspace(self, workspace: str) -> Knowledge:
@@ -130,6 +133,14 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
             of=upkeep_of,
             use=switch.use,
             make=lambda choice: switch.keep(make_embedder(_chosen(settings, choice))),
+        ),
+        archives=ArchiveService(
+            archive=PostgresArchive(engine),
+            index=stores.index,
+            embedder=stores.embedder,
+            workspaces=jobs.workspaces,
+            of=upkeep_of,
+            spool=settings.home if settings.home.is_dir() else None,  # /tmp may be memory
         ),
         engine=engine,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -31,6 +31,8 @@ LEAVING_HEADER = "Hardwon-Leaving"
 """Marks the answer to a request that a server cut because it stops: the request may be repeated elsewhere."""
 QUICK_SECONDS = 60.0
 """What an answer that does no long work may take."""
+ARCHIVE_PATH = "/v1/archive"
+ARCHIVE_TYPE = "application/gzip"
 WATCH_SECONDS = 0.5
 """How often a client asks how far long work is."""
 Answer = TypeVar("Answer")
@@ -83,24 +85,59 @@ class Api:
         timeout_seconds: float | None = QUICK_SECONDS,
     ) -> httpx.Response:
         """Return the response to a request that asks for nothing; raises as `call` does."""
-        headers = {WORKSPACE_HEADER: quote(self.workspace), "Content-Type": "application/json"}
-        try:
+        content = None if body is None else json.dumps(body).encode()  # ASCII: whatever text is in it
+        with self._answering():
             response = await self.http.request(
                 method,
                 path,
-                content=None if body is None else json.dumps(body).encode(),  # ASCII: whatever text is in it
+                content=content,
                 params=params,
-                headers=headers,
+                headers=self._headers("application/json"),
                 timeout=httpx.Timeout(timeout_seconds, connect=5),
             )
+        if response.is_error:
+            raise _error(response, self.place)
+        return response
+
+    async def upload(self, path: str, chunks: AsyncIterator[bytes], answer: type[Answer], **params: str) -> Answer:
+        """Send a stream and return the answer; raises as `call` does."""
+        with self._answering():
+            response = await self.http.post(
+                path,
+                content=chunks,
+                params=params,
+                headers=self._headers(ARCHIVE_TYPE),
+                timeout=httpx.Timeout(None, connect=5),
+            )
+        if response.is_error:
+            raise _error(response, self.place)
+        return self.read(response, answer)
+
+    async def download(self, path: str, **params: str) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of an answer as they come; raises as `call` does, also in the middle."""
+        timeout = httpx.Timeout(None, connect=5)
+        headers = self._headers("application/json")
+        with self._answering():
+            async with self.http.stream("GET", path, params=params, headers=headers, timeout=timeout) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise _error(response, self.place)
+                async for chunk in response.aiter_raw():
+                    yield chunk
+
+    def _headers(self, content_type: str) -> dict[str, str]:
+        return {WORKSPACE_HEADER: quote(self.workspace), "Content-Type": content_type}
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Raise OwnerUnavailable where a block gets no answer."""
+        try:
+            yield
         except httpx.HTTPError as error:
             raise OwnerUnavailable(
                 f"hardwon at {self.place} does not answer ({type(error).__name__}): check that it runs, and"
                 " HARDWON_API_URL where that is set"
             ) from error
-        if response.is_error:
-            raise _error(response, self.place)
-        return response
 
 
 @asynccontextmanager

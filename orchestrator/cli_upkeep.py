@@ -21,6 +21,8 @@ def add_upkeep(app: typer.Typer) -> None:
     app.command()(rebuild)
     app.command()(reembed)
     app.command()(retry_dead)
+    app.command("export")(export)
+    app.command("import")(import_)
     app.add_typer(delete, name="delete")
 
 
@@ -161,5 +163,50 @@ def delete_project(
             with stages(quiet=as_json) as progress:
                 gone = await knowledge.capture.delete_project(project_id, progress=progress.stage("Deleting"))
         print_deleted(gone, as_json=as_json)
+
+    run(work)
+
+
+def export(
+    file: Annotated[str, typer.Argument(help="Where to write the archive; - is standard output.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Write all workspaces, as they are now, into one archive; captures and checkpoints go on."""
+    from orchestrator import connect
+    from orchestrator.archives import write_archive
+    from orchestrator.reports import print_exported
+    from orchestrator.terminal import stages
+
+    if file == "-" and as_json:
+        raise typer.BadParameter("the archive itself goes to standard output: --json is for a FILE")
+
+    async def work() -> None:
+        async with connect() as knowledge:
+            with stages(quiet=as_json) as progress:
+                pieces = knowledge.archives.export_archive(progress=progress.stage("Exporting"))
+                rows = await write_archive(file, pieces)
+        if rows is not None:
+            print_exported(file, rows, as_json=as_json)
+
+    run(work)
+
+
+def import_(
+    file: Annotated[str, typer.Argument(help="An archive that hardwon export wrote; - is standard input.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Read an archive into this store, ids kept, nothing embedded again; broken off, run it again."""
+    from orchestrator import connect
+    from orchestrator.archives import read_archive
+    from orchestrator.reports import print_imported
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        async with read_archive(file) as chunks, connect() as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.archives.import_archive(chunks, progress=progress.stage("Importing"))
+        print_imported(report, as_json=as_json)
 
     run(work)

@@ -37,7 +37,7 @@ from knowledge.models import (
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
 from orchestrator.calls import Api, watched
-from orchestrator.client_upkeep import RemoteStoreUpkeep, RemoteUpkeep
+from orchestrator.client_upkeep import RemoteArchives, RemoteStoreUpkeep, RemoteUpkeep
 from orchestrator.entries import write_entry
 
 _BATCH = 500
@@ -312,6 +312,7 @@ class KnowledgeClient:
         self.pruning = RemotePruning(api)
         self.upkeep = RemoteUpkeep(api)
         self.store_upkeep = RemoteStoreUpkeep(api)
+        self.archives = RemoteArchives(api)
 
     def in_workspace(self, workspace: str) -> KnowledgeClient:
         """Return a client of another workspace over the same connection."""

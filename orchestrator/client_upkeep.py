@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import asdict, dataclass
 
+from knowledge.memory.archiving import ImportReport
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.memory.upkeep import RebuildReport, VerifyReport
 from knowledge.models import DeadEntry
 from knowledge.ports import Progress
-from orchestrator.calls import Api, watched
+from orchestrator.calls import ARCHIVE_PATH, Api, watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +63,24 @@ class RemoteStoreUpkeep:
             return await self.api.call(
                 "POST", "/v1/reembed", ReembedReport, body=told, params=named, timeout_seconds=None
             )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteArchives:
+    """`ArchiveService` over HTTP."""
+
+    api: Api
+
+    async def export_archive(self, *, progress: Progress | None = None) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of an archive of all workspaces, as they are now."""
+        async with (
+            watched(self.api, progress) as named,
+            aclosing(self.api.download(ARCHIVE_PATH, **named)) as pieces,
+        ):
+            async for piece in pieces:
+                yield piece
+
+    async def import_archive(self, chunks: AsyncIterator[bytes], *, progress: Progress | None = None) -> ImportReport:
+        """Write an archive into the store, ids kept, and its points into the index."""
+        async with watched(self.api, progress) as named:
+            return await self.api.upload(ARCHIVE_PATH, chunks, ImportReport, **named)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from knowledge.errors import NotFound
+from knowledge.memory.archiving import ImportReport
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.memory.upkeep import RebuildReport, VerifyReport
 from knowledge.models import DeadEntry
-from orchestrator.calls import Done
+from orchestrator.calls import ARCHIVE_PATH, ARCHIVE_TYPE, Done
 from orchestrator.http_opened import Open, Told
 
 
@@ -52,6 +56,7 @@ def add_upkeep(app: FastAPI) -> None:
     app.state.under_way = {}
     _add_index(app)
     _add_entries(app)
+    _add_archives(app)
 
     @app.get("/v1/operations/{operation}", tags=["operations"])
     async def progress(operation: UUID) -> Done:
@@ -60,6 +65,31 @@ def add_upkeep(app: FastAPI) -> None:
         if told is None:
             raise NotFound(f"no operation {operation} is under way here")
         return told
+
+
+def _add_archives(app: FastAPI) -> None:
+    @app.get(ARCHIVE_PATH, tags=["operations"], response_class=StreamingResponse)
+    async def export_archive(knowledge: Open, told: Told) -> StreamingResponse:
+        """Stream an archive of all workspaces as they are now. One that is cut off lacks its manifest."""
+        pieces = knowledge.archives.export_archive(progress=told)
+        first = await anext(pieces)  # what fails at once is told as a problem
+
+        async def archive() -> AsyncIterator[bytes]:
+            async with aclosing(pieces):  # a reader that leaves early must not hold the snapshot open
+                yield first
+                async for piece in pieces:
+                    yield piece
+
+        return StreamingResponse(archive(), media_type=ARCHIVE_TYPE)
+
+    @app.post(
+        ARCHIVE_PATH,
+        tags=["operations"],
+        openapi_extra={"requestBody": {"content": {ARCHIVE_TYPE: {"schema": {"type": "string", "format": "binary"}}}}},
+    )
+    async def import_archive(request: Request, knowledge: Open, told: Told) -> ImportReport:
+        """Write an archive into this store, ids kept; repeated, it ends the same."""
+        return await knowledge.archives.import_archive(request.stream(), progress=told)
 
 
 def _add_index(app: FastAPI) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
+from knowledge.memory.archiving import ImportReport
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.memory.upkeep import Fault, RebuildReport, VerifyReport
 from knowledge.models import (
@@ -231,6 +233,30 @@ def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) 
     wanted = {"MODEL": choice.model, "DIMS": choice.dims, "BASE_URL": choice.base_url}
     told = " ".join(f"HARDWON_EMBEDDING_{name}={value}" for name, value in wanted.items() if value is not None)
     notes.print(f"from now on start hardwon with {told}", markup=False)
+
+
+def print_exported(file: str, rows: Mapping[str, int], *, as_json: bool) -> None:
+    """Print what an archive holds."""
+    size = Path(file).stat().st_size
+    if as_json:
+        print_json({"file": file, "bytes": size, "rows": rows})
+        return
+    print_text(
+        f"{rows['entries']:,} entries, {rows['patterns']:,} patterns and {rows['points']:,} points are in {file}"
+        f" ({size / 1e6:,.1f} MB)"
+    )
+
+
+def print_imported(report: ImportReport, *, as_json: bool) -> None:
+    """Print what an import brought."""
+    if as_json:
+        print_json(report)
+        return
+    print_text(
+        f"{report.new['entries']:,} of {report.rows['entries']:,} entries and {report.new['patterns']:,} of"
+        f" {report.rows['patterns']:,} patterns are new here; {report.points:,} points are in the index,"
+        f" {report.embedded:,} texts were embedded"
+    )
 
 
 def print_deleted(entries: int, *, as_json: bool) -> None:

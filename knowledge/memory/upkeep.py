@@ -114,8 +114,8 @@ class KnowledgeUpkeepService:
         log.info("index_verified", points=report.points, sound=report.sound, repaired=report.repaired)
         return report
 
-    async def refill(self, *, progress: Progress | None = None) -> RebuildReport:
-        """Put every point of the workspace into the index from Postgres, and count its terms anew; ids are kept.
+    async def refill(self, *, recount: bool = True, progress: Progress | None = None) -> RebuildReport:
+        """Put every point of the workspace into the index from Postgres, ids kept; `recount`: count its terms anew.
 
         Vectors kept in Postgres cost no embedding; a text without one is embedded again.
         """
@@ -135,7 +135,8 @@ class KnowledgeUpkeepService:
             report = RebuildReport(points=report.points + len(page), embedded=report.embedded + embedded)
             if progress:
                 progress(report.points, None)
-        await self.upkeep.replace_terms(frequencies, documents)
+        if recount:
+            await self.upkeep.replace_terms(frequencies, documents)
         return report
 
     async def backfill(
