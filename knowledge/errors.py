@@ -107,9 +107,15 @@ class StoreIncompatible(HardwonError):
     """The data directory or the database schema was made by a version this one cannot open."""
 
 
+LOCAL_PROVIDER = "local"
+"""The provider of spaces that are embedded in process."""
+
+
 class NamedSpace(Protocol):
     """What a mismatch says of a space."""
 
+    @property
+    def provider(self) -> str: ...  # noqa: D102
     @property
     def model(self) -> str: ...  # noqa: D102
     @property
@@ -124,6 +130,17 @@ class SpaceMismatch(HardwonError):
     def __init__(self, stored: NamedSpace, asked: NamedSpace) -> None:
         super().__init__(
             f"the store was embedded with {stored.model} ({stored.dims} dimensions, {stored.fingerprint}), the settings"
-            f" ask for {asked.model} ({asked.dims} dimensions, {asked.fingerprint}): run"
-            f" `hardwon reembed --model {asked.model}` to change over, or set HARDWON_EMBEDDING_MODEL={stored.model}"
+            f" ask for {asked.model} ({asked.dims} dimensions, {asked.fingerprint}): {settings_of(stored, asked)} to"
+            f" go on with what is stored, or run `hardwon reembed --model {asked.model}` to change over"
         )
+
+
+def settings_of(stored: NamedSpace, asked: NamedSpace) -> str:
+    """Return which settings to change so that they ask for the stored space."""
+    told = f"set HARDWON_EMBEDDING_MODEL={stored.model}"
+    if stored.provider != asked.provider:
+        ours = stored.provider == LOCAL_PROVIDER
+        told += " and unset HARDWON_EMBEDDING_BASE_URL" if ours else " and HARDWON_EMBEDDING_BASE_URL to its endpoint"
+    elif stored.model == asked.model and stored.dims != asked.dims:
+        told += f" and HARDWON_EMBEDDING_DIMS={stored.dims}"
+    return told

@@ -317,7 +317,11 @@ class PruneReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceStats:
-    """Counts of one workspace, from Postgres, and of the points in the index (None where it does not answer)."""
+    """Counts of one workspace, from Postgres, and of the points in the index (None where it does not answer).
+
+    `vector_bytes`: of all kept vectors; `unused_vector_bytes`: those of them of models that are not in use, to which
+    one may go back at no cost. `dead_entries`: the latest few.
+    """
 
     workspace: str
     projects: int
@@ -331,6 +335,8 @@ class WorkspaceStats:
     vector_bytes: int
     embedding_model: str | None
     dims: int | None
+    unused_vector_bytes: int = 0
+    dead_entries: tuple[DeadEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,6 +380,9 @@ class StoredPoint:
     settled: bool
     pending: bool
 
+
+DEAD_SHOWN = 5
+"""Counts of a workspace name this many of its dead entries."""
 
 MAX_POINTS = 8
 """At most this many texts of one pattern stand in the index; further ones are evidence only."""

@@ -5,11 +5,11 @@ Every method that talks to a store or endpoint raises an `Unavailable` of `knowl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from knowledge.models import (
     BoundSpace,
@@ -221,6 +221,14 @@ class EntryStore(Protocol):
         """Return the points that rest on this entry alone."""
         ...
 
+    async def of_project(self, project_id: str, *, limit: int) -> list[EntryId]:
+        """Return up to `limit` entries of a project, ascending. Raises NotFound where there is no such project."""
+        ...
+
+    async def forget_project(self, project_id: str) -> bool:
+        """Delete a project without entries and what is recorded of it; return False while an entry is there."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsettled:
@@ -393,6 +401,50 @@ class UpkeepStore(Protocol):
 
     async def forget_space(self, space: EmbeddingSpace) -> None:
         """Delete the vectors of a space that is not in use."""
+        ...
+
+    async def unused_spaces(self) -> list[EmbeddingSpace]:
+        """Return the spaces of the store that are not in use, and whose vectors may still be kept."""
+        ...
+
+    async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
+        """Return how many points the workspace has, and how many of them have no vector in a space."""
+        ...
+
+
+class Snapshot(Protocol):
+    """What a whole store holds at one moment, whatever is written meanwhile."""
+
+    async def total(self) -> int:
+        """Return how many rows there are in all parts."""
+        ...
+
+    def rows(self, part: str) -> AsyncIterator[Sequence[Mapping[str, Any]]]:
+        """Yield the rows of a part of `knowledge.memory.archive`, in one order, a slice at a time."""
+        ...
+
+
+class ArchiveStore(Protocol):
+    """A whole store, all workspaces, as the parts of an archive; ids are kept."""
+
+    def snapshot(self) -> AbstractAsyncContextManager[Snapshot]:
+        """Open the store as it is now, for reading."""
+        ...
+
+    async def foreign(self, part: str, rows: Sequence[Mapping[str, Any]]) -> str | None:
+        """Return why rows of an archive can never be written here, in a sentence, if so. Writes nothing."""
+        ...
+
+    async def write(self, part: str, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Write a slice of a part in one transaction; what is there already stays; return how many rows were new.
+
+        An entry that is further in its life in the archive than here goes on to there. Raises InvalidInput (field
+        `archive`) for rows that cannot be, Conflict for those that contradict what is here.
+        """
+        ...
+
+    async def recount(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Derive the counts of patterns of an archive from the evidence that is here."""
         ...
 
 

@@ -44,6 +44,15 @@ def _check_port(address: str) -> str | None:
     return parts.hostname
 
 
+def check_http(address: str | None) -> str | None:
+    """Return an address of a server on the web, where one is given. Raises ValueError unless it is one."""
+    if address and not address.startswith(("http://", "https://")):
+        raise ValueError("give an http:// or https:// address")
+    if address and not _check_port(address):
+        raise ValueError("names no host")
+    return address
+
+
 class KnowledgeSettings(BaseSettings):
     """How to reach the stores and the embedder, and the defaults of queries. Frozen.
 
@@ -126,11 +135,7 @@ class KnowledgeSettings(BaseSettings):
     @field_validator("qdrant_url", "embedding_base_url", "api_url")
     @classmethod
     def _http(cls, value: str | None) -> str | None:
-        if value and not value.startswith(("http://", "https://")):
-            raise ValueError("give an http:// or https:// address")
-        if value and not _check_port(value):
-            raise ValueError("names no host")
-        return value
+        return check_http(value)
 
     @model_validator(mode="after")
     def _model(self) -> Self:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.embedder_switch import EmbedderSwitch
 from knowledge.adapters.owner_lock import owner_lock
+from knowledge.adapters.postgres.archive import PostgresArchive
 from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresContexts, PostgresJobs
 from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.entries import PostgresEntries
@@ -21,17 +23,18 @@ from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
-from knowledge.errors import Unavailable
+from knowledge.errors import InvalidInput, Unavailable
+from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.capture import KnowledgeCaptureService, check_text
 from knowledge.memory.checkpoint import CheckpointEmbeddingService
 from knowledge.memory.contexts import ContextLog
 from knowledge.memory.pruning import KnowledgePruningService
 from knowledge.memory.query import RAGQueryService
-from knowledge.memory.store_upkeep import StoreUpkeepService
+from knowledge.memory.store_upkeep import ModelChoice, StoreUpkeepService
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.models import DEFAULT_WORKSPACE, WorkspaceStats
 from knowledge.ports import Clock, Embedder, JobStore, Stores, VectorIndex
-from knowledge.settings import KnowledgeSettings
+from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
 
 
 class SystemClock(Clock):
@@ -57,6 +60,7 @@ class Knowledge:
     contexts: ContextLog
     upkeep: KnowledgeUpkeepService
     store_upkeep: StoreUpkeepService
+    archives: ArchiveService
     engine: AsyncEngine
 
     def in_workspace(self, workspace: str) -> Knowledge:
@@ -101,6 +105,7 @@ def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: E
 
 def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores) -> Knowledge:
     jobs = PostgresJobs(engine)
+    switch = _switch(stores.embedder)
 
     def upkeep_of(workspace: str) -> KnowledgeUpkeepService:
         of_workspace = _stores(engine, workspace, stores.index, stores.embedder, stores.clock)
@@ -125,13 +130,49 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
         pruning=KnowledgePruningService(stores=stores),
         contexts=ContextLog(stores=stores),
         upkeep=upkeep_of(stores.workspace),
-        store_upkeep=StoreUpkeepService(workspaces=jobs.workspaces, of=upkeep_of, use=_switch(stores.embedder).use),
+        store_upkeep=StoreUpkeepService(
+            workspaces=jobs.workspaces,
+            of=upkeep_of,
+            use=switch.use,
+            make=lambda choice: switch.keep(make_embedder(_chosen(settings, choice))),
+        ),
+        archives=ArchiveService(
+            archive=PostgresArchive(engine),
+            index=stores.index,
+            embedder=stores.embedder,
+            workspaces=jobs.workspaces,
+            of=upkeep_of,
+            spool=settings.home if settings.home.is_dir() else None,  # /tmp may be memory
+        ),
         engine=engine,
     )
 
 
 def _switch(embedder: Embedder) -> EmbedderSwitch:
     return embedder if isinstance(embedder, EmbedderSwitch) else EmbedderSwitch(embedder)
+
+
+def _chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSettings:
+    """Return the settings with another model. A key of the settings never goes to an address they do not name."""
+    check_text("model", choice.model)
+    try:
+        address = check_http(choice.base_url)
+    except ValueError as error:
+        raise InvalidInput("base_url", str(error)) from error
+    key = settings.embedding_api_key
+    if address is not None:
+        key = SecretStr(choice.api_key) if choice.api_key else None
+    elif choice.model != BUNDLED_MODEL:  # the bundled one has no address
+        address = settings.embedding_base_url
+    same = choice.model == settings.embedding_model and choice.base_url is None
+    return settings.model_copy(
+        update={
+            "embedding_model": choice.model,
+            "embedding_dims": settings.embedding_dims if same and choice.dims is None else choice.dims,
+            "embedding_base_url": address,
+            "embedding_api_key": key,
+        }
+    )
 
 
 def make_embedder(settings: KnowledgeSettings) -> Embedder:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
+from uuid import uuid4
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from knowledge import errors
-from knowledge.errors import EmbedderUnavailable, HardwonError, InvalidInput, OwnerUnavailable, SpaceMismatch
+from knowledge.errors import (
+    EmbedderUnavailable,
+    HardwonError,
+    InvalidInput,
+    NotFound,
+    OwnerUnavailable,
+    SpaceMismatch,
+)
+from knowledge.ports import Progress
 
 WORKSPACE_HEADER = "Hardwon-Workspace"
 """Its value is percent-encoded where it is not plain ASCII."""
@@ -19,7 +31,19 @@ LEAVING_HEADER = "Hardwon-Leaving"
 """Marks the answer to a request that a server cut because it stops: the request may be repeated elsewhere."""
 QUICK_SECONDS = 60.0
 """What an answer that does no long work may take."""
+ARCHIVE_PATH = "/v1/archive"
+ARCHIVE_TYPE = "application/gzip"
+WATCH_SECONDS = 0.5
+"""How often a client asks how far long work is."""
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """How far long work is; a total of None is unknown."""
+
+    done: int
+    total: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +66,10 @@ class Api:
     ) -> Answer:
         """Return the answer to a request; raises the error it tells of, OwnerUnavailable without an answer."""
         response = await self.send(method, path, body=body, params=params, timeout_seconds=timeout_seconds)
+        return self.read(response, answer)
+
+    def read(self, response: httpx.Response, answer: type[Answer]) -> Answer:
+        """Return what a response tells. Raises OwnerUnavailable where it is no answer of a hardwon server."""
         try:
             return TypeAdapter(answer).validate_json(response.content)
         except ValidationError as error:
@@ -57,24 +85,82 @@ class Api:
         timeout_seconds: float | None = QUICK_SECONDS,
     ) -> httpx.Response:
         """Return the response to a request that asks for nothing; raises as `call` does."""
-        headers = {WORKSPACE_HEADER: quote(self.workspace), "Content-Type": "application/json"}
-        try:
+        content = None if body is None else json.dumps(body).encode()  # ASCII: whatever text is in it
+        with self._answering():
             response = await self.http.request(
                 method,
                 path,
-                content=None if body is None else json.dumps(body).encode(),  # ASCII: whatever text is in it
+                content=content,
                 params=params,
-                headers=headers,
+                headers=self._headers("application/json"),
                 timeout=httpx.Timeout(timeout_seconds, connect=5),
             )
+        if response.is_error:
+            raise _error(response, self.place)
+        return response
+
+    async def upload(self, path: str, chunks: AsyncIterator[bytes], answer: type[Answer], **params: str) -> Answer:
+        """Send a stream and return the answer; raises as `call` does."""
+        with self._answering():
+            response = await self.http.post(
+                path,
+                content=chunks,
+                params=params,
+                headers=self._headers(ARCHIVE_TYPE),
+                timeout=httpx.Timeout(None, connect=5),
+            )
+        if response.is_error:
+            raise _error(response, self.place)
+        return self.read(response, answer)
+
+    async def download(self, path: str, **params: str) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of an answer as they come; raises as `call` does, also in the middle."""
+        timeout = httpx.Timeout(None, connect=5)
+        headers = self._headers("application/json")
+        with self._answering():
+            async with self.http.stream("GET", path, params=params, headers=headers, timeout=timeout) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise _error(response, self.place)
+                async for chunk in response.aiter_raw():
+                    yield chunk
+
+    def _headers(self, content_type: str) -> dict[str, str]:
+        return {WORKSPACE_HEADER: quote(self.workspace), "Content-Type": content_type}
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Raise OwnerUnavailable where a block gets no answer."""
+        try:
+            yield
         except httpx.HTTPError as error:
             raise OwnerUnavailable(
                 f"hardwon at {self.place} does not answer ({type(error).__name__}): check that it runs, and"
                 " HARDWON_API_URL where that is set"
             ) from error
-        if response.is_error:
-            raise _error(response, self.place)
-        return response
+
+
+@asynccontextmanager
+async def watched(api: Api, progress: Progress | None) -> AsyncIterator[dict[str, str]]:
+    """Give the parameters of a long request; while it lasts, ask how far it is, twice a second, and pass it on."""
+    if progress is None:
+        yield {}
+        return
+    operation = str(uuid4())
+
+    async def watch() -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            with suppress(NotFound):  # not begun, or asked of another replica
+                told = await api.call("GET", f"/v1/operations/{operation}", Done)
+                progress(told.done, told.total)
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield {"operation": operation}
+    finally:
+        watcher.cancel()
+        await asyncio.gather(watcher, return_exceptions=True)
 
 
 def _error(response: httpx.Response, place: str) -> HardwonError:

@@ -60,10 +60,10 @@ def _open(file: str) -> TextIO:
 
 async def read_batch(rows: Iterator[Row]) -> list[Row]:
     """Read the next rows, none at the end. In a thread: a silent pipe must hold up neither Ctrl-C nor other clients."""
-    return await wrap_future(_apart(lambda: list(islice(rows, BATCH))))
+    return await apart(lambda: list(islice(rows, BATCH)))
 
 
-def _apart(work: Callable[[], _DONE]) -> Future[_DONE]:
+async def apart(work: Callable[[], _DONE]) -> _DONE:
     """Work in a daemon thread, which an exit does not wait for."""
     done: Future[_DONE] = Future()
     done.set_running_or_notify_cancel()
@@ -75,7 +75,7 @@ def _apart(work: Callable[[], _DONE]) -> Future[_DONE]:
             done.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return done
+    return await wrap_future(done)
 
 
 async def capture_rows_of(

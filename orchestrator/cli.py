@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import functools
 import io
 import os
-import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from knowledge.errors import HardwonError, InvalidInput
 from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, NewEntry, Task
 from knowledge.settings import KnowledgeSettings
+from orchestrator.cli_run import Json, Workspace, run
+from orchestrator.cli_upkeep import add_upkeep
 from orchestrator.logs import configure_logs, warn_of_unknown_settings
 
 app = typer.Typer(
@@ -35,8 +34,6 @@ app.add_typer(learn, name="learn")
 app.add_typer(query, name="query")
 app.add_typer(evaluate, name="evaluate")
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Workspace = Annotated[str, typer.Option(help="The tenant; learning never crosses workspaces.")]
 AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked for, such as backend.")]
 TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
 Technology = Annotated[str | None, typer.Option(help="Such as python.")]
@@ -66,32 +63,6 @@ def main() -> None:
         sys.exit(1)
 
 
-def _run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = False) -> None:
-    """Run a command's work; Ctrl-C and SIGTERM end it in order, so that owned stores are closed.
-
-    That is how work that goes on `until_stopped` ends well; any other exits as the signal would have made it.
-    """
-    told: list[int] = []
-
-    async def until_told() -> None:
-        task = asyncio.ensure_future(work())
-
-        def stop(number: int) -> None:
-            told.append(number)
-            task.cancel()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError):
-                asyncio.get_running_loop().add_signal_handler(number, stop, number)
-        await task
-
-    try:
-        asyncio.run(until_told())
-    except asyncio.CancelledError:
-        sys.stderr.write("stopped\n")
-        sys.exit(0 if until_stopped else 128 + (told or [signal.SIGINT])[0])
-
-
 @app.command()
 def demo(*, as_json: Json = False) -> None:
     """Do the main job on real input, start to finish: learn a rule catalogue, meet real violations."""
@@ -106,7 +77,7 @@ def demo(*, as_json: Json = False) -> None:
                 report = await run_demo(knowledge, repository=Path.cwd(), progress=progress)
         print_demo(report, as_json=as_json)
 
-    _run(work)
+    run(work)
 
 
 @app.command()
@@ -124,7 +95,7 @@ def serve(
         told = functools.partial(print_serving, as_json=as_json)
         await run_service(KnowledgeSettings(), host=host, port=port, on_start=told)
 
-    _run(work, until_stopped=True)
+    run(work, until_stopped=True)
 
 
 @app.command()
@@ -156,7 +127,7 @@ def _capture(rows: Iterator[tuple[int, NewEntry | InvalidInput]], workspace: str
                     await capture_rows_of(knowledge.capture, first, rows, report, told)
             report.print()
 
-    _run(work)
+    run(work)
 
 
 @learn.command("git")
@@ -218,7 +189,7 @@ def checkpoint(
                     report = await knowledge.checkpoints.process_checkpoint(project, checkpoint_type, progress=told)
         print_checkpoint(report, as_json=as_json)
 
-    _run(work)
+    run(work)
 
 
 @query.command("task")
@@ -244,7 +215,7 @@ def query_task(
             )
         print_patterns(found, as_json=as_json)
 
-    _run(work)
+    run(work)
 
 
 @query.command("failure")
@@ -270,7 +241,7 @@ def query_failure(
             )
         print_patterns(found, as_json=as_json)
 
-    _run(work)
+    run(work)
 
 
 @app.command()
@@ -296,7 +267,7 @@ def context(
             built = await OrchestratorContextBuilder(knowledge).build_context_for_task(asked, agent_type)
         print_context(built, as_json=as_json)
 
-    _run(work)
+    run(work)
 
 
 @app.command()
@@ -317,7 +288,7 @@ def prune(
                 report = await knowledge.pruning.prune(dry_run=dry_run, progress=progress.stage("Pruning"))
         print_prune(report, as_json=as_json)
 
-    _run(work)
+    run(work)
 
 
 @app.command()
@@ -331,7 +302,7 @@ def stats(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) ->
             found = await knowledge.stats()
         print_stats(found, as_json=as_json)
 
-    _run(work)
+    run(work)
 
 
 @app.command()
@@ -346,7 +317,7 @@ def doctor(*, as_json: Json = False) -> None:
         if not all(finding.well for finding in findings):
             sys.exit(1)
 
-    _run(work)
+    run(work)
 
 
 @app.command()
@@ -362,7 +333,7 @@ def migrate(*, as_json: Json = False) -> None:
         else:
             print_text("the schema was migrated" if changed else "the schema is up to date")
 
-    _run(work)
+    run(work)
 
 
 @evaluate.command("retrieval")
@@ -382,8 +353,10 @@ def evaluate_retrieval(
             report = await measure(folder, KnowledgeSettings(), limit=limit, progress=progress)
         print_retrieval(report, as_json=as_json)
 
-    _run(work)
+    run(work)
 
+
+add_upkeep(app)
 
 if __name__ == "__main__":
     main()

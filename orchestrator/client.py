@@ -36,7 +36,8 @@ from knowledge.models import (
 )
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
-from orchestrator.calls import Api
+from orchestrator.calls import Api, watched
+from orchestrator.client_upkeep import RemoteArchives, RemoteStoreUpkeep, RemoteUpkeep
 from orchestrator.entries import write_entry
 
 _BATCH = 500
@@ -110,6 +111,15 @@ class RemoteCapture:
     async def delete(self, entry_id: EntryId) -> None:
         """Delete an entry everywhere."""
         await self.api.send("DELETE", f"/v1/entries/{entry_id}")
+
+    async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
+        """Delete a project everywhere; return how many entries went."""
+        async with watched(self.api, progress) as named:
+            params = {**named, "project_id": project_id}
+            response = await self.api.send("DELETE", "/v1/projects", params=params, timeout_seconds=None)
+        if response.status_code == httpx.codes.NO_CONTENT:  # asked twice, and the first one that was cut had done it
+            return 0
+        return self.api.read(response, dict[str, int])["entries"]
 
 
 def _refusal(entry: NewEntry) -> Captured | None:
@@ -300,6 +310,9 @@ class KnowledgeClient:
         self.checkpoints = RemoteCheckpoints(api)
         self.queries = RemoteQueries(api)
         self.pruning = RemotePruning(api)
+        self.upkeep = RemoteUpkeep(api)
+        self.store_upkeep = RemoteStoreUpkeep(api)
+        self.archives = RemoteArchives(api)
 
     def in_workspace(self, workspace: str) -> KnowledgeClient:
         """Return a client of another workspace over the same connection."""

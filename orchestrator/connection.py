@@ -162,7 +162,8 @@ class _FollowOwner(httpx.AsyncBaseTransport):
         self._to: dict[str, httpx.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        await request.aread()
+        if not isinstance(request.stream, httpx.ByteStream):
+            return await self._once(request)
         for attempt in range(_TRIES):
             path = self._membership.socket or ""
             if path not in self._to:
@@ -181,6 +182,17 @@ class _FollowOwner(httpx.AsyncBaseTransport):
                 return httpx.Response(httpx.codes.NO_CONTENT)  # the one that was cut had deleted it
             return response
         raise OwnerUnavailable("the owners of the data directory keep leaving: try again")
+
+    async def _once(self, request: httpx.Request) -> httpx.Response:
+        """Send a stream: it can be read once only, so it is not repeated; whoever sent it may do it all again."""
+        path = self._membership.socket or ""
+        if path not in self._to:
+            self._to[path] = _to_socket(path)
+        response = await self._to[path].handle_async_request(request)
+        if response.headers.get(LEAVING_HEADER):
+            await response.aclose()
+            raise OwnerUnavailable("the owner of the data directory left before this was done: do it again")
+        return response
 
     async def aclose(self) -> None:
         for transport in self._to.values():

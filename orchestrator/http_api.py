@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, ClassVar
-from urllib.parse import unquote_to_bytes
 from uuid import UUID
 
-from fastapi import Depends, FastAPI, Header, Query, Request, Response
+from fastapi import FastAPI, Query, Response
 from pydantic import Field
 
 from jobs.table import run_job
@@ -20,7 +19,6 @@ from knowledge.errors import (
     Unavailable,
 )
 from knowledge.models import (
-    DEFAULT_WORKSPACE,
     Captured,
     CheckpointId,
     CheckpointReport,
@@ -36,9 +34,10 @@ from knowledge.models import (
     WorkspaceStats,
 )
 from knowledge.wiring import Knowledge
-from orchestrator.calls import WORKSPACE_HEADER
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
+from orchestrator.http_opened import Open
+from orchestrator.http_upkeep import add_upkeep
 from orchestrator.problems import PROBLEM, Problem, tell_problems
 
 MAX_BATCH = 1000
@@ -148,20 +147,6 @@ class JobAnswer:
     dealt_with: int | None
 
 
-def _opened(request: Request, workspace: Annotated[str | None, Header(alias=WORKSPACE_HEADER)] = None) -> Knowledge:
-    knowledge: Knowledge = request.app.state.knowledge
-    if workspace is None:
-        return knowledge.in_workspace(DEFAULT_WORKSPACE)
-    try:
-        named = unquote_to_bytes(workspace.encode("latin-1")).decode()  # percent-encoded, or UTF-8 as it is
-    except UnicodeDecodeError as error:
-        raise InvalidInput("workspace", f"is not UTF-8 in the header {WORKSPACE_HEADER}") from error
-    return knowledge.in_workspace(named)
-
-
-Open = Annotated[Knowledge, Depends(_opened)]
-
-
 def make_app(knowledge: Knowledge) -> FastAPI:
     """Return the app over open stores, which stay the caller's."""
     app = FastAPI(
@@ -180,6 +165,7 @@ def make_app(knowledge: Knowledge) -> FastAPI:
     _add_entries(app)
     _add_queries(app)
     _add_operations(app)
+    add_upkeep(app)
     _add_health(app)
     return app
 

@@ -30,7 +30,7 @@ from knowledge.errors import (
     Unavailable,
 )
 from knowledge.logs import get_logger
-from orchestrator.calls import LEAVING_HEADER
+from orchestrator.calls import ARCHIVE_PATH, LEAVING_HEADER
 from orchestrator.entries import in_our_words
 
 log = get_logger(__name__)
@@ -159,10 +159,11 @@ class RequestLog:
 
         try:
             declared = headers.get(b"content-length", b"0")
-            if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
+            whole = scope["path"] == ARCHIVE_PATH  # kept in a file while it comes in, whatever its size
+            if not whole and declared.isdigit() and int(declared) > MAX_BODY_BYTES:
                 await _too_large()(scope, receive, noting)
             else:
-                await self._app(scope, _capped(receive), noting)
+                await self._app(scope, receive if whole else _capped(receive), noting)
         except asyncio.CancelledError:
             if status:
                 raise

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
+from knowledge.memory.archiving import ImportReport
+from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
+from knowledge.memory.upkeep import Fault, RebuildReport, VerifyReport
 from knowledge.models import (
     Captured,
     CaptureOutcome,
@@ -159,13 +163,108 @@ def print_prune(report: PruneReport, *, as_json: bool) -> None:
 
 
 def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
-    """Print a workspace's counts."""
+    """Print a workspace's counts, and the latest dead entries with their reasons."""
     if as_json:
         print_json(stats)
         return
     told = asdict(stats)
     told.pop("workspace")
+    told.pop("dead_entries")
     print_pairs(f"workspace {stats.workspace}", {name.replace("_", " "): value for name, value in told.items()})
+    for dead in stats.dead_entries:
+        print_text(harmless(f"entry {dead.entry_id} is dead: {dead.reason}").replace("\n", " "))
+    if stats.dead_entries:
+        print_text("hardwon retry-dead stages dead entries again")
+
+
+def print_verify(report: VerifyReport, *, as_json: bool) -> None:
+    """Print how index and Postgres differ."""
+    if as_json:
+        print_json(asdict(report) | {"sound": report.sound})
+        return
+    found = {fault.value: getattr(report, fault.value) for fault in Fault if getattr(report, fault.value)}
+    if not found:
+        print_text(f"{report.points:,} points, all as Postgres says")
+        return
+    told = ", ".join(f"{number:,} {name}" for name, number in found.items())
+    rest = "all put right" if report.repaired else "hardwon verify --repair puts them right"
+    print_text(f"{report.points:,} points; {told}: {rest}")
+    for name, ids in report.examples.items():
+        notes.print(f"{name}: {', '.join(map(str, ids))}", markup=False)
+
+
+def note_rebuild(cost: RebuildReport) -> None:
+    """Say what a rebuild is going to cost."""
+    notes.print(f"{_rebuild_cost(cost)}; queries find less until they are back", markup=False)
+
+
+def _rebuild_cost(cost: RebuildReport) -> str:
+    paid = (
+        f"{cost.embedded:,} texts without a kept vector are embedded again" if cost.embedded else "nothing is embedded"
+    )
+    return f"{cost.points:,} points go back into the index from Postgres, {paid}"
+
+
+def print_rebuild(report: RebuildReport, *, as_json: bool) -> None:
+    """Print what a rebuild put back, or would."""
+    if as_json:
+        print_json(report)
+    elif report.dry_run:
+        print_text(_rebuild_cost(report))
+    else:
+        print_text(f"{report.points:,} points are back in the index, {report.embedded:,} of them embedded again")
+
+
+def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) -> None:
+    """Print what a change of model did, and what to set from now on."""
+    if as_json:
+        print_json(report)
+        return
+    if report.switched:
+        print_text(
+            f"changed from {report.from_model} to {report.to_model}: {report.embedded:,} texts embedded,"
+            f" {report.kept:.0%} of nearest neighbours stayed among the ten nearest"
+        )
+    else:
+        done = "nothing is embedded yet" if report.from_model is None else f"{report.to_model} is in use already"
+        print_text(f"{done}: nothing was changed")
+    if report.forgotten:
+        print_text(f"the vectors of {report.forgotten:,} other models were dropped")
+    wanted = {"MODEL": choice.model, "DIMS": choice.dims, "BASE_URL": choice.base_url}
+    told = " ".join(f"HARDWON_EMBEDDING_{name}={value}" for name, value in wanted.items() if value is not None)
+    notes.print(f"from now on start hardwon with {told}", markup=False)
+
+
+def print_exported(file: str, rows: Mapping[str, int], *, as_json: bool) -> None:
+    """Print what an archive holds."""
+    size = Path(file).stat().st_size
+    if as_json:
+        print_json({"file": file, "bytes": size, "rows": rows})
+        return
+    print_text(
+        f"{rows['entries']:,} entries, {rows['patterns']:,} patterns and {rows['points']:,} points are in {file}"
+        f" ({size / 1e6:,.1f} MB)"
+    )
+
+
+def print_imported(report: ImportReport, *, as_json: bool) -> None:
+    """Print what an import brought."""
+    if as_json:
+        print_json(report)
+        return
+    print_text(
+        f"{report.new['entries']:,} of {report.rows['entries']:,} entries and {report.new['patterns']:,} of"
+        f" {report.rows['patterns']:,} patterns are new here; {report.points:,} points are in the index,"
+        f" {report.embedded:,} texts were embedded"
+    )
+
+
+def print_deleted(entries: int, *, as_json: bool) -> None:
+    """Print how many entries went."""
+    if as_json:
+        print_json({"entries": entries})
+    else:
+        print_text("1 entry is deleted" if entries == 1 else f"{entries:,} entries are deleted")
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:

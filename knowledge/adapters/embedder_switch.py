@@ -14,10 +14,16 @@ class EmbedderSwitch(Embedder):
 
     def __init__(self, embedder: Embedder) -> None:
         self._used = [embedder]
+        self._made: list[Embedder] = []
 
     def use(self, embedder: Embedder) -> None:
         """Use another embedder from now on; those used before still answer for their own spaces."""
         self._used.append(embedder)
+
+    def keep(self, embedder: Embedder) -> Embedder:
+        """Return an embedder that is to be closed with the others, whether it comes into use or not."""
+        self._made.append(embedder)
+        return embedder
 
     async def space(self) -> EmbeddingSpace:
         return await self._used[-1].space()
@@ -32,5 +38,5 @@ class EmbedderSwitch(Embedder):
         return self._used[-1]
 
     async def aclose(self) -> None:
-        for embedder in self._used:
+        for embedder in (*self._used, *self._made):
             await embedder.aclose()

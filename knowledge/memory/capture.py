@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import NoReturn
 from uuid import uuid4
 
-from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, RejectionOnRecord
+from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
 from knowledge.memory.settling import settle_if_possible
 from knowledge.models import (
     Captured,
@@ -21,10 +22,13 @@ from knowledge.models import (
     EntryType,
     NewEntry,
 )
-from knowledge.ports import Stores
+from knowledge.ports import Progress, Stores
 
 MAX_TEXT_BYTES = 64 * 1024
 """A text field holds at most this many bytes of UTF-8."""
+
+_SLICE = 500
+"""Entries looked up at a time."""
 
 _MAX_CHARS = {
     "project_id": 200,
@@ -321,6 +325,29 @@ class KnowledgeCaptureService:
         """
         await self.stores.entries.delete(entry_id)
         await settle_if_possible(self.stores)
+
+    async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
+        """Delete a project everywhere: its entries, what rests on them alone, its records; return how many entries.
+
+        Entry by entry, so that a kill leaves nothing half deleted; called again, it goes on. Raises NotFound.
+        """
+        check_text("project_id", project_id)
+        gone = 0
+        while True:
+            try:
+                found = await self.stores.entries.of_project(project_id, limit=_SLICE)
+            except NotFound:
+                if gone:  # somebody else finished it
+                    return gone
+                raise
+            for entry_id in found:
+                with suppress(NotFound):  # somebody else was quicker
+                    await self.delete(entry_id)
+                    gone += 1
+                if progress:
+                    progress(gone, None)
+            if await self.stores.entries.forget_project(project_id):
+                return gone
 
     async def _check(self, entry: NewEntry) -> None:
         validate(entry)

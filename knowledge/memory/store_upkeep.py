@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from knowledge.errors import Conflict
 from knowledge.logs import get_logger
@@ -30,25 +30,48 @@ _NEAR = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReembedReport:
-    """What a change of model did. `kept`: share of nearest neighbours that stayed among the ten nearest."""
+    """What a change of model did. `kept`: share of nearest neighbours that stayed among the ten nearest.
+
+    `from_model` is None where nothing was embedded before; `forgotten`: models whose vectors were dropped.
+    """
 
     from_model: str | None
     to_model: str
     embedded: int
     kept: float
     switched: bool
+    forgotten: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """A model as an operator names it. What is None is as the settings say; a key goes to its own `base_url` only."""
+
+    model: str
+    dims: int | None = None
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUpkeepService:
-    """Upkeep of all workspaces. `of` gives the upkeep of one; `use` makes this process embed with another embedder."""
+    """Upkeep of all workspaces. `of` gives the upkeep of one; `use` makes this process embed with another embedder.
+
+    `make` makes the embedder of a model; it raises InvalidInput where there can be none.
+    """
 
     workspaces: Callable[[], Awaitable[list[str]]]
     of: Callable[[str], KnowledgeUpkeepService]
     use: Callable[[Embedder], None]
+    make: Callable[[ModelChoice], Embedder]
 
-    async def rebuild(self, *, progress: Progress | None = None) -> RebuildReport:
-        """Drop the collection in use and put everything back from Postgres, ids kept; queries find less meanwhile."""
+    async def rebuild(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
+        """Drop the collection in use and put everything back from Postgres, ids kept; queries find less meanwhile.
+
+        `dry_run`: only say what it would cost.
+        """
+        if dry_run:
+            return await self._rebuild_cost()
         done = RebuildReport(points=0, embedded=0)
         dropped = False
         async for upkeep in self._each():
@@ -59,10 +82,35 @@ class StoreUpkeepService:
                 await upkeep.stores.index.drop(in_use.bound.space)
                 await upkeep.stores.index.ensure(in_use.bound.space)
                 dropped = True
-            part = await upkeep.refill(progress=progress)
+            part = await upkeep.refill(progress=_after(done.points, progress))
             done = RebuildReport(points=done.points + part.points, embedded=done.embedded + part.embedded)
         log.info("index_rebuilt", points=done.points, embedded=done.embedded)
         return done
+
+    async def _rebuild_cost(self) -> RebuildReport:
+        points = lacking = 0
+        async for upkeep in self._each():
+            in_use = await space_in_use(upkeep.stores)
+            if in_use is not None:
+                of_workspace = await upkeep.upkeep.tally(in_use.bound.space)
+                points, lacking = points + of_workspace[0], lacking + of_workspace[1]
+        return RebuildReport(points=points, embedded=lacking, dry_run=True)
+
+    async def reembed_to(
+        self,
+        choice: ModelChoice,
+        *,
+        force: bool = False,
+        forget_old: bool = False,
+        progress: Progress | None = None,
+    ) -> ReembedReport:
+        """Change over to the model an operator names, as `reembed` does; `forget_old` then drops all other vectors.
+
+        Raises InvalidInput, or what `reembed` raises.
+        """
+        embedder = self.make(choice)
+        report = await self.reembed(embedder, force=force, progress=progress)
+        return replace(report, forgotten=await self._forget_unused()) if forget_old else report
 
     async def reembed(
         self, embedder: Embedder, *, force: bool = False, progress: Progress | None = None
@@ -77,10 +125,11 @@ class StoreUpkeepService:
         space = await embedder.space()
         if bound is None or bound.space.fingerprint == space.fingerprint:
             self.use(embedder)
-            return ReembedReport(from_model=None, to_model=space.model, embedded=0, kept=1.0, switched=False)
+            was = None if bound is None else bound.space.model
+            return ReembedReport(from_model=was, to_model=space.model, embedded=0, kept=1.0, switched=False)
         into = await every[0].upkeep.prepare(space, mean_terms=bound.mean_terms, calibration=shipped(space.model))
         await every[0].stores.index.ensure(space, in_use=False)
-        embedded = await _backfill(every, into, embedder, progress)
+        embedded = await _backfill(every, into, embedder, progress=progress)
         kept = await _neighbours_kept(every, bound, into)
         if kept < LEAST_KEPT and not force:
             raise Conflict(
@@ -90,20 +139,24 @@ class StoreUpkeepService:
         self.use(embedder)  # from here on both are known: what is asked for in either space is embedded by its own
         async with every[0].upkeep.switching(space):
             # what came in since: nothing is decided or marked while the lock is held
-            embedded += await _backfill(every, into, embedder, None)
+            embedded += await _backfill(every, into, embedder, lacking=True)
         await every[0].stores.index.ensure(space)
+        for upkeep in every:  # what went or changed since it was put there, this time or when the space was last in use
+            await upkeep.verify(repair=True)
         log.info("space_switched", model=space.model, fingerprint=space.fingerprint, embedded=embedded)
         return ReembedReport(
             from_model=bound.space.model, to_model=space.model, embedded=embedded, kept=kept, switched=True
         )
 
-    async def forget_unused(self, spaces: Sequence[EmbeddingSpace]) -> None:
+    async def _forget_unused(self) -> int:
         """Drop collections and vectors of spaces that are not in use: after that going back costs embedding again."""
-        async for upkeep in self._each():
+        async for upkeep in self._each():  # spaces are of the whole store: any workspace will do
+            spaces = await upkeep.upkeep.unused_spaces()
             for space in spaces:
                 await upkeep.stores.index.drop(space)
                 await upkeep.upkeep.forget_space(space)
-            break
+            return len(spaces)
+        return 0
 
     async def _each(self) -> AsyncIterator[KnowledgeUpkeepService]:
         for workspace in await self.workspaces():
@@ -111,12 +164,31 @@ class StoreUpkeepService:
 
 
 async def _backfill(
-    every: Sequence[KnowledgeUpkeepService], into: BoundSpace, embedder: Embedder, progress: Progress | None
+    every: Sequence[KnowledgeUpkeepService],
+    into: BoundSpace,
+    embedder: Embedder,
+    *,
+    lacking: bool = False,
+    progress: Progress | None = None,
 ) -> int:
-    done = 0
+    embedded = before = 0
+    total = sum([(await upkeep.upkeep.tally(into.space))[0] for upkeep in every]) if progress else None
     for upkeep in every:
-        done += await upkeep.backfill(into, embedder, progress=progress)
-    return done
+        told = _after(before, progress, total)
+        embedded += await upkeep.backfill(into, embedder, lacking=lacking, progress=told)
+        before += (await upkeep.upkeep.tally(into.space))[0] if progress else 0
+    return embedded
+
+
+def _after(before: int, progress: Progress | None, total: int | None = None) -> Progress | None:
+    """Return what is told of a part's progress, where `before` were done before it."""
+    if progress is None:
+        return None
+
+    def told(done: int, _: int | None) -> None:
+        progress(before + done, total if total is None else max(total, before + done))
+
+    return told
 
 
 async def _neighbours_kept(every: Sequence[KnowledgeUpkeepService], old: BoundSpace, new: BoundSpace) -> float:

@@ -64,10 +64,11 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildReport:
-    """What a rebuild put back; `embedded` texts had no vector kept and cost the embedder."""
+    """What a rebuild put back; `embedded` texts had no vector kept and cost the embedder. Or would, where `dry_run`."""
 
     points: int
     embedded: int
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +116,8 @@ class KnowledgeUpkeepService:
         log.info("index_verified", points=report.points, sound=report.sound, repaired=report.repaired)
         return report
 
-    async def refill(self, *, progress: Progress | None = None) -> RebuildReport:
-        """Put every point of the workspace into the index from Postgres, and count its terms anew; ids are kept.
+    async def refill(self, *, recount: bool = True, progress: Progress | None = None) -> RebuildReport:
+        """Put every point of the workspace into the index from Postgres, ids kept; `recount`: count its terms anew.
 
         Vectors kept in Postgres cost no embedding; a text without one is embedded again.
         """
@@ -136,23 +137,25 @@ class KnowledgeUpkeepService:
             report = RebuildReport(points=report.points + len(page), embedded=report.embedded + embedded)
             if progress:
                 progress(report.points, None)
-        await self.upkeep.replace_terms(frequencies, documents)
+        if recount:
+            await self.upkeep.replace_terms(frequencies, documents)
         return report
 
-    async def backfill(self, into: BoundSpace, embedder: Embedder, *, progress: Progress | None = None) -> int:
-        """Embed every text that has no vector in a space yet, and put it into that space's collection; return how many.
+    async def backfill(
+        self, into: BoundSpace, embedder: Embedder, *, lacking: bool = False, progress: Progress | None = None
+    ) -> int:
+        """Put every text into the collection of a space; return how many had no vector there yet and were embedded.
 
-        May be broken off and called again: it goes on where it was.
+        `lacking`: only those. May be broken off and called again: what was embedded is kept.
         """
-        done = 0
-        async for page in self._pages(into.space, lacking=True):
-            vectors, _ = await self._vectors(into.space, page, embedder)
+        done = embedded = 0
+        async for page in self._pages(into.space, lacking=lacking):
+            vectors, made = await self._vectors(into.space, page, embedder)
             await self.stores.index.upsert(into.space, self._to_points(into, page, vectors))
-            await self.upkeep.put_vectors(into.space, vectors)
-            done += len(page)
+            done, embedded = done + len(page), embedded + made
             if progress:
                 progress(done, None)
-        return done
+        return embedded
 
     async def retry_dead(self) -> int:
         """Stage dead entries again, for the next checkpoint; return how many."""

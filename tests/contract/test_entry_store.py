@@ -413,3 +413,21 @@ async def test_due_projects_are_those_with_something_staged_for_long_enough(stor
     )
     assert await stores.entries.due_projects(NOON + 3 * HOUR) == ["a", "b"]
     assert await stores.entries.due_projects(NOON) == []
+
+
+async def test_a_project_is_forgotten_once_nothing_of_it_is_left(store: Store) -> None:
+    """D19."""
+    ours, theirs = store.of("ours").entries, store.of("theirs").entries
+    told = [staged(number, project_id="going", task_id=str(number)) for number in range(3)]
+    await ours.add([*told, staged(9, project_id="staying")])
+    await theirs.add([replace(told[0], entry_id=numbered(20))])
+    assert await ours.of_project("going", limit=2) == [told[0].entry_id, told[1].entry_id]
+    assert not await ours.forget_project("going"), "entries are left"
+    for entry in told:
+        await ours.delete(entry.entry_id)
+    assert await ours.of_project("going", limit=2) == []
+    assert await ours.forget_project("going")
+    with pytest.raises(NotFound):
+        await ours.of_project("going", limit=2)
+    assert (await store.of("ours").checkpoints.stats()).projects == 1
+    assert await theirs.of_project("going", limit=2) == [numbered(20)], "a workspace's own"

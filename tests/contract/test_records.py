@@ -128,6 +128,7 @@ async def test_the_counts_are_of_the_workspace_alone(store: Store) -> None:
         vector_bytes=2 * SPACE.dims * 2,
         embedding_model=SPACE.model,
         dims=SPACE.dims,
+        dead_entries=(DeadEntry(entry_id=numbered(10), reason="refused"),),
     )
 
 

@@ -144,6 +144,24 @@ class InMemoryEntries(EntryStore):
             self._row(entry_id)
             self._state.remove([entry_id])
 
+    async def of_project(self, project_id: str, *, limit: int) -> list[EntryId]:
+        if (self._workspace, project_id) not in self._state.projects:
+            raise NotFound(f"there is no project {project_id} in workspace {self._workspace}")
+        return sorted(row.entry.entry_id for row in self._rows() if row.entry.project_id == project_id)[:limit]
+
+    async def forget_project(self, project_id: str) -> bool:
+        if any(row.entry.project_id == project_id for row in self._rows()):
+            return False
+        state, mine = self._state, self._workspace
+        state.projects.discard((mine, project_id))
+        for checkpoint_id, (workspace, report) in list(state.checkpoints.items()):
+            if (workspace, report.project_id) == (mine, project_id):
+                del state.checkpoints[checkpoint_id]
+        for context_id, row in list(state.contexts.items()):
+            if (row.workspace, row.task.project_id) == (mine, project_id):
+                del state.contexts[context_id]
+        return True
+
     def _row(self, entry_id: EntryId) -> EntryRow:
         row = self._state.entries.get(entry_id)
         if row is None or row.entry.workspace != self._workspace:

@@ -10,10 +10,12 @@ from uuid import uuid4
 from knowledge.adapters.in_memory.state import ContextRow, InMemoryState, JobRun
 from knowledge.errors import NotFound
 from knowledge.models import (
+    DEAD_SHOWN,
     CheckpointId,
     CheckpointReport,
     CheckpointType,
     Context,
+    DeadEntry,
     EntryStatus,
     Task,
     WorkspaceStats,
@@ -52,6 +54,9 @@ class InMemoryCheckpoints(CheckpointStore):
         reports = [report for workspace, report in state.checkpoints.values() if workspace == mine]
         staged = [entry.captured_at for entry in entries if entry.status is EntryStatus.STAGED]
         space = None if state.active_space is None else state.spaces[state.active_space].space
+        kept = {key: v.nbytes for key, v in state.vectors.items() if state.points[key[0]].workspace == mine}
+        dead = sorted((e for e in entries if e.dead_reason is not None), key=lambda e: e.entry_id)
+        dead.sort(key=lambda entry: entry.captured_at, reverse=True)
         return WorkspaceStats(
             workspace=mine,
             projects=sum(workspace == mine for workspace, _ in state.projects),
@@ -62,9 +67,13 @@ class InMemoryCheckpoints(CheckpointStore):
             oldest_staged_at=min(staged, default=None),
             last_checkpoint_at=max((report.finished_at for report in reports if report.finished_at), default=None),
             next_expiry_at=min((entry.expires_at for entry in entries if entry.expires_at), default=None),
-            vector_bytes=sum(v.nbytes for (i, _), v in state.vectors.items() if state.points[i].workspace == mine),
+            vector_bytes=sum(kept.values()),
             embedding_model=None if space is None else space.model,
             dims=None if space is None else space.dims,
+            unused_vector_bytes=sum(size for (_, of), size in kept.items() if of != state.active_space),
+            dead_entries=tuple(
+                DeadEntry(entry_id=entry.entry_id, reason=entry.dead_reason or "") for entry in dead[:DEAD_SHOWN]
+            ),
         )
 
 

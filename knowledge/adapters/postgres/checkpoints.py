@@ -24,7 +24,17 @@ from knowledge.adapters.postgres.tables import (
     vectors,
 )
 from knowledge.errors import NotFound
-from knowledge.models import CheckpointId, CheckpointReport, CheckpointType, Context, Task, WorkspaceStats
+from knowledge.models import (
+    DEAD_SHOWN,
+    CheckpointId,
+    CheckpointReport,
+    CheckpointType,
+    Context,
+    DeadEntry,
+    EntryId,
+    Task,
+    WorkspaceStats,
+)
 from knowledge.ports import CANCELLED, CheckpointStore, ContextStore, JobStore
 
 _REPORT = TypeAdapter(CheckpointReport)
@@ -86,11 +96,23 @@ class PostgresCheckpoints(CheckpointStore):
             )
             entries = {row.status: row.number for row in await connection.execute(by_status)}
             staged = sa.func.min(_E.timestamp).filter(_E.status == "staged")
+            in_use = sa.select(embedding_spaces.c.fingerprint).where(embedding_spaces.c.active).scalar_subquery()
+            length = sa.func.sum(sa.func.length(vectors.c.vector))
             of_vectors = (
-                sa.select(sa.func.sum(sa.func.length(vectors.c.vector)))
+                sa.select(length, length.filter(vectors.c.space.is_distinct_from(in_use)))
                 .join(points, points.c.id == vectors.c.point_id)
                 .where(points.c.workspace == self._workspace)
             )
+            vector_bytes, unused_bytes = (await connection.execute(of_vectors)).one()
+            dead = (
+                sa.select(_E.id, _E.dead_reason)
+                .where(_E.workspace == self._workspace, _E.status == "dead")
+                .order_by(_E.timestamp.desc(), _E.id)
+                .limit(DEAD_SHOWN)
+            )
+            refused = [
+                DeadEntry(entry_id=EntryId(row.id), reason=row.dead_reason) for row in await connection.execute(dead)
+            ]
             space = await connection.scalar(sa.select(embedding_spaces.c.space).where(embedding_spaces.c.active))
             return WorkspaceStats(
                 workspace=self._workspace,
@@ -102,9 +124,11 @@ class PostgresCheckpoints(CheckpointStore):
                 oldest_staged_at=await one(staged, knowledge_staging),
                 last_checkpoint_at=await one(sa.func.max(checkpoints.c.finished_at), checkpoints),
                 next_expiry_at=await one(sa.func.min(_E.expires_at), knowledge_staging),
-                vector_bytes=await connection.scalar(of_vectors) or 0,
+                vector_bytes=vector_bytes or 0,
                 embedding_model=space and space["model"],
                 dims=space and space["dims"],
+                unused_vector_bytes=unused_bytes or 0,
+                dead_entries=tuple(refused),
             )
 
 

@@ -15,7 +15,14 @@ from knowledge.adapters.postgres.counting import alone_with_patterns, among, loc
 from knowledge.adapters.postgres.database import reading, transaction
 from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row
-from knowledge.adapters.postgres.tables import knowledge_staging, points, projects
+from knowledge.adapters.postgres.tables import (
+    checkpoints,
+    contexts,
+    knowledge_staging,
+    outcomes,
+    points,
+    projects,
+)
 from knowledge.errors import NotFound, NotOpen
 from knowledge.models import (
     Captured,
@@ -288,6 +295,28 @@ class PostgresEntries(EntryStore):
             await self._leave_points(connection, [row.point_ids])
             if row.pattern_id is not None:
                 await recount(connection, [row.pattern_id])
+
+    async def of_project(self, project_id: str, *, limit: int) -> list[EntryId]:
+        known = sa.exists().where(projects.c.workspace == self._workspace, projects.c.project_id == project_id)
+        query = sa.select(_E.id).where(_E.workspace == self._workspace, _E.project_id == project_id)
+        async with reading(self._engine) as connection:
+            if not await connection.scalar(sa.select(known)):
+                raise NotFound(f"there is no project {project_id} in workspace {self._workspace}")
+            found = await connection.execute(query.order_by(_E.id).limit(limit))
+            return [EntryId(entry_id) for entry_id in found.scalars()]
+
+    async def forget_project(self, project_id: str) -> bool:
+        def of_project(table: sa.Table) -> sa.ColumnElement[bool]:
+            return sa.and_(table.c.workspace == self._workspace, table.c.project_id == project_id)
+
+        async with transaction(self._engine) as connection:
+            # a capture that is under way holds the project's row: either it is seen, or it comes after
+            await connection.execute(sa.select(projects.c.project_id).where(of_project(projects)).with_for_update())
+            if await connection.scalar(sa.select(sa.exists().where(of_project(knowledge_staging)))):
+                return False
+            for table in (outcomes, contexts, checkpoints, projects):
+                await connection.execute(sa.delete(table).where(of_project(table)))
+        return True
 
 
 def _by_event(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -127,3 +127,19 @@ class PostgresUpkeep(UpkeepStore):
             await connection.execute(sa.delete(vectors).where(_V.space == space.fingerprint, ~in_use))
             unused = sa.delete(embedding_spaces).where(_S.fingerprint == space.fingerprint, ~_S.active)
             await connection.execute(unused)
+
+    async def unused_spaces(self) -> list[EmbeddingSpace]:
+        query = sa.select(embedding_spaces).where(~_S.active).order_by(_S.fingerprint)
+        async with reading(self._engine) as connection:
+            return [to_bound(row).space for row in await connection.execute(query)]
+
+    async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
+        kept = sa.and_(_V.point_id == _T.id, _V.space == space.fingerprint)
+        query = (
+            sa.select(sa.func.count().label("all"), sa.func.count().filter(_V.point_id.is_(None)).label("lacking"))
+            .select_from(points.outerjoin(vectors, kept))
+            .where(_T.workspace == self._workspace, sa.exists().where(behind_point()))
+        )
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(query)).one()
+            return row.all, row.lacking

@@ -1,0 +1,293 @@
+"""A whole store in Postgres as the parts of an archive: read in one snapshot, written so that twice is once."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres import tables
+from knowledge.adapters.postgres.counting import alone_with_patterns, recount
+from knowledge.adapters.postgres.database import reading, transaction, translate
+from knowledge.errors import Conflict, InvalidInput
+from knowledge.ports import ArchiveStore, Snapshot
+
+Rows = Sequence[Mapping[str, Any]]
+
+_SLICE = 200  # an entry may be half a megabyte
+_ENTRY = (
+    "id workspace project_id entry_type agent_type task_type technology task_description failure_description"
+    " error_message solution_steps gate_type proposal human_feedback revision_approach approved_approach when_to_try"
+    " success_verified verified_by task_id run_id idempotency_key content_hash timestamp status attempts dead_reason"
+    " pattern_id point_ids embedded_at expires_at"
+)
+FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
+    part: (table, tuple(columns.split()))
+    for part, table, columns in (
+        ("spaces", tables.embedding_spaces, "fingerprint space mean_terms calibration active bound_at"),
+        ("projects", tables.projects, "workspace project_id created_at"),
+        (
+            "patterns",
+            tables.patterns,
+            "id workspace entry_type match_key founding_entry_id success_count attempt_count project_count founded_at",
+        ),
+        ("entries", tables.knowledge_staging, _ENTRY),
+        ("points", tables.points, "id workspace pattern_id view embedded_at expires_at counted"),
+        ("vectors", tables.vectors, "point_id space vector"),
+        ("lexicon", tables.lexicon, "workspace term documents"),
+        ("checkpoints", tables.checkpoints, "id workspace project_id checkpoint_type started_at finished_at report"),
+        (
+            "contexts",
+            tables.contexts,
+            "id workspace project_id task_id run_id agent_type pattern_ids created_at",
+        ),
+        (
+            "outcomes",
+            tables.outcomes,
+            "id workspace context_id pattern_id project_id task_id run_id worked recorded_at",
+        ),
+    )
+}
+"""The columns of each part: those of format version 1, spelt out, so that a new column never changes it unseen.
+
+A lease is left out: what is leased here is staged there.
+"""
+
+_E = tables.knowledge_staging.c
+_P = tables.patterns.c
+_T = tables.points.c
+_S = tables.embedding_spaces.c
+_FURTHER = ("open", "abandoned", "staged", "dead", "embedded")
+"""An entry's life, as far as two stores can know of it differently: the later word is the one that counts."""
+
+
+class _PostgresSnapshot(Snapshot):
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def total(self) -> int:
+        counts = [sa.select(sa.func.count()).select_from(table).scalar_subquery() for table, _ in FORMAT.values()]
+        return sum((await self._connection.execute(sa.select(*counts))).one())
+
+    async def rows(self, part: str) -> AsyncIterator[Rows]:
+        table, names = FORMAT[part]
+        query = sa.select(*(table.c[name] for name in names)).order_by(*table.primary_key.columns)
+        found = await self._connection.stream(query, execution_options={"yield_per": _SLICE})
+        async for rows in found.mappings().partitions(_SLICE):
+            yield [dict(row) for row in rows]
+
+
+class PostgresArchive(ArchiveStore):
+    """All workspaces of a store."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Snapshot]:
+        try:
+            async with self._engine.connect() as plain:
+                connection = await plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+                async with connection.begin():
+                    yield _PostgresSnapshot(connection)
+        except (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            if ours := translate(error):
+                raise ours from error
+            raise
+
+    async def foreign(self, part: str, rows: Rows) -> str | None:
+        told = _values(part, rows)
+        async with reading(self._engine) as connection:
+            if part == "spaces":
+                return await _another_space(connection, told)
+            if part == "patterns":
+                return await _other_patterns(connection, told)
+        return None
+
+    async def write(self, part: str, rows: Rows) -> int:
+        told = _values(part, rows)
+        try:
+            async with transaction(self._engine) as connection:
+                return await _WRITE.get(part, _add)(connection, part, told)
+        except IntegrityError as error:
+            raise Conflict(
+                f"what the archive says of its {part} contradicts what is stored here: import it again if something was"
+                " changed meanwhile, else into an empty store"
+            ) from error
+        except DBAPIError as error:
+            raise InvalidInput("archive", f"holds {part} that Postgres cannot store") from error
+
+    async def recount(self, rows: Rows) -> None:
+        told = _values("patterns", rows)
+        for workspace in sorted({row["workspace"] for row in told}):
+            async with transaction(self._engine) as connection:
+                await alone_with_patterns(connection, workspace)
+                await recount(connection, [row["id"] for row in told if row["workspace"] == workspace])
+
+
+async def _another_space(connection: AsyncConnection, told: Rows) -> str | None:
+    """Say why the archive's embedding space cannot be put in use, where another one has vectors here."""
+    new = next((row for row in told if row["active"]), None)
+    row = (await connection.execute(sa.select(tables.embedding_spaces).where(_S.active))).first()
+    if new is None or row is None or row.fingerprint == new["fingerprint"] or not await _has_vectors(connection):
+        return None
+    return (
+        f"the store was embedded with {_called(row.space)}, the archive with {_called(new['space'])}: import into an"
+        f" empty store, or run `hardwon reembed --model {new['space'].get('model')}` on this one first"
+    )
+
+
+def _called(space: Mapping[str, Any]) -> str:
+    return f"{space.get('model')} ({space.get('dims')} dimensions, {space.get('fingerprint')})"
+
+
+async def _has_vectors(connection: AsyncConnection) -> bool:
+    return bool(await connection.scalar(sa.select(sa.exists().where(tables.vectors.c.point_id.is_not(None)))))
+
+
+async def _other_patterns(connection: AsyncConnection, told: Rows) -> str | None:
+    """Say that the store has patterns of its own for situations of the archive: ids that are kept cannot be merged."""
+    keys = sa.tuple_(_P.workspace, _P.match_key).in_([(row["workspace"], row["match_key"]) for row in told])
+    query = sa.select(_P.id, _P.workspace).where(keys, _P.id.not_in([row["id"] for row in told])).limit(1)
+    row = (await connection.execute(query)).first()
+    if row is None:
+        return None
+    return (
+        f"the store has learned on its own what the archive holds too (pattern {row.id} of workspace {row.workspace}):"
+        " import into an empty store, or into one that holds the same ids"
+    )
+
+
+async def _add(connection: AsyncConnection, part: str, told: Rows) -> int:
+    """Insert rows that are not there."""
+    table, _ = FORMAT[part]
+    new = insert(table).on_conflict_do_nothing().returning(*table.primary_key.columns)
+    return len((await connection.execute(new, told)).all())
+
+
+async def _add_spaces(connection: AsyncConnection, part: str, told: Rows) -> int:
+    """Take over the spaces; into a store without vectors, with what was fixed for them and which is in use."""
+    lock = sa.func.hashtextextended("hardwon/bind", 0)
+    await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+    if await _has_vectors(connection):
+        if why := await _another_space(connection, told):
+            raise Conflict(why)
+        return await _add(connection, part, [{**row, "active": False} for row in told])
+    await connection.execute(sa.update(tables.embedding_spaces).values(active=False))
+    new = insert(tables.embedding_spaces)
+    same = {name: new.excluded[name] for name in ("mean_terms", "calibration", "active")}
+    written = new.on_conflict_do_update(index_elements=[_S.fingerprint], set_=same).returning(_S.fingerprint)
+    return len((await connection.execute(written, told)).all())
+
+
+async def _add_patterns(connection: AsyncConnection, part: str, told: Rows) -> int:
+    if why := await _other_patterns(connection, told):
+        raise Conflict(why)
+    return await _add(connection, part, told)
+
+
+async def _add_entries(connection: AsyncConnection, part: str, told: Rows) -> int:
+    """Insert entries; those that are here and not as far in their life go on to where the archive has them."""
+    new = insert(tables.knowledge_staging).on_conflict_do_nothing().returning(_E.id)
+    added = set((await connection.execute(new, told)).scalars())
+    known = [row for row in told if row["id"] not in added]
+    if not known:
+        return len(added)
+    query = (
+        sa.select(_E.id, _E.status)
+        .where(_E.id.in_([row["id"] for row in known]), _E.lease_token.is_(None))
+        .order_by(_E.id)
+        .with_for_update()
+    )
+    here = {row.id: row.status for row in await connection.execute(query)}
+    behind = [row for row in known if row["id"] in here and _behind(here[row["id"]], row["status"])]
+    if behind:
+        _, names = FORMAT[part]
+        changed = {name: sa.bindparam(f"new_{name}", type_=_E[name].type) for name in names if name != "id"}
+        update = sa.update(tables.knowledge_staging).where(_E.id == sa.bindparam("entry")).values(changed)
+        given = [{"entry": row["id"], **{f"new_{name}": row[name] for name in changed}} for row in behind]
+        await connection.execute(update, given)
+    return len(added)
+
+
+def _behind(here: str, there: str) -> bool:
+    return _FURTHER.index(here) < _FURTHER.index(there)
+
+
+async def _add_points(connection: AsyncConnection, part: str, told: Rows) -> int:
+    """Insert points; those that live longer in the archive do so here too."""
+    added = await _add(connection, part, told)
+    later = (
+        sa.update(tables.points)
+        .where(_T.id == sa.bindparam("point"), _T.expires_at < sa.bindparam("until"))
+        .values(embedded_at=sa.bindparam("since"), expires_at=sa.bindparam("until"))
+    )
+    if added < len(told):
+        given = [{"point": row["id"], "since": row["embedded_at"], "until": row["expires_at"]} for row in told]
+        await connection.execute(later, given)
+    return added
+
+
+async def _add_terms(connection: AsyncConnection, part: str, told: Rows) -> int:
+    """Take the greater count of each term: they only grow, so that is the later one, and twice is once."""
+    table, _ = FORMAT[part]
+    counts = tables.lexicon.c
+    new = insert(table)
+    greater = new.on_conflict_do_update(
+        index_elements=[counts.workspace, counts.term],
+        set_={"documents": new.excluded.documents},
+        where=new.excluded.documents > counts.documents,
+    )
+    return len((await connection.execute(greater.returning(counts.term), told)).all())
+
+
+_WRITE: Mapping[str, Callable[[AsyncConnection, str, Rows], Awaitable[int]]] = {
+    "spaces": _add_spaces,
+    "patterns": _add_patterns,
+    "entries": _add_entries,
+    "points": _add_points,
+    "lexicon": _add_terms,
+}
+"""How parts are written that are more than rows which are there or not."""
+
+
+def _values(part: str, rows: Rows) -> list[dict[str, Any]]:
+    """Return rows of an archive as the values of their columns."""
+    table, names = FORMAT[part]
+    try:
+        return [{name: _value(table.c[name], row[name]) for name in _exactly(names, row)} for row in rows]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidInput("archive", f"holds {part} that are none: export it again") from error
+
+
+def _exactly(names: tuple[str, ...], row: Mapping[str, Any]) -> Iterable[str]:
+    if set(row) != set(names):
+        raise ValueError("other columns")
+    return names
+
+
+def _value(column: sa.Column[Any], told: Any) -> Any:
+    if told is None:
+        return None
+    kind = column.type
+    if isinstance(kind, sa.ARRAY):
+        return [UUID(each) for each in told]
+    if isinstance(kind, sa.UUID):
+        return UUID(told)
+    if isinstance(kind, sa.DateTime):
+        moment = datetime.fromisoformat(told)
+        if moment.tzinfo is None:
+            raise ValueError("a time without a zone")
+        return moment
+    if isinstance(kind, sa.LargeBinary):
+        return b64decode(told, validate=True)
+    return told

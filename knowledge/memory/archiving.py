@@ -1,0 +1,152 @@
+"""Export and import of a whole store: one snapshot out, the same ids in, however often it is broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from knowledge.errors import Conflict, StorageUnavailable, settings_of
+from knowledge.logs import get_logger
+from knowledge.memory.archive import PARTS, ArchiveWriter, check, damaged, slices
+from knowledge.memory.settling import settle
+from knowledge.memory.upkeep import KnowledgeUpkeepService
+from knowledge.models import EmbeddingSpace
+from knowledge.ports import ArchiveStore, Embedder, Progress, VectorIndex
+
+log = get_logger(__name__)
+
+_CHECKED = ("spaces", "patterns")
+"""The parts that can contradict a store."""
+
+_SPACE = TypeAdapter(EmbeddingSpace)
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What an import found in the archive and what of it was new here; `points` of the index were written."""
+
+    rows: Mapping[str, int]
+    new: Mapping[str, int]
+    points: int
+    embedded: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveService:
+    """Whole stores as archives. `of` gives the upkeep of a workspace; `spool` is where what comes in is kept."""
+
+    archive: ArchiveStore
+    index: VectorIndex
+    embedder: Embedder
+    workspaces: Callable[[], Awaitable[list[str]]]
+    of: Callable[[str], KnowledgeUpkeepService]
+    spool: Path | None
+
+    async def export_archive(self, *, progress: Progress | None = None) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of an archive of all workspaces, as they are now; captures and checkpoints go on.
+
+        What ends without its manifest is no archive: an import refuses it.
+        """
+        writer = ArchiveWriter()
+        async with self.archive.snapshot() as snapshot:
+            total = await snapshot.total() if progress else None
+            done = 0
+            yield writer.head()
+            for part in PARTS:
+                async for rows in snapshot.rows(part):
+                    if packed := await asyncio.to_thread(writer.rows, part, rows):
+                        yield packed
+                    done += len(rows)
+                    if progress:
+                        progress(done, total)
+        yield writer.end()
+        log.info("store_exported", rows=done)
+
+    async def import_archive(self, chunks: AsyncIterator[bytes], *, progress: Progress | None = None) -> ImportReport:
+        """Write an archive into this store, ids kept, and its points into the index; nothing is embedded.
+
+        Into an empty store, or one that holds the same ids: broken off and called again, it ends the same. Before
+        anything is written it raises InvalidInput (field `archive`) for one that is not whole or of another version,
+        Conflict for one of another embedding space or with other ids for what is here.
+        """
+        try:
+            with tempfile.TemporaryFile(dir=self.spool, prefix="hardwon-import-") as file:
+                async for chunk in chunks:
+                    await asyncio.to_thread(file.write, chunk)
+                found = await asyncio.to_thread(check, file)
+                await self._refuse_foreign(file)
+                new = await self._write(file, sum(found.values()), progress)
+        except OSError as error:
+            raise StorageUnavailable(f"there is no room to keep the archive meanwhile: {error.strerror}") from error
+        points, embedded = await self._refill(found["points"], progress)
+        log.info("store_imported", rows=sum(found.values()), new=sum(new.values()), points=points)
+        return ImportReport(rows=found, new=new, points=points, embedded=embedded)
+
+    async def _refuse_foreign(self, file: IO[bytes]) -> None:
+        for part in _CHECKED:
+            async for _, rows in _apart(slices(file, only=part)):
+                for row in rows:
+                    if part == "spaces" and row.get("active"):
+                        await self._refuse_other_space(row.get("space"))
+                if why := await self.archive.foreign(part, rows):
+                    raise Conflict(why)
+
+    async def _refuse_other_space(self, told: object) -> None:
+        """Raise Conflict where this process embeds with another model: what it asked for would mean nothing here."""
+        try:
+            space = _SPACE.validate_python(told)
+        except ValidationError as error:
+            raise damaged("names an embedding space that is none") from error
+        asked = await (await self.embedder.of_space(space)).space()
+        if asked.fingerprint != space.fingerprint:
+            raise Conflict(
+                f"the archive was embedded with {space.model} ({space.dims} dimensions, {space.fingerprint}), the"
+                f" settings ask for {asked.model} ({asked.dims} dimensions, {asked.fingerprint}):"
+                f" {settings_of(space, asked)}, then import it again"
+            )
+
+    async def _write(self, file: IO[bytes], total: int, progress: Progress | None) -> dict[str, int]:
+        new = dict.fromkeys(PARTS, 0)
+        done = 0
+        async for part, rows in _apart(slices(file)):
+            new[part] += await self.archive.write(part, rows)
+            done += len(rows)
+            if progress:
+                progress(done, total)
+        async for _, rows in _apart(slices(file, only="patterns")):
+            await self.archive.recount(rows)
+        return new
+
+    async def _refill(self, expected: int, progress: Progress | None) -> tuple[int, int]:
+        """Put the points into the index; those whose entry was here already under another id go."""
+        points = embedded = 0
+        for workspace in await self.workspaces():
+            upkeep = self.of(workspace)
+            bound = await upkeep.stores.spaces.bound()
+            if bound is None:
+                break
+            await self.index.ensure(bound.space)
+            await upkeep.upkeep.doubt_unsupported()
+            await settle(upkeep.stores, bound)
+            before = points
+
+            def told(done: int, _: int | None, before: int = before) -> None:
+                if progress:
+                    progress(before + done, max(expected, before + done))
+
+            report = await upkeep.refill(recount=False, progress=told)
+            points, embedded = points + report.points, embedded + report.embedded
+        return points, embedded
+
+
+async def _apart(items: Iterator[_Item]) -> AsyncIterator[_Item]:
+    """Yield what an iterator that unpacks and parses gives, each item made in a thread."""
+    while (item := await asyncio.to_thread(next, items, None)) is not None:
+        yield item

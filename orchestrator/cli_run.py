@@ -1,0 +1,41 @@
+"""How a command of `hardwon` runs, and the options all of them have."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Workspace = Annotated[str, typer.Option(help="The tenant; learning never crosses workspaces.")]
+
+
+def run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = False) -> None:
+    """Run a command's work; Ctrl-C and SIGTERM end it in order, so that owned stores are closed.
+
+    That is how work that goes on `until_stopped` ends well; any other exits as the signal would have made it.
+    """
+    told: list[int] = []
+
+    async def until_told() -> None:
+        task = asyncio.ensure_future(work())
+
+        def stop(number: int) -> None:
+            told.append(number)
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):
+                asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        await task
+
+    try:
+        asyncio.run(until_told())
+    except asyncio.CancelledError:
+        sys.stderr.write("stopped\n")
+        sys.exit(0 if until_stopped else 128 + (told or [signal.SIGINT])[0])

@@ -1,0 +1,212 @@
+"""The commands of upkeep: is the index what Postgres says, and making it so; another model; deletion."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from knowledge.models import DEFAULT_WORKSPACE, EntryId
+from knowledge.settings import KnowledgeSettings
+from orchestrator.cli_run import Json, Workspace, run
+
+delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
+
+
+def add_upkeep(app: typer.Typer) -> None:
+    """Add the commands of upkeep to the command line."""
+    app.command()(verify)
+    app.command()(rebuild)
+    app.command()(reembed)
+    app.command()(retry_dead)
+    app.command("export")(export)
+    app.command("import")(import_)
+    app.add_typer(delete, name="delete")
+
+
+def verify(
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Put right what differs.")] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Compare every point of the index with Postgres, exactly; exit code 1 if they differ afterwards."""
+    from orchestrator import connect
+    from orchestrator.reports import print_verify
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.upkeep.verify(repair=repair, progress=progress.stage("Verifying"))
+        print_verify(report, as_json=as_json)
+        if not report.sound:
+            sys.exit(1)
+
+    run(work)
+
+
+def rebuild(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Drop the index and put everything back from Postgres, ids kept; queries find less meanwhile."""
+    from orchestrator import connect
+    from orchestrator.reports import note_rebuild, print_rebuild
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        async with connect() as knowledge:
+            cost = await knowledge.store_upkeep.rebuild(dry_run=True)
+            if dry_run:
+                print_rebuild(cost, as_json=as_json)
+                return
+            if not as_json:
+                note_rebuild(cost)
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.store_upkeep.rebuild(progress=progress.stage("Rebuilding"))
+        print_rebuild(report, as_json=as_json)
+
+    run(work)
+
+
+def reembed(
+    model: Annotated[str, typer.Option(help="The embedding model to change to; all-MiniLM-L6-v2 is the bundled one.")],
+    dims: Annotated[int | None, typer.Option(min=2, max=65536, help="Ask the endpoint for shorter vectors.")] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="The endpoint; it is sent this command's HARDWON_EMBEDDING_API_KEY.")
+    ] = None,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Switch even where the new model sees other likenesses.")
+    ] = False,
+    forget_old: Annotated[
+        bool, typer.Option("--forget-old", help="Drop the vectors of other models: going back then costs embedding.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Change the embedding model: embed everything beside the one in use, compare, switch.
+
+    Queries and captures go on meanwhile. Going back is the same command with the old model; it costs no embedding.
+    """
+    from knowledge.memory.store_upkeep import ModelChoice
+    from orchestrator import connect
+    from orchestrator.reports import print_reembed
+    from orchestrator.terminal import stages
+
+    key = KnowledgeSettings().embedding_api_key if base_url else None
+    choice = ModelChoice(model=model, dims=dims, base_url=base_url, api_key=key.get_secret_value() if key else None)
+
+    async def work() -> None:
+        async with connect() as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.store_upkeep.reembed_to(
+                    choice, force=force, forget_old=forget_old, progress=progress.stage("Embedding")
+                )
+        print_reembed(report, choice, as_json=as_json)
+
+    run(work)
+
+
+def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
+    """Stage entries again that the embedder refused; the next checkpoint embeds them."""
+    from orchestrator import connect
+    from orchestrator.terminal import print_json, print_text
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            staged = await knowledge.upkeep.retry_dead()
+        if as_json:
+            print_json({"staged": staged})
+        else:
+            print_text(f"{staged:,} dead entries are staged again")
+
+    run(work)
+
+
+@delete.command("entry")
+def delete_entry(
+    entry_id: Annotated[UUID, typer.Argument(help="The entry's id.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Delete an entry with what rests on it alone."""
+    from orchestrator import connect
+    from orchestrator.reports import print_deleted
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            await knowledge.capture.delete(EntryId(entry_id))
+        print_deleted(1, as_json=as_json)
+
+    run(work)
+
+
+@delete.command("project")
+def delete_project(
+    project_id: Annotated[str, typer.Argument(help="The project's id.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Delete a project: its entries, what rests on them alone, its records; what others learned too stays."""
+    from orchestrator import connect
+    from orchestrator.reports import print_deleted
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            with stages(quiet=as_json) as progress:
+                gone = await knowledge.capture.delete_project(project_id, progress=progress.stage("Deleting"))
+        print_deleted(gone, as_json=as_json)
+
+    run(work)
+
+
+def export(
+    file: Annotated[str, typer.Argument(help="Where to write the archive; - is standard output.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Write all workspaces, as they are now, into one archive; captures and checkpoints go on."""
+    from orchestrator import connect
+    from orchestrator.archives import write_archive
+    from orchestrator.reports import print_exported
+    from orchestrator.terminal import stages
+
+    if file == "-" and as_json:
+        raise typer.BadParameter("the archive itself goes to standard output: --json is for a FILE")
+
+    async def work() -> None:
+        async with connect() as knowledge:
+            with stages(quiet=as_json) as progress:
+                pieces = knowledge.archives.export_archive(progress=progress.stage("Exporting"))
+                rows = await write_archive(file, pieces)
+        if rows is not None:
+            print_exported(file, rows, as_json=as_json)
+
+    run(work)
+
+
+def import_(
+    file: Annotated[str, typer.Argument(help="An archive that hardwon export wrote; - is standard input.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Read an archive into this store, ids kept, nothing embedded again; broken off, run it again."""
+    from orchestrator import connect
+    from orchestrator.archives import read_archive
+    from orchestrator.reports import print_imported
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        async with read_archive(file) as chunks, connect() as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.archives.import_archive(chunks, progress=progress.stage("Importing"))
+        print_imported(report, as_json=as_json)
+
+    run(work)

@@ -1,0 +1,365 @@
+"""Export and import: the same ids, the same answers, nothing embedded again; damaged archives are refused whole."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from knowledge.adapters.postgres.archive import FORMAT
+from knowledge.errors import Conflict, InvalidInput
+from knowledge.memory.archive import PARTS, VERSION, ArchiveWriter, check
+from knowledge.models import Pattern, Task
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge, open_knowledge
+from orchestrator import OrchestratorContextBuilder
+from orchestrator.archives import write_archive
+from orchestrator.client import KnowledgeClient
+from orchestrator.http_api import make_app
+from tests.acceptance.test_the_loop import CART, fail
+from tests.acceptance.test_upkeep import learn
+from tests.conftest import TEMPLATE, SetClock
+from tests.support.embedders import HashingEmbedder
+from tests.support.openai_server import OpenAIServer
+from tests.support.postgres import create_database, drop_database
+from tests.support.processes import Commands, embedding_by, entry, lines
+from tests.support.qdrant_over_edge import QdrantProcess
+
+ASKED = ["stock invoice user broke", "the cache of the session breaks", CART, "queue worker lock"]
+
+
+class OpensElsewhere(Protocol):
+    """Opens a second store, empty at first."""
+
+    def __call__(self, embedder: HashingEmbedder | None = None) -> AbstractAsyncContextManager[Knowledge]: ...
+
+
+@pytest.fixture
+async def second_url(postgres_dsn: str) -> AsyncIterator[str]:
+    dsn = await create_database(postgres_dsn, template=TEMPLATE)
+    yield dsn
+    await drop_database(dsn)
+
+
+@pytest.fixture
+def elsewhere(second_url: str, tmp_path: Path, clock: SetClock) -> OpensElsewhere:
+    settings = KnowledgeSettings(home=tmp_path / "second", database_url=SecretStr(second_url))
+
+    def open_second(embedder: HashingEmbedder | None = None) -> AbstractAsyncContextManager[Knowledge]:
+        return open_knowledge(settings, clock=clock, embedder=embedder or HashingEmbedder(dims=256))
+
+    return open_second
+
+
+async def fill(knowledge: Knowledge) -> None:
+    """Have entries of every kind and state, two workspaces, a context."""
+    await learn(knowledge, 60)
+    for project in ("a", "b"):
+        await fail(knowledge, project_id=project)
+    await knowledge.checkpoints.process_all()
+    await learn(knowledge.in_workspace("other"), 5)
+    await fail(knowledge, failure_description="still staged")
+    await knowledge.capture.capture_gate_rejection(project_id="a", gate_type="review", human_feedback="no")
+    task = Task(description=CART, project_id="a", task_id="T-1")
+    assert (await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")).degraded is None
+
+
+async def whole(knowledge: Knowledge) -> bytes:
+    return b"".join([piece async for piece in knowledge.archives.export_archive()])
+
+
+async def as_stream(archive: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(archive), 1000):
+        yield archive[at : at + 1000]
+
+
+async def answers(knowledge: Knowledge) -> list[list[Pattern]]:
+    found = [await knowledge.queries.query_for_failure(text, min_relevance=0, max_results=10) for text in ASKED]
+    found.append(await knowledge.queries.query_for_task("task 3", min_relevance=0))
+    found.append(await knowledge.in_workspace("other").queries.query_for_failure(ASKED[0], min_relevance=0))
+    return found
+
+
+async def assert_same_answers(one: Knowledge, other: Knowledge) -> None:
+    """Vectors went through float16, so two patterns that are as near as makes no difference may change places."""
+    for ours, theirs in zip(await answers(one), await answers(other), strict=True):
+        assert len(ours) == len(theirs)
+        for pattern, same in zip(ours, theirs, strict=True):
+            assert pattern.relevance == pytest.approx(same.relevance, abs=2e-3)
+            if pattern.pattern_id == same.pattern_id:
+                assert replace(pattern, relevance=0) == replace(same, relevance=0)
+        assert [pattern.pattern_id for pattern in ours[:1]] == [pattern.pattern_id for pattern in theirs[:1]]
+
+
+async def test_a_second_store_answers_the_same_with_the_same_ids_and_nothing_embedded_again(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    """G15."""
+    await fill(knowledge)
+    seen: list[tuple[int, int | None]] = []
+    archive = b"".join(
+        [piece async for piece in knowledge.archives.export_archive(progress=lambda *told: seen.append(told))]
+    )
+    assert seen[-1][0] == seen[-1][1]
+    assert archive == await whole(knowledge), "the same rows are the same bytes"
+    embedder = HashingEmbedder(dims=256)
+    async with elsewhere(embedder) as second:
+        report = await second.archives.import_archive(as_stream(archive), progress=lambda *told: seen.append(told))
+        assert (report.rows, report.embedded, embedder.texts) == (report.new, 0, 0)
+        assert report.rows["entries"] == 69
+        await assert_same_answers(second, knowledge)
+        for workspace in ("default", "other"):
+            ours, theirs = knowledge.in_workspace(workspace), second.in_workspace(workspace)
+            assert await theirs.stats() == await ours.stats()
+            assert (await theirs.upkeep.verify()).sound
+        assert await whole(second) == archive
+        assert (await second.checkpoints.process_all()).embedded == 1, "what was staged there is staged here"
+
+
+async def test_an_import_again_or_of_a_later_archive_doubles_nothing_and_brings_what_is_new(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    await learn(knowledge, 20)
+    open_id = await fail(knowledge, failure_description="not solved yet", solution_steps=None, success_verified=False)
+    first = await whole(knowledge)
+    await knowledge.capture.resolve_failure(open_id, solution_steps="mended", verified_by="pytest")
+    await fail(knowledge, project_id="another", failure_description="broke in case 7")
+    await learn(knowledge, 10, first=500)
+    later = await whole(knowledge)
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(first))
+        again = await second.archives.import_archive(as_stream(first))
+        assert set(again.new.values()) == {0}
+        assert again.points == 27
+        report = await second.archives.import_archive(as_stream(later))
+        assert report.new["entries"] == 11
+        assert (await second.capture.get(open_id)) == (await knowledge.capture.get(open_id))
+        assert await second.stats() == await knowledge.stats()
+        assert (await second.upkeep.verify()).sound
+        await assert_same_answers(second, knowledge)
+
+
+async def test_captures_and_checkpoints_that_go_on_are_in_an_archive_whole_or_not_at_all(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    """One snapshot: no entry without its pattern, no point without its vector."""
+    await learn(knowledge, 20)
+    pieces = knowledge.archives.export_archive()
+    archive = await anext(pieces)
+    await learn(knowledge, 20, first=100)
+    archive += b"".join([piece async for piece in pieces])
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(archive))
+        stats = await second.stats()
+        assert dict(stats.entries) in ({"embedded": 20}, {"embedded": 40})
+        assert (await second.upkeep.verify()).sound
+
+
+def changed(archive: bytes, **head: Any) -> bytes:
+    first, _, rest = gzip.decompress(archive).partition(b"\n")
+    return gzip.compress(json.dumps(json.loads(first) | head).encode() + b"\n" + rest)
+
+
+def without_manifest(archive: bytes) -> bytes:
+    return gzip.compress(b"".join(gzip.decompress(archive).splitlines(keepends=True)[:-1]))
+
+
+def one_row_less(archive: bytes) -> bytes:
+    told = gzip.decompress(archive).splitlines(keepends=True)
+    return gzip.compress(b"".join(told[:5] + told[6:]))
+
+
+def one_letter_else(archive: bytes) -> bytes:
+    return gzip.compress(gzip.decompress(archive).replace(b"broke in case", b"broke in cage", 1))
+
+
+async def test_what_is_not_a_whole_archive_of_this_version_is_refused_before_anything_is_written(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    await learn(knowledge, 10)
+    archive = await whole(knowledge)
+    flipped = bytearray(archive)
+    flipped[len(archive) // 2] ^= 1
+    broken = {
+        "cut off": [archive[: len(archive) // 2], archive[:-1], without_manifest(archive)],
+        "damaged|no gzip": [one_row_less(archive), one_letter_else(archive), bytes(flipped)],
+        f"format version 2, this hardwon reads {VERSION}": [changed(archive, version=2)],
+        "no archive of hardwon|no gzip": [changed(archive, format="poem"), b"PK\3\4 a zip", gzip.compress(b"[]\n")],
+        "empty|cut off": [b"", gzip.compress(b"")],
+        "after": [archive + b"more"],
+    }
+    async with elsewhere() as second:
+        for says, archives in broken.items():
+            for each in archives:
+                with pytest.raises(InvalidInput, match=says) as refused:
+                    await second.archives.import_archive(as_stream(each))
+                assert refused.value.field == "archive"
+        stats = await second.stats()
+        assert (stats.projects, dict(stats.entries), stats.embedding_model) == (0, {}, None)
+        assert (await second.archives.import_archive(as_stream(archive))).new["entries"] == 10
+
+
+async def test_rows_that_can_be_none_are_refused_by_the_name_of_their_part(elsewhere: OpensElsewhere) -> None:
+    """What an archive says is checked even where its manifest fits."""
+    project = {"workspace": "default", "project_id": "p", "created_at": "2026-01-15T12:00:00+00:00"}
+    rows: list[tuple[str, Any]] = [
+        ("projects", {"workspace": "default"}),
+        ("projects", project | {"more": 1}),
+        ("projects", project | {"created_at": "yesterday"}),
+        ("projects", project | {"workspace": None}),
+        ("projects", project | {"project_id": "a\0b"}),
+        ("projects", project | {"project_id": "\ud800"}),
+        ("projects", project | {"project_id": 7}),
+        ("vectors", {"point_id": "none", "space": "x", "vector": "AA=="}),
+        (
+            "spaces",
+            {"fingerprint": "x", "space": {}, "mean_terms": 1, "calibration": {}, "active": True, "bound_at": None},
+        ),
+        ("projects", []),
+    ]
+    async with elsewhere() as second:
+        for part, row in rows:
+            writer = ArchiveWriter()
+            archive = writer.head() + writer.rows(part, [row]) + writer.end()
+            with pytest.raises((InvalidInput, Conflict), match=f"{part}|embedding space"):
+                await second.archives.import_archive(as_stream(archive))
+        assert (await second.stats()).projects == 0
+
+
+async def test_a_store_with_vectors_of_another_model_or_patterns_of_its_own_is_not_touched(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    """G22."""
+    await learn(knowledge, 10)
+    archive = await whole(knowledge)
+    other = HashingEmbedder(dims=64, model="another")
+    async with elsewhere(other) as second:
+        with pytest.raises(Conflict, match=r"settings ask for another .* set HARDWON_EMBEDDING_MODEL=hashing"):
+            await second.archives.import_archive(as_stream(archive))
+        await learn(second, 3)
+    async with elsewhere() as second:
+        with pytest.raises(Conflict, match=r"store was embedded with another .* reembed --model hashing"):
+            await second.archives.import_archive(as_stream(archive))
+        await second.store_upkeep.reembed(HashingEmbedder(dims=256), force=True)
+        before = await second.stats()
+        with pytest.raises(Conflict, match="learned on its own"):
+            await second.archives.import_archive(as_stream(archive))
+        assert await second.stats() == before
+
+
+async def test_archives_go_over_http_both_ways_whatever_their_size(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    await fill(knowledge)
+    async with elsewhere() as second:
+
+        def client(opened: Knowledge) -> KnowledgeClient:
+            return KnowledgeClient("http://hardwon", transport=httpx.ASGITransport(app=make_app(opened)))
+
+        async with client(knowledge) as source, client(second) as target:
+            archive = b"".join([piece async for piece in source.archives.export_archive()])
+            assert archive == await whole(knowledge)
+            report = await target.archives.import_archive(as_stream(archive))
+            assert (report.rows, report.embedded) == (report.new, 0)
+            with pytest.raises(InvalidInput, match="cut off"):
+                await target.archives.import_archive(as_stream(archive[:500]))
+        await assert_same_answers(second, knowledge)
+
+
+def test_the_form_of_an_archive_names_every_column_or_leaves_it_out_on_purpose() -> None:
+    left_out = {"entries": {"embedded", "lease_token", "lease_until"}}
+    assert tuple(FORMAT) == PARTS
+    for part, (table, names) in FORMAT.items():
+        assert set(names) | left_out.get(part, set()) == set(table.c.keys()), part
+        assert not set(names) & left_out.get(part, set())
+
+
+@pytest.fixture
+def endpoint() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dims=64) as server:
+        yield server
+
+
+def texts_of(endpoint: OpenAIServer) -> int:
+    return sum(len(batch) for batch in endpoint.batches if batch != ["dimensions"])
+
+
+@pytest.fixture
+def server(second_url: str, tmp_path: Path, endpoint: OpenAIServer) -> Iterator[Commands]:
+    """Commands on a Postgres server and a Qdrant server."""
+    with QdrantProcess(tmp_path / "qdrant") as qdrant:
+        settings = {"HARDWON_DATABASE_URL": second_url, "HARDWON_QDRANT_URL": qdrant.url}
+        yield Commands(tmp_path / "unused", embedding_by(endpoint) | settings)
+
+
+@pytest.mark.timeout(600)
+def test_an_embedded_store_moves_to_servers_through_a_pipe_and_a_killed_import_goes_on(
+    database_url: str, home: Path, server: Commands, endpoint: OpenAIServer, tmp_path: Path
+) -> None:
+    """G2, G15: killed with SIGKILL in the middle, run again."""
+    source = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+    number = 1500
+    told = [entry(failure_description=f"case {at} of the cart breaks", task_id=str(at)) for at in range(number)]
+    (tmp_path / "entries.jsonl").write_text(lines(told))
+    asked = ("query", "failure", "case 77 of the cart", "--min-relevance", "0")
+    with source.serving():
+        source.here("capture", tmp_path / "entries.jsonl")
+        source.here("checkpoint")
+        wanted = source.here(*asked)
+        stats = source.here("stats")
+        exported = source.here("export", tmp_path / "archive")
+        assert exported["rows"]["entries"] == number
+        assert sorted(path.name for path in tmp_path.glob("archive*")) == ["archive"]
+    embedded = texts_of(endpoint)
+
+    with server.start("import", tmp_path / "archive", HARDWON_LOG_LEVEL="INFO") as importing:
+        assert importing.process.stderr is not None
+        while "of" not in (said := importing.process.stderr.readline()):
+            assert said, "it ended before it was killed"
+        importing.end(signal.SIGKILL)
+    with (tmp_path / "archive").open("rb") as archive:
+        done = server.json("import", "-", told=archive.read())
+    assert 0 < sum(done["new"].values()) < sum(done["rows"].values()), "the killed one had written a part"
+    assert (done["points"], done["embedded"]) == (number, 0)
+    assert server.json("stats") == stats
+    assert server.json("verify")["sound"]
+    again = server.json(*asked)
+    assert [p["pattern_id"] for p in again["patterns"]] == [p["pattern_id"] for p in wanted["patterns"]]
+    assert texts_of(endpoint) - embedded <= 1, "only the question"
+
+
+def test_files_that_cannot_be_read_or_written_are_named_and_a_failed_export_leaves_none(
+    database_url: str, home: Path, endpoint: OpenAIServer, tmp_path: Path
+) -> None:
+    commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+    with commands.serving():
+        with pytest.raises(InvalidInput, match="cannot be read: No such file"):
+            commands.here("import", tmp_path / "none")
+        with pytest.raises(InvalidInput, match="cannot be written: No such file"):
+            commands.here("export", tmp_path / "none" / "archive")
+    assert not list(tmp_path.iterdir())
+
+
+async def test_an_export_that_is_cut_off_leaves_no_file_and_the_one_before_as_it_was(
+    knowledge: Knowledge, tmp_path: Path
+) -> None:
+    async def cut() -> AsyncGenerator[bytes, None]:
+        yield (await whole(knowledge))[:50]
+
+    (tmp_path / "archive").write_text("the one before")
+    with pytest.raises(InvalidInput, match="cut off"):
+        await write_archive(str(tmp_path / "archive"), cut())
+    assert (tmp_path / "archive").read_text() == "the one before"
+    assert not (tmp_path / "archive.part").exists()
+    rows = await write_archive(str(tmp_path / "archive"), knowledge.archives.export_archive())
+    with (tmp_path / "archive").open("rb") as archive:
+        assert check(archive) == rows
