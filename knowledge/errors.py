@@ -12,7 +12,8 @@ HardwonError
 │   ├── StorageUnavailable       Postgres
 │   ├── IndexUnavailable         Qdrant, server or embedded engine
 │   ├── EmbedderUnavailable      the embedding endpoint
-│   └── OwnerUnavailable         the process that owns the data directory, or the hardwon server
+│   ├── OwnerUnavailable         the process that owns the data directory, or the hardwon server
+│   └── Overloaded               the hardwon server has as much to do as it can hold; nothing was done
 ├── EmbedderRejected             the embedding endpoint refuses for good: a wrong key, model or setting
 │   └── TextRejected             it refuses this very text
 ├── AccessDenied                 a key is missing, wrong, or not allowed to do this
@@ -85,6 +86,14 @@ class EmbedderUnavailable(Unavailable):
 
 class OwnerUnavailable(Unavailable):
     """The hardwon process that owns the stores, or the configured hardwon server, does not answer."""
+
+
+class Overloaded(Unavailable):
+    """A hardwon server has as much to do as it can hold; nothing of this was done."""
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class EmbedderRejected(HardwonError):

@@ -443,6 +443,10 @@ class ArchiveStore(Protocol):
         """
         ...
 
+    async def analyse(self) -> None:
+        """Have the store look at what it holds now, so that it plans its queries well after much came in."""
+        ...
+
     async def recount(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Derive the counts of patterns of an archive from the evidence that is here."""
         ...

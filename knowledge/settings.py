@@ -95,6 +95,10 @@ class KnowledgeSettings(BaseSettings):
     checkpoint_batch: int = Field(default=256, ge=1, le=2048)
     """Entries leased and embedded at a time."""
     checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1)
+    max_concurrent: int = Field(default=32, ge=1, le=10_000)
+    """Requests a server works on at a time; as many long ones beside them."""
+    max_waiting: int = Field(default=512, ge=0, le=100_000)
+    """Requests that wait for that; any more are told to come again."""
     lease_seconds: int = Field(default=60, ge=1, le=86_400)
 
     @model_validator(mode="before")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from knowledge.errors import (
     HardwonError,
     InvalidInput,
     NotFound,
+    Overloaded,
     OwnerUnavailable,
     SpaceMismatch,
 )
@@ -84,20 +86,29 @@ class Api:
         params: dict[str, Any] | None = None,
         timeout_seconds: float | None = QUICK_SECONDS,
     ) -> httpx.Response:
-        """Return the response to a request that asks for nothing; raises as `call` does."""
+        """Return the response to a request that asks for nothing; raises as `call` does.
+
+        A server that says when to come again is asked again then, while there is time left.
+        """
         content = None if body is None else json.dumps(body).encode()  # ASCII: whatever text is in it
-        with self._answering():
-            response = await self.http.request(
-                method,
-                path,
-                content=content,
-                params=params,
-                headers=self._headers("application/json"),
-                timeout=httpx.Timeout(timeout_seconds, connect=5),
-            )
-        if response.is_error:
-            raise _error(response, self.place)
-        return response
+        clock = asyncio.get_running_loop().time
+        late = clock() + (timeout_seconds or QUICK_SECONDS)
+        while True:
+            with self._answering():
+                response = await self.http.request(
+                    method,
+                    path,
+                    content=content,
+                    params=params,
+                    headers=self._headers("application/json"),
+                    timeout=httpx.Timeout(timeout_seconds, connect=5),
+                )
+            if not response.is_error:
+                return response
+            wait = _asked_again_after(response, quick=timeout_seconds is not None)
+            if wait is None or clock() + wait > late:
+                raise _error(response, self.place)
+            await asyncio.sleep(wait)
 
     async def upload(self, path: str, chunks: AsyncIterator[bytes], answer: type[Answer], **params: str) -> Answer:
         """Send a stream and return the answer; raises as `call` does."""
@@ -163,6 +174,22 @@ async def watched(api: Api, progress: Progress | None) -> AsyncIterator[dict[str
         await asyncio.gather(watcher, return_exceptions=True)
 
 
+def _asked_again_after(response: httpx.Response, *, quick: bool) -> float | None:
+    """Return after how many seconds a refused request is to be repeated, None if it is not.
+
+    After a 429 nothing was done. After a 503 only what is quick, and what comes to the same when it is done twice.
+    """
+    limited = response.status_code == httpx.codes.TOO_MANY_REQUESTS
+    unavailable = response.status_code == httpx.codes.SERVICE_UNAVAILABLE
+    if not limited and not (unavailable and quick and response.request.method != "DELETE"):
+        return None
+    try:
+        seconds = float(response.headers.get("Retry-After", ""))
+    except ValueError:
+        return None
+    return seconds * random.uniform(1.0, 1.5) if 0 <= seconds < QUICK_SECONDS else None  # noqa: S311 - spreads calls
+
+
 def _error(response: httpx.Response, place: str) -> HardwonError:
     """Return the error that problem details tell of; those of no hardwon server are OwnerUnavailable."""
     try:
@@ -175,8 +202,8 @@ def _error(response: httpx.Response, place: str) -> HardwonError:
             mismatch = SpaceMismatch.__new__(SpaceMismatch)
             mismatch.args = (detail,)
             return mismatch
-        if kind is EmbedderUnavailable:
-            return EmbedderUnavailable(detail, retry_after_seconds=told.get("retry_after_seconds"))
+        if issubclass(kind, EmbedderUnavailable | Overloaded):
+            return kind(detail, retry_after_seconds=told.get("retry_after_seconds"))
         if issubclass(kind, HardwonError):
             return kind(detail)
     except (ValueError, KeyError, TypeError, AttributeError):

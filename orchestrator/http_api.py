@@ -34,6 +34,7 @@ from knowledge.models import (
     WorkspaceStats,
 )
 from knowledge.wiring import Knowledge
+from orchestrator.admission import Admission
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
 from orchestrator.http_opened import Open
@@ -157,10 +158,12 @@ def make_app(knowledge: Knowledge) -> FastAPI:
         redoc_url=None,
         responses={
             status: {"description": HTTPStatus(status).phrase, "model": Problem, "content": {PROBLEM: {}}}
-            for status in (404, 409, 413, 422, 503)
+            for status in (404, 409, 413, 422, 429, 503)
         },
     )
     app.state.knowledge = knowledge
+    settings = knowledge.settings
+    app.add_middleware(Admission, at_work=settings.max_concurrent, waiting=settings.max_waiting)
     tell_problems(app)
     _add_entries(app)
     _add_queries(app)

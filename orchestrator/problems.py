@@ -23,6 +23,7 @@ from knowledge.errors import (
     HardwonError,
     InvalidInput,
     NotFound,
+    Overloaded,
     OwnerUnavailable,
     SpaceMismatch,
     StoreIncompatible,
@@ -49,6 +50,7 @@ STATUS: dict[type[HardwonError], int] = {
     EmbedderRejected: 502,
     StoreInUse: 503,
     StoreIncompatible: 503,
+    Overloaded: 429,
     Unavailable: 503,
     HardwonError: 500,
 }
@@ -82,7 +84,7 @@ def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
     body: dict[str, Any] = {"type": "about:blank", "title": type(error).__name__, "status": status}
     if isinstance(error, InvalidInput):
         return status, body | {"detail": error.reason, "field": error.field}
-    if isinstance(error, EmbedderUnavailable) and error.retry_after_seconds is not None:
+    if isinstance(error, EmbedderUnavailable | Overloaded) and error.retry_after_seconds is not None:
         body["retry_after_seconds"] = error.retry_after_seconds
     return status, body | {"detail": str(error)}
 

@@ -83,6 +83,9 @@ class ArchiveService:
                 found = await asyncio.to_thread(check, file)
                 await self._refuse_foreign(file)
                 new = await self._write(file, sum(found.values()), progress)
+                await self.archive.analyse()  # else what follows is planned as if the tables were empty
+                async for _, rows in _apart(slices(file, only="patterns")):
+                    await self.archive.recount(rows)
         except OSError as error:
             raise StorageUnavailable(f"there is no room to keep the archive meanwhile: {error.strerror}") from error
         points, embedded = await self._refill(found["points"], progress)
@@ -120,8 +123,6 @@ class ArchiveService:
             done += len(rows)
             if progress:
                 progress(done, total)
-        async for _, rows in _apart(slices(file, only="patterns")):
-            await self.archive.recount(rows)
         return new
 
     async def _refill(self, expected: int, progress: Progress | None) -> tuple[int, int]:

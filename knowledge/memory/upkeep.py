@@ -6,6 +6,7 @@ however large they are.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,6 @@ from knowledge.memory.settling import settle
 from knowledge.memory.spaces import SpaceInUse, space_in_use
 from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, Point, PointId, StoredPoint, Vector
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
-from knowledge.search.lexical import term_counts
 
 log = get_logger(__name__)
 
@@ -130,9 +130,10 @@ class KnowledgeUpkeepService:
         documents = 0
         async for page in self._pages(bound.space):
             vectors, embedded = await self._vectors(bound.space, page, in_use.embedder)
-            await self.stores.index.upsert(bound.space, self._to_points(bound, page, vectors))
-            for stored in page:
-                frequencies.update(term_counts(stored_text(stored)).keys())
+            points = await asyncio.to_thread(self._to_points, bound, page, vectors)  # a second for a page of long texts
+            await self.stores.index.upsert(bound.space, points)
+            for point in points:
+                frequencies.update(point.lexical.indices)
             documents += len(page)
             report = RebuildReport(points=report.points + len(page), embedded=report.embedded + embedded)
             if progress:
@@ -151,7 +152,8 @@ class KnowledgeUpkeepService:
         done = embedded = 0
         async for page in self._pages(into.space, lacking=lacking):
             vectors, made = await self._vectors(into.space, page, embedder)
-            await self.stores.index.upsert(into.space, self._to_points(into, page, vectors))
+            points = await asyncio.to_thread(self._to_points, into, page, vectors)
+            await self.stores.index.upsert(into.space, points)
             done, embedded = done + len(page), embedded + made
             if progress:
                 progress(done, None)

@@ -44,7 +44,7 @@ def test_the_python_of_the_readme_and_then_its_commands_work_one_after_the_other
 
     (console,) = blocks("console")
     commands = [line.removeprefix("$ ") for line in console.splitlines()]
-    assert len(commands) == 8
+    assert len(commands) == 10
     said = {}
     for command in commands:
         ran = run(["bash", "-o", "pipefail", "-c", command], home)

@@ -33,6 +33,8 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_CHECKPOINT_BATCH": ("32", "checkpoint_batch", 32),
     "HARDWON_CHECKPOINT_DEADLINE_SECONDS": ("60", "checkpoint_deadline_seconds", 60),
     "HARDWON_LEASE_SECONDS": ("5", "lease_seconds", 5),
+    "HARDWON_MAX_CONCURRENT": ("2", "max_concurrent", 2),
+    "HARDWON_MAX_WAITING": ("0", "max_waiting", 0),
 }
 REFUSED = [
     ("HARDWON_DATABASE_URL", "mysql://h/d"),

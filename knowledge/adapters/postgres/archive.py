@@ -126,6 +126,11 @@ class PostgresArchive(ArchiveStore):
         except DBAPIError as error:
             raise InvalidInput("archive", f"holds {part} that Postgres cannot store") from error
 
+    async def analyse(self) -> None:
+        async with reading(self._engine) as connection:
+            for table, _ in FORMAT.values():
+                await connection.execute(sa.text(f"ANALYZE {table.name}"))
+
     async def recount(self, rows: Rows) -> None:
         told = _values("patterns", rows)
         for workspace in sorted({row["workspace"] for row in told}):
