@@ -13,7 +13,7 @@ from benchmarks.materials import InstantEmbedder, failure, texts, throwaway
 from benchmarks.rounds import Outcome, Times, interleaved, ms, timed
 from knowledge.adapters.postgres.rows import to_row
 from knowledge.adapters.postgres.tables import knowledge_staging, projects
-from knowledge.memory.capture import content_hash, first_status
+from knowledge.memory.validation import content_hash, first_status
 from knowledge.models import Entry, EntryId, NewEntry
 from knowledge.wiring import Knowledge
 from orchestrator.progress import Stages

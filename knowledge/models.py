@@ -118,13 +118,17 @@ class CaptureOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """The answer to one captured entry. A duplicate names the entry that is already there; a refusal says why."""
+    """The answer to one captured entry. A duplicate names the entry that is already there; a refusal says why.
+
+    `informed`: patterns had been handed out for the entry's task.
+    """
 
     outcome: CaptureOutcome
     entry_id: EntryId | None = None
     status: EntryStatus | None = None
     error: str | None = None
     field: str | None = None
+    informed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,6 +365,29 @@ class Context:
     text: str
     patterns: tuple[Pattern, ...] = ()
     degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOut:
+    """A context that was handed out: for which task, with which patterns."""
+
+    context_id: ContextId
+    project_id: str | None
+    task_id: str | None
+    run_id: str | None
+    pattern_ids: tuple[PatternId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a pattern that was handed out: one attempt of a distinct (project, task, run)."""
+
+    context_id: ContextId
+    pattern_id: PatternId
+    project_id: str
+    task_id: str
+    run_id: str
+    worked: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from knowledge.adapters.embedder_switch import EmbedderSwitch
 from knowledge.adapters.owner_lock import owner_lock
 from knowledge.adapters.postgres.archive import PostgresArchive
-from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresContexts, PostgresJobs
+from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresJobs
+from knowledge.adapters.postgres.contexts import PostgresContexts
 from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import migrate
@@ -25,13 +26,15 @@ from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.errors import InvalidInput, Unavailable
 from knowledge.memory.archiving import ArchiveService
-from knowledge.memory.capture import KnowledgeCaptureService, check_text
+from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.checkpoint import CheckpointEmbeddingService
 from knowledge.memory.contexts import ContextLog
+from knowledge.memory.outcomes import OutcomeService
 from knowledge.memory.pruning import KnowledgePruningService
 from knowledge.memory.query import RAGQueryService
 from knowledge.memory.store_upkeep import ModelChoice, StoreUpkeepService
 from knowledge.memory.upkeep import KnowledgeUpkeepService
+from knowledge.memory.validation import check_text
 from knowledge.models import DEFAULT_WORKSPACE, WorkspaceStats
 from knowledge.ports import Clock, Embedder, JobStore, Stores, VectorIndex
 from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
@@ -58,6 +61,7 @@ class Knowledge:
     queries: RAGQueryService
     pruning: KnowledgePruningService
     contexts: ContextLog
+    outcomes: OutcomeService
     upkeep: KnowledgeUpkeepService
     store_upkeep: StoreUpkeepService
     archives: ArchiveService
@@ -129,6 +133,7 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
         ),
         pruning=KnowledgePruningService(stores=stores),
         contexts=ContextLog(stores=stores),
+        outcomes=OutcomeService(stores=stores),
         upkeep=upkeep_of(stores.workspace),
         store_upkeep=StoreUpkeepService(
             workspaces=jobs.workspaces,

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
+from uuid import UUID
 
 import typer
 
 from knowledge.errors import HardwonError, InvalidInput
-from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, NewEntry, Task
+from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, NewEntry, PatternId, Task
 from knowledge.settings import KnowledgeSettings
 from orchestrator.cli_run import Json, Workspace, run
 from orchestrator.cli_upkeep import add_upkeep
@@ -266,6 +267,38 @@ def context(
         async with connect(workspace=workspace) as knowledge:
             built = await OrchestratorContextBuilder(knowledge).build_context_for_task(asked, agent_type)
         print_context(built, as_json=as_json)
+
+    run(work)
+
+
+@app.command()
+def outcome(
+    context_id: Annotated[UUID, typer.Argument(help="The context, as `hardwon context --json` names it.")],
+    pattern_id: Annotated[UUID, typer.Argument(help="The pattern of it that was tried.")],
+    *,
+    worked: Annotated[bool, typer.Option("--worked/--failed", help="Whether it solved the task.")],
+    project: Annotated[str | None, typer.Option(help="The task's project; the context's where it has one.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task's id; the context's where it has one.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="The run; a run counts once.")] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Tell what came of a pattern that an agent was given."""
+    from orchestrator import connect
+    from orchestrator.reports import print_outcome
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            await knowledge.outcomes.record_outcome(
+                ContextId(context_id),
+                PatternId(pattern_id),
+                worked=worked,
+                project_id=project,
+                task_id=task,
+                run_id=run_id,
+            )
+            pattern = await knowledge.queries.get(PatternId(pattern_id))
+        print_outcome(pattern, as_json=as_json)
 
     run(work)
 

@@ -15,7 +15,8 @@ from urllib.parse import quote
 import httpx
 
 from knowledge.errors import InvalidInput, OwnerUnavailable
-from knowledge.memory.capture import KnowledgeCaptureService, check_text, validate
+from knowledge.memory.capture import KnowledgeCaptureService
+from knowledge.memory.validation import check_text, validate
 from knowledge.models import (
     DEFAULT_WORKSPACE,
     Captured,
@@ -24,6 +25,7 @@ from knowledge.models import (
     CheckpointReport,
     CheckpointType,
     Context,
+    ContextId,
     Entry,
     EntryId,
     EntryStatus,
@@ -258,6 +260,34 @@ class RemoteQueries:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteOutcomes:
+    """`OutcomeService` over HTTP."""
+
+    _api: Api
+
+    async def record_outcome(
+        self,
+        context_id: ContextId,
+        pattern_id: PatternId,
+        *,
+        worked: bool,
+        project_id: str | None = None,
+        task_id: str | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        """As in process."""
+        body = {
+            "context_id": str(context_id),
+            "pattern_id": str(pattern_id),
+            "worked": worked,
+            "project_id": project_id,
+            "task_id": task_id,
+            "run_id": run_id,
+        }
+        await self._api.send("POST", "/v1/outcomes", body=body)
+
+
+@dataclass(frozen=True, slots=True)
 class RemotePruning:
     """`KnowledgePruningService` over HTTP."""
 
@@ -309,6 +339,7 @@ class KnowledgeClient:
         self.capture = RemoteCapture(api)
         self.checkpoints = RemoteCheckpoints(api)
         self.queries = RemoteQueries(api)
+        self.outcomes = RemoteOutcomes(api)
         self.pruning = RemotePruning(api)
         self.upkeep = RemoteUpkeep(api)
         self.store_upkeep = RemoteStoreUpkeep(api)

@@ -24,6 +24,7 @@ from knowledge.models import (
     CheckpointReport,
     CheckpointType,
     Context,
+    ContextId,
     Entry,
     EntryId,
     NewEntry,
@@ -117,6 +118,20 @@ class ContextBody:
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     task: Task
     agent_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeBody:
+    """What came of a pattern of a context; what is not given is taken from the context."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+
+    context_id: UUID
+    pattern_id: UUID
+    worked: bool
+    project_id: str | None = None
+    task_id: str | None = None
+    run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +270,18 @@ def _add_queries(app: FastAPI) -> None:
     async def build_context(body: ContextBody, knowledge: Open) -> Context:
         """The context of a task, with the block of patterns where any fits."""
         return await OrchestratorContextBuilder(knowledge).build_context_for_task(body.task, body.agent_type)
+
+    @app.post("/v1/outcomes", status_code=204, tags=["queries"])
+    async def record_outcome(body: OutcomeBody, knowledge: Open) -> None:
+        """Keep whether a pattern of a context worked: a distinct (project, task, run) is one attempt."""
+        await knowledge.outcomes.record_outcome(
+            ContextId(body.context_id),
+            PatternId(body.pattern_id),
+            worked=body.worked,
+            project_id=body.project_id,
+            task_id=body.task_id,
+            run_id=body.run_id,
+        )
 
     @app.get("/v1/patterns/{pattern_id}", tags=["queries"])
     async def get_pattern(pattern_id: UUID, knowledge: Open) -> Pattern:

@@ -150,6 +150,17 @@ def print_context(context: Context, *, as_json: bool) -> None:
         notes.print(f"degraded: {context.degraded}", markup=False)
 
 
+def print_outcome(pattern: Pattern, *, as_json: bool) -> None:
+    """Print the record of a pattern after an outcome was told."""
+    if as_json:
+        print_json(pattern)
+        return
+    print_text(
+        f"pattern {pattern.pattern_id}: worked {pattern.success_count} of {pattern.attempt_count} times"
+        f" in {pattern.project_count} project{'' if pattern.project_count == 1 else 's'}"
+    )
+
+
 def print_prune(report: PruneReport, *, as_json: bool) -> None:
     """Print what a prune removed."""
     if as_json:

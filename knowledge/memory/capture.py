@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from hashlib import sha256
+from dataclasses import dataclass, fields, replace
 from typing import NoReturn
 from uuid import uuid4
 
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
+from knowledge.memory.outcomes import taken_for_outcome
 from knowledge.memory.settling import settle_if_possible
+from knowledge.memory.validation import check_text, content_hash, first_status, validate
 from knowledge.models import (
     Captured,
     CaptureOutcome,
@@ -24,98 +23,8 @@ from knowledge.models import (
 )
 from knowledge.ports import Progress, Stores
 
-MAX_TEXT_BYTES = 64 * 1024
-"""A text field holds at most this many bytes of UTF-8."""
-
 _SLICE = 500
 """Entries looked up at a time."""
-
-_MAX_CHARS = {
-    "project_id": 200,
-    "workspace": 200,
-    "agent_type": 100,
-    "task_type": 100,
-    "technology": 100,
-    "gate_type": 50,
-    "verified_by": 500,
-    "task_id": 200,
-    "run_id": 200,
-    "idempotency_key": 200,
-}
-_REQUIRED = {
-    EntryType.FAILURE_SOLUTION: ("project_id", "agent_type", "failure_description"),
-    EntryType.GATE_REJECTION: ("project_id", "gate_type", "human_feedback"),
-    EntryType.GATE_APPROVAL: ("project_id", "gate_type", "approved_approach"),
-}
-_COMMON = {"entry_type", "project_id", "workspace", "agent_type", "task_type", "technology", "task_description"} | {
-    "when_to_try", "task_id", "run_id", "idempotency_key", "verified_by", "success_verified"
-}  # fmt: skip
-_OWN = {
-    EntryType.FAILURE_SOLUTION: {"failure_description", "error_message", "solution_steps"},
-    EntryType.GATE_REJECTION: {"gate_type", "proposal", "human_feedback", "revision_approach"},
-    EntryType.GATE_APPROVAL: {"gate_type", "proposal", "approved_approach"},
-}
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_TEXTS = tuple(field.name for field in fields(NewEntry) if field.name not in {"entry_type", "success_verified"})
-
-
-def check_text(field: str, value: object) -> None:
-    """Raise InvalidInput, naming the field, unless the value is a text to store: not blank, no NUL, not too long."""
-    if not isinstance(value, str):
-        raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
-    if not value.strip():
-        raise InvalidInput(field, "is empty or blank")
-    if "\0" in value:
-        raise InvalidInput(field, "holds a NUL character, which Postgres cannot store")
-    if _SURROGATE.search(value):
-        raise InvalidInput(field, "holds a lone surrogate, which is no Unicode text")
-    longest = _MAX_CHARS.get(field)
-    if longest is not None and len(value) > longest:
-        raise InvalidInput(field, f"has {len(value)} characters, more than the {longest} allowed")
-    if longest is None and len(value) > MAX_TEXT_BYTES // 4 and (size := len(value.encode())) > MAX_TEXT_BYTES:
-        raise InvalidInput(field, f"has {size:,} bytes, more than the {MAX_TEXT_BYTES:,} (64 KiB) allowed")
-
-
-def validate(entry: NewEntry) -> None:
-    """Raise InvalidInput, naming the first field that is wrong, unless the entry can be stored."""
-    try:
-        entry_type = EntryType(entry.entry_type)
-    except ValueError:
-        raise InvalidInput("entry_type", f"must be one of {', '.join(EntryType)}, not {entry.entry_type!r}") from None
-    for name in _REQUIRED[entry_type]:
-        if getattr(entry, name) is None:
-            raise InvalidInput(name, f"is required for a {entry_type}")
-    for name in _TEXTS:
-        value = getattr(entry, name)
-        if value is None:
-            continue
-        if name not in _COMMON and name not in _OWN[entry_type]:
-            raise InvalidInput(name, f"does not belong to a {entry_type}")
-        check_text(name, value)
-    if not isinstance(entry.success_verified, bool):
-        raise InvalidInput("success_verified", "must be true or false")
-
-
-def first_status(entry: NewEntry) -> EntryStatus:
-    """Return the status a new entry has: staged where its resolution is there and, for a failure, verified."""
-    match entry.entry_type:
-        case EntryType.FAILURE_SOLUTION:
-            ready = entry.solution_steps is not None and entry.success_verified
-        case EntryType.GATE_REJECTION:
-            ready = entry.revision_approach is not None
-        case EntryType.GATE_APPROVAL:
-            ready = True
-    return EntryStatus.STAGED if ready else EntryStatus.OPEN
-
-
-_WHO = {"workspace", "project_id", "task_id", "run_id", "idempotency_key"}
-_HASHED = tuple(field.name for field in fields(NewEntry) if field.name not in _WHO)
-
-
-def content_hash(entry: NewEntry) -> str:
-    """Return the sha256 of what was told, without who told it: project, task, run and idempotency key are apart."""
-    told = {name: value for name in _HASHED if (value := getattr(entry, name)) is not None}
-    return sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +78,11 @@ class KnowledgeCaptureService:
     async def resolve_failure(
         self, entry_id: EntryId, *, solution_steps: str, verified_by: str, when_to_try: str | None = None
     ) -> EntryId:
-        """Give an open failure its verified solution and stage it. Raises NotFound, NotOpen or InvalidInput."""
+        """Give an open failure its verified solution and stage it. Raises NotFound, NotOpen or InvalidInput.
+
+        Returns the entry's id; of a solution that had been handed out for this very task, the id of the entry it
+        repeats: that is an outcome of its pattern, and no new evidence.
+        """
         check_text("solution_steps", solution_steps)
         check_text("verified_by", verified_by)
         if when_to_try is not None:
@@ -178,7 +91,7 @@ class KnowledgeCaptureService:
         entry = await self.stores.entries.resolve(
             entry_id, solution_steps=solution_steps, verified_by=verified_by, when_to_try=when_to_try
         )
-        return entry.entry_id
+        return await self._resolved(entry)
 
     async def capture_gate_rejection(
         self,
@@ -239,7 +152,7 @@ class KnowledgeCaptureService:
         entry = await self.stores.entries.resolve(
             entry_id, revision_approach=revision_approach, verified_by=verified_by, when_to_try=when_to_try
         )
-        return entry.entry_id
+        return await self._resolved(entry)
 
     async def capture_gate_approval(
         self,
@@ -285,7 +198,7 @@ class KnowledgeCaptureService:
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type. Returns and raises as the methods for each type do."""
         await self._check(entry)
-        (answer,) = await self.stores.entries.add([self._new(entry)])
+        (answer,) = await self._add([self._new(entry)])
         if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
             _refuse(answer)
         return answer.entry_id
@@ -310,8 +223,31 @@ class KnowledgeCaptureService:
                 turned_down.add(gate)
             accepted.append(self._new(entry))
             answers.append(None)
-        stored = iter(await self.stores.entries.add(accepted))
+        stored = iter(await self._add(accepted))
         return [answer or next(stored) for answer in answers]
+
+    async def _add(self, entries: Sequence[Entry]) -> list[Captured]:
+        """Store entries; one that repeats what was handed out for its own task becomes an outcome of that."""
+        answers = await self.stores.entries.add(entries)
+        return [
+            await self._or_outcome(entry, answer) if answer.informed else answer
+            for entry, answer in zip(entries, answers, strict=True)
+        ]
+
+    async def _or_outcome(self, entry: Entry, answer: Captured) -> Captured:
+        echoed = await taken_for_outcome(self.stores, entry)
+        if echoed is None:
+            return answer
+        await self.stores.entries.delete(entry.entry_id)
+        return replace(answer, outcome=CaptureOutcome.DUPLICATE, entry_id=echoed, status=EntryStatus.EMBEDDED)
+
+    async def _resolved(self, entry: Entry) -> EntryId:
+        """Return an entry that was just resolved, or the one whose resolution it repeats."""
+        echoed = await taken_for_outcome(self.stores, entry) if entry.status is EntryStatus.STAGED else None
+        if echoed is None:
+            return entry.entry_id
+        await self.stores.entries.delete(entry.entry_id)
+        return echoed
 
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry. Raises NotFound."""

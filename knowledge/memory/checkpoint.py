@@ -13,8 +13,8 @@ from datetime import timedelta
 
 from knowledge.errors import HardwonError, InvalidInput, Unavailable
 from knowledge.logs import get_logger
-from knowledge.memory.capture import check_text
 from knowledge.memory.embedding_run import EmbeddingRun
+from knowledge.memory.validation import check_text
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from knowledge.memory.capture import check_text
+from knowledge.memory.validation import check_text
 from knowledge.models import Context, Task
 from knowledge.ports import Stores
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from knowledge.logs import get_logger
+from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle
 from knowledge.models import PruneReport
 from knowledge.ports import Progress, Stores
@@ -57,5 +58,7 @@ class KnowledgePruningService:
             if progress:
                 progress(done.entries, None)
         await settle(self.stores, bound)
+        while await self.stores.contexts.prune(add_years(now, -1), limit=SLICE):
+            continue
         log.info("knowledge_pruned", entries=done.entries, points=done.points, patterns=done.patterns)
         return done

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput
 from knowledge.memory import texts
-from knowledge.memory.capture import MAX_TEXT_BYTES, check_text
 from knowledge.memory.ranking import Match, rank
 from knowledge.memory.spaces import space_in_use
+from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
 from knowledge.models import (
     BoundSpace,
     Entry,

@@ -28,7 +28,7 @@ from knowledge.adapters.postgres.migrating import alembic_config, head_revision,
 from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.tables import metadata
 from knowledge.errors import InvalidInput, StoreIncompatible
-from knowledge.memory.capture import validate
+from knowledge.memory.validation import validate
 from knowledge.models import CaptureOutcome
 from knowledge.ports import Selection
 from tests.conftest import TEMPLATE

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from knowledge.memory.capture import content_hash
+from knowledge.memory.validation import content_hash
 from knowledge.models import (
     Entry,
     EntryId,

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.in_memory import InMemoryJobs, InMemoryState, in_memory_stores
-from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresContexts, PostgresJobs
+from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresJobs
+from knowledge.adapters.postgres.contexts import PostgresContexts
 from knowledge.adapters.postgres.database import make_engine, reading, transaction
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.patterns import PostgresPatterns

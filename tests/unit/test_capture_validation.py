@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knowledge.errors import InvalidInput
-from knowledge.memory.capture import MAX_TEXT_BYTES, check_text, content_hash, first_status, validate
+from knowledge.memory.validation import MAX_TEXT_BYTES, check_text, content_hash, first_status, validate
 from knowledge.models import EntryStatus, EntryType, NewEntry
 from tests.support.entries import approval, failure, rejection
 

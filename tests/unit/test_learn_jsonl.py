@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.errors import InvalidInput
-from knowledge.memory.capture import first_status, validate
+from knowledge.memory.validation import first_status, validate
 from knowledge.models import EntryType, NewEntry
 from orchestrator.entries import write_entry
 from orchestrator.learn.jsonl import read_lines

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowledge.errors import InvalidInput
-from knowledge.memory.capture import MAX_TEXT_BYTES, validate
+from knowledge.memory.validation import MAX_TEXT_BYTES, validate
 from knowledge.models import EntryType, NewEntry
 from orchestrator.learn.sarif import read_findings
 

@@ -25,7 +25,12 @@ class InMemoryEntries(EntryStore):
 
     def _add(self, entry: Entry) -> Captured:
         if self._state.insert(entry):
-            return Captured(outcome=CaptureOutcome.ACCEPTED, entry_id=entry.entry_id, status=entry.status)
+            told = entry.task_id is not None and self._state.contexts_of(
+                self._workspace, entry.project_id, entry.task_id
+            )
+            return Captured(
+                outcome=CaptureOutcome.ACCEPTED, entry_id=entry.entry_id, status=entry.status, informed=bool(told)
+            )
         found = self._state.same_as(entry)
         if found is None:
             raise ValueError(f"two different entries have the id {entry.entry_id}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -15,8 +16,11 @@ from knowledge.models import (
     CheckpointReport,
     CheckpointType,
     Context,
+    ContextId,
     DeadEntry,
     EntryStatus,
+    HandedOut,
+    Outcome,
     Task,
     WorkspaceStats,
 )
@@ -88,6 +92,49 @@ class InMemoryContexts(ContextStore):
         self._state.contexts[context.context_id] = ContextRow(
             workspace=self._workspace, context=context, task=task, agent_type=agent_type, created_at=now
         )
+
+    async def get(self, context_id: ContextId) -> HandedOut:
+        row = self._state.contexts.get(context_id)
+        if row is None or row.workspace != self._workspace:
+            raise NotFound(f"there is no context {context_id} with patterns in workspace {self._workspace}")
+        return _handed_out(row)
+
+    async def handed_out(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+        rows = self._state.contexts_of(self._workspace, project_id, task_id)
+        fitting = [row for row in rows if None in {row.task.run_id, run_id} or row.task.run_id == run_id]
+        return [_handed_out(row) for row in sorted(fitting, key=lambda row: row.created_at, reverse=True)]
+
+    async def record_outcomes(self, told: Sequence[Outcome], now: datetime) -> None:  # noqa: ARG002 - kept by its context
+        async with self._state.deciding[self._workspace]:
+            for outcome in told:
+                if outcome.pattern_id not in self._state.patterns:
+                    raise NotFound(f"there is no pattern {outcome.pattern_id} in workspace {self._workspace} any more")
+            for outcome in told:
+                run = (outcome.pattern_id, outcome.project_id, outcome.task_id, outcome.run_id)
+                self._state.outcomes[self._workspace, *run] = outcome
+            self._state.recount({outcome.pattern_id for outcome in told})
+
+    async def prune(self, before: datetime, *, limit: int) -> int:
+        async with self._state.deciding[self._workspace]:
+            mine = [row for row in self._state.contexts.values() if row.workspace == self._workspace]
+            old = {row.context.context_id for row in mine if row.created_at < before}
+            old = set(sorted(old)[:limit])
+            for context_id in old:
+                del self._state.contexts[context_id]
+            gone = [key for key, outcome in self._state.outcomes.items() if outcome.context_id in old]
+            touched = {self._state.outcomes.pop(key).pattern_id for key in gone}
+            self._state.recount(touched)
+            return len(old)
+
+
+def _handed_out(row: ContextRow) -> HandedOut:
+    return HandedOut(
+        context_id=row.context.context_id,
+        project_id=row.task.project_id,
+        task_id=row.task.task_id,
+        run_id=row.task.run_id,
+        pattern_ids=tuple(pattern.pattern_id for pattern in row.context.patterns),
+    )
 
 
 class InMemoryJobs(JobStore):

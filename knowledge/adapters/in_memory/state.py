@@ -24,6 +24,7 @@ from knowledge.models import (
     EntryId,
     EntryStatus,
     LeaseToken,
+    Outcome,
     PatternId,
     PointId,
     Task,
@@ -109,12 +110,19 @@ class InMemoryState:
     frequencies: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     checkpoints: dict[CheckpointId, tuple[str, CheckpointReport]] = field(default_factory=dict)
     contexts: dict[ContextId, ContextRow] = field(default_factory=dict)
+    outcomes: dict[tuple[str, PatternId, str, str, str], Outcome] = field(default_factory=dict)
+    """By workspace, pattern, project, task and run."""
     job_runs: dict[tuple[str, datetime], JobRun] = field(default_factory=dict)
     deciding: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One lock a workspace; what changes leased rows, or may delete a pattern, waits for it."""
     locked: set[EntryId] = field(default_factory=set)
     """Rows that a decision is being made about: no claim takes them over meanwhile."""
     _unique: dict[tuple[str, ...], EntryId] = field(default_factory=dict)
+
+    def contexts_of(self, workspace: str, project_id: str, task_id: str) -> list[ContextRow]:
+        """Return the contexts that were handed out for a task."""
+        rows = [row for row in self.contexts.values() if row.workspace == workspace]
+        return [row for row in rows if (row.task.project_id, row.task.task_id) == (project_id, task_id)]
 
     def insert(self, entry: Entry) -> bool:
         """Add an entry and its project, unless a unique key keeps it out; return whether it is in."""
@@ -182,12 +190,16 @@ class InMemoryState:
             self.patterns.pop(pattern_id, None)
         for pattern_id in support.keys() & self.patterns.keys():
             embedded = [entry for entry in support[pattern_id] if entry.status is EntryStatus.EMBEDDED]
-            successes = len({_event(entry) for entry in embedded})
+            runs = {_event(entry): True for entry in embedded}
+            for outcome in self.outcomes.values():
+                if outcome.pattern_id == pattern_id:
+                    run = (outcome.project_id, outcome.task_id, outcome.run_id)
+                    runs[run] = runs.get(run, False) or outcome.worked
             self.patterns[pattern_id] = replace(
                 self.patterns[pattern_id],
-                success_count=successes,
-                attempt_count=successes,
-                project_count=len({entry.project_id for entry in embedded}),
+                success_count=sum(runs.values()),
+                attempt_count=len(runs),
+                project_count=len({project for (project, _, _), worked in runs.items() if worked}),
             )
         return lonely
 

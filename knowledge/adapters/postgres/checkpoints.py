@@ -11,10 +11,9 @@ from pydantic import TypeAdapter
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.tables import (
     checkpoints,
-    contexts,
     embedding_spaces,
     job_run,
     knowledge_staging,
@@ -29,13 +28,11 @@ from knowledge.models import (
     CheckpointId,
     CheckpointReport,
     CheckpointType,
-    Context,
     DeadEntry,
     EntryId,
-    Task,
     WorkspaceStats,
 )
-from knowledge.ports import CANCELLED, CheckpointStore, ContextStore, JobStore
+from knowledge.ports import CANCELLED, CheckpointStore, JobStore
 
 _REPORT = TypeAdapter(CheckpointReport)
 _E = knowledge_staging.c
@@ -130,30 +127,6 @@ class PostgresCheckpoints(CheckpointStore):
                 unused_vector_bytes=unused_bytes or 0,
                 dead_entries=tuple(refused),
             )
-
-
-class PostgresContexts(ContextStore):
-    """Contexts handed out in one workspace."""
-
-    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
-        self._workspace = workspace
-
-    async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
-        row = insert(contexts).values(
-            id=context.context_id,
-            workspace=self._workspace,
-            project_id=task.project_id,
-            task_id=task.task_id,
-            run_id=task.run_id,
-            agent_type=agent_type,
-            pattern_ids=[pattern.pattern_id for pattern in context.patterns],
-            created_at=now,
-        )
-        async with transaction(self._engine) as connection:
-            # the agent waits for this: the row is worth less than an fsync
-            await connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
-            await connection.execute(row)
 
 
 class PostgresJobs(JobStore):

@@ -10,10 +10,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from knowledge.adapters.postgres.tables import knowledge_staging, patterns, points
+from knowledge.adapters.postgres.tables import knowledge_staging, outcomes, patterns, points
 
 _E = knowledge_staging.c
 _P = patterns.c
+_O = outcomes.c
 EMBEDDED = _E.status == sa.literal_column("'embedded'")
 
 
@@ -42,8 +43,9 @@ async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> N
 
     One that has points yet goes with the last of them: they say what the index may still hold.
 
-    A distinct (project, task, run) is one success; the entry's id stands in for a missing task, the hash of its content
-    for a missing run (product.md). Where evidence was deleted, be `alone_with_patterns`.
+    A distinct (project, task, run) is one attempt, of an entry or an outcome, and a success unless only failure is told
+    of it; an entry's id stands in for a missing task, the hash of its content for a missing run (product.md).
+    Where evidence was deleted, be `alone_with_patterns`.
     """
     ids = sorted(set(pattern_ids))
     if not ids:
@@ -51,29 +53,43 @@ async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> N
     # A statement of its own: the next one then sees what others that recounted these patterns have committed. By id, so
     # that no two wait in a circle; without the key, which links refer to.
     await connection.execute(sa.select(_P.id).where(among(_P.id, ids)).order_by(_P.id).with_for_update(key_share=True))
-    event = sa.tuple_(
-        _E.project_id,
-        sa.func.coalesce(_E.task_id, sa.cast(_E.id, sa.Text)),
-        sa.func.coalesce(_E.run_id, _E.content_hash),
-    )
+    runs = _runs(ids).subquery("runs")
     counted = (
         sa.select(
             _P.id,
-            sa.func.count(sa.distinct(event)).filter(EMBEDDED).label("successes"),
-            sa.func.count(sa.distinct(_E.project_id)).filter(EMBEDDED).label("projects"),
-            sa.func.count(_E.id).label("entries"),
+            sa.func.count(runs.c.pattern_id).label("attempts"),
+            sa.func.count(runs.c.pattern_id).filter(runs.c.worked).label("successes"),
+            sa.func.count(sa.distinct(runs.c.project_id)).filter(runs.c.worked).label("projects"),
+            sa.exists().where(_E.pattern_id == _P.id).label("has_entries"),
         )
-        .select_from(patterns.outerjoin(knowledge_staging, _E.pattern_id == _P.id))
+        .select_from(patterns.outerjoin(runs, runs.c.pattern_id == _P.id))
         .where(among(_P.id, ids))
         .group_by(_P.id)
         .cte("counted")
     )
     in_index = sa.exists().where(points.c.pattern_id == _P.id)
-    gone = sa.delete(patterns).where(_P.id == counted.c.id, counted.c.entries == 0, ~in_index).cte("gone")
+    gone = sa.delete(patterns).where(_P.id == counted.c.id, ~counted.c.has_entries, ~in_index).cte("gone")
     update = (
         sa.update(patterns)
         .add_cte(gone)
-        .where(_P.id == counted.c.id, sa.or_(counted.c.entries > 0, in_index))
-        .values(success_count=counted.c.successes, attempt_count=counted.c.successes, project_count=counted.c.projects)
+        .where(_P.id == counted.c.id, sa.or_(counted.c.has_entries, in_index))
+        .values(success_count=counted.c.successes, attempt_count=counted.c.attempts, project_count=counted.c.projects)
     )
     await connection.execute(update)
+
+
+def _runs(pattern_ids: Collection[UUID]) -> sa.Select[Any]:
+    """Select the distinct (project, task, run) of patterns, and whether it worked."""
+    of_entries = sa.select(
+        _E.pattern_id,
+        _E.project_id,
+        sa.func.coalesce(_E.task_id, sa.cast(_E.id, sa.Text)).label("task_id"),
+        sa.func.coalesce(_E.run_id, _E.content_hash).label("run_id"),
+        sa.true().label("worked"),
+    ).where(among(_E.pattern_id, pattern_ids), EMBEDDED)
+    of_outcomes = sa.select(_O.pattern_id, _O.project_id, _O.task_id, _O.run_id, _O.worked).where(
+        among(_O.pattern_id, pattern_ids)
+    )
+    told = sa.union_all(of_entries, of_outcomes).subquery("told")
+    run = (told.c.pattern_id, told.c.project_id, told.c.task_id, told.c.run_id)
+    return sa.select(*run, sa.func.bool_or(told.c.worked).label("worked")).group_by(*run)

@@ -48,6 +48,16 @@ _PROJECT = (
 )
 # The entry is made of what the project's insert gives, so that the project comes first, as in a batch: holding the
 # entry's keys while waiting for a project that a batch inserts would be a deadlock.
+_INFORMED = (
+    sa.exists()
+    .where(
+        # spelt out: the row that is inserted, and not a table to be read
+        contexts.c.workspace == sa.literal_column("knowledge_staging.workspace"),
+        contexts.c.project_id == sa.literal_column("knowledge_staging.project_id"),
+        contexts.c.task_id == sa.literal_column("knowledge_staging.task_id"),
+    )
+    .label("informed")
+)
 _INSERT_ONE = (
     insert(knowledge_staging)
     .from_select(
@@ -57,9 +67,9 @@ _INSERT_ONE = (
         ),
     )
     .on_conflict_do_nothing()
-    .returning(_E.id)
+    .returning(_E.id, _INFORMED)
 )
-_INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id)
+_INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _INFORMED)
 
 
 class PostgresEntries(EntryStore):
@@ -75,24 +85,29 @@ class PostgresEntries(EntryStore):
             row["workspace"] = self._workspace
         if len(rows) == 1:  # one statement is a transaction of its own: one round trip, one fsync
             async with reading(self._engine) as connection:
-                stored = set((await connection.execute(_INSERT_ONE, rows[0])).scalars())
+                stored = {row.id: row.informed for row in await connection.execute(_INSERT_ONE, rows[0])}
         else:
             async with transaction(self._engine) as connection:
                 stored = await self._add_many(connection, rows)
         return [
-            Captured(outcome=CaptureOutcome.ACCEPTED, entry_id=entry.entry_id, status=entry.status)
+            Captured(
+                outcome=CaptureOutcome.ACCEPTED,
+                entry_id=entry.entry_id,
+                status=entry.status,
+                informed=stored[entry.entry_id],
+            )
             if entry.entry_id in stored
             else await self._already_there(entry)
             for entry in entries
         ]
 
-    async def _add_many(self, connection: AsyncConnection, rows: list[dict[str, Any]]) -> set[Any]:
+    async def _add_many(self, connection: AsyncConnection, rows: list[dict[str, Any]]) -> dict[Any, bool]:
         if not rows:
-            return set()
+            return {}
         # in one order, so that two batches never wait for each other's projects
         named = [{"workspace": self._workspace, "project_id": p} for p in sorted({row["project_id"] for row in rows})]
         await connection.execute(insert(projects).on_conflict_do_nothing(), named)
-        return set((await connection.execute(_INSERT_MANY, _by_event(rows))).scalars())
+        return {row.id: row.informed for row in await connection.execute(_INSERT_MANY, _by_event(rows))}
 
     async def _already_there(self, entry: Entry) -> Captured:
         """Answer an entry that a unique key kept out: by its idempotency key first, else by its content."""

@@ -248,6 +248,9 @@ contexts = sa.Table(
 )
 """Which patterns were handed out for which task."""
 
+sa.Index("ix_contexts_task", contexts.c.workspace, contexts.c.project_id, contexts.c.task_id)
+sa.Index("ix_contexts_created", contexts.c.workspace, contexts.c.created_at)
+
 outcomes = sa.Table(
     "outcomes",
     metadata,
@@ -265,6 +268,9 @@ outcomes = sa.Table(
     sa.UniqueConstraint("workspace", "pattern_id", "project_id", "task_id", "run_id", name="outcomes_event_key"),
 )
 """What came of an injected pattern; filled by `record_outcome`."""
+
+sa.Index("ix_outcomes_pattern", outcomes.c.pattern_id)
+sa.Index("ix_outcomes_context", outcomes.c.context_id)
 
 job_run = sa.Table(
     "job_run",

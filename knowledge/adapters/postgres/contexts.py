@@ -1,0 +1,126 @@
+"""Which context was handed out for which task with which patterns, and what came of them, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.postgres.counting import alone_with_patterns, among, recount
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.tables import contexts, outcomes, patterns
+from knowledge.errors import NotFound
+from knowledge.models import Context, ContextId, HandedOut, Outcome, PatternId, Task
+from knowledge.ports import ContextStore
+
+_C = contexts.c
+_O = outcomes.c
+_P = patterns.c
+_HANDED_OUT = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.pattern_ids)
+
+
+class PostgresContexts(ContextStore):
+    """Contexts handed out in one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
+        row = insert(contexts).values(
+            id=context.context_id,
+            workspace=self._workspace,
+            project_id=task.project_id,
+            task_id=task.task_id,
+            run_id=task.run_id,
+            agent_type=agent_type,
+            pattern_ids=[pattern.pattern_id for pattern in context.patterns],
+            created_at=now,
+        )
+        async with transaction(self._engine) as connection:
+            # the agent waits for this: the row is worth less than an fsync
+            await connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
+            await connection.execute(row)
+
+    async def get(self, context_id: ContextId) -> HandedOut:
+        query = sa.select(*_HANDED_OUT).where(_C.workspace == self._workspace, _C.id == context_id)
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(query)).first()
+        if row is None:
+            raise NotFound(f"there is no context {context_id} with patterns in workspace {self._workspace}")
+        return _handed_out(row)
+
+    async def handed_out(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+        query = (
+            sa.select(*_HANDED_OUT)
+            .where(
+                _C.workspace == self._workspace,
+                _C.project_id == project_id,
+                _C.task_id == task_id,
+                sa.or_(_C.run_id.is_(None), sa.literal(run_id, sa.Text).is_(None), _C.run_id == run_id),
+            )
+            .order_by(_C.created_at.desc(), _C.id)
+        )
+        async with reading(self._engine) as connection:
+            return [_handed_out(row) for row in await connection.execute(query)]
+
+    async def record_outcomes(self, told: Sequence[Outcome], now: datetime) -> None:
+        new = insert(outcomes)
+        run = [_O.workspace, _O.pattern_id, _O.project_id, _O.task_id, _O.run_id]
+        replaced = {name: new.excluded[name] for name in ("context_id", "worked", "recorded_at")}
+        rows = [
+            {
+                "id": uuid4(),
+                "workspace": self._workspace,
+                "context_id": outcome.context_id,
+                "pattern_id": outcome.pattern_id,
+                "project_id": outcome.project_id,
+                "task_id": outcome.task_id,
+                "run_id": outcome.run_id,
+                "worked": outcome.worked,
+                "recorded_at": now,
+            }
+            for outcome in told
+        ]
+        async with transaction(self._engine) as connection:
+            ids = {outcome.pattern_id for outcome in told}
+            await alone_with_patterns(connection, self._workspace)  # else the pattern could go
+            there = sa.select(_P.id).where(_P.workspace == self._workspace, among(_P.id, ids))
+            gone = ids - set((await connection.execute(there)).scalars())
+            if gone:
+                raise NotFound(f"there is no pattern {min(gone)} in workspace {self._workspace} any more")
+            if rows:
+                await connection.execute(new.on_conflict_do_update(index_elements=run, set_=replaced), rows)
+                await recount(connection, ids)
+
+    async def prune(self, before: datetime, *, limit: int) -> int:
+        async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
+            old = (
+                sa.select(_C.id)
+                .where(_C.workspace == self._workspace, _C.created_at < before)
+                .order_by(_C.id)
+                .limit(limit)
+                .with_for_update(skip_locked=True)
+            )
+            ids = list((await connection.execute(old)).scalars())
+            touched = (await connection.execute(sa.select(_O.pattern_id).where(among(_O.context_id, ids)))).scalars()
+            patterns_of = list(touched)
+            await connection.execute(sa.delete(contexts).where(among(_C.id, ids)))
+            await recount(connection, patterns_of)
+            return len(ids)
+
+
+def _handed_out(row: sa.Row[*tuple[Any, ...]]) -> HandedOut:
+    return HandedOut(
+        context_id=ContextId(row.id),
+        project_id=row.project_id,
+        task_id=row.task_id,
+        run_id=row.run_id,
+        pattern_ids=tuple(map(PatternId, row.pattern_ids)),
+    )

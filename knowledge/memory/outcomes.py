@@ -1,0 +1,98 @@
+"""Outcomes: what came of a pattern that was handed out, told by whoever saw it, or by an echo of its resolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from knowledge.errors import InvalidInput, NotFound
+from knowledge.memory import texts
+from knowledge.memory.validation import check_text
+from knowledge.models import ContextId, Entry, EntryId, Outcome, PatternId
+from knowledge.ports import Stores
+from knowledge.search.lexical import term_counts
+
+ECHO = 0.8
+"""A resolution that shares so much of its words with one that was handed out repeats it; ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeService:
+    """Keeps whether what was handed out worked: the ledger that patterns are ranked by."""
+
+    stores: Stores
+
+    async def record_outcome(
+        self,
+        context_id: ContextId,
+        pattern_id: PatternId,
+        *,
+        worked: bool,
+        project_id: str | None = None,
+        task_id: str | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        """Count an attempt with a pattern of a context, and a success if it worked.
+
+        A distinct (project, task, run) is one attempt: told again it adds nothing, told otherwise it replaces what was
+        told. What is not given is taken from the context. Raises NotFound for an unknown context or a pattern that is
+        gone, InvalidInput for one that was not in the context, or without a project.
+        """
+        handed_out = await self.stores.contexts.get(context_id)
+        if pattern_id not in handed_out.pattern_ids:
+            raise InvalidInput("pattern_id", f"names a pattern that was not in context {context_id}")
+        project = project_id or handed_out.project_id
+        if project is None:
+            raise InvalidInput("project_id", "is required: the context was built without one")
+        task = task_id or handed_out.task_id or str(context_id)
+        for name, value in (("project_id", project), ("task_id", task), ("run_id", run_id)):
+            if value is not None:
+                check_text(name, value)
+        outcome = Outcome(
+            context_id=context_id,
+            pattern_id=pattern_id,
+            project_id=project,
+            task_id=task,
+            run_id=run_id or handed_out.run_id or "",
+            worked=worked,
+        )
+        await self.stores.contexts.record_outcomes([outcome], self.stores.clock.now())
+
+
+async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
+    """Take an entry that repeats what was handed out for its very task for an outcome of that pattern.
+
+    Returns the entry whose resolution it repeats, None where it is no echo. An agent that is told a solution and tells
+    it back has proven it once more, but learned nothing new: without this, a pattern would feed on itself.
+    """
+    resolution = texts.resolution(entry)
+    if entry.task_id is None or not resolution:
+        return None
+    now = stores.clock.now()
+    for handed_out in await stores.contexts.handed_out(entry.project_id, entry.task_id, entry.run_id):
+        for pattern_id in handed_out.pattern_ids:
+            try:
+                words = (await stores.patterns.get(pattern_id, now=now)).words
+            except NotFound:
+                continue
+            if words.entry_id == entry.entry_id or not repeats(resolution, texts.resolution(words)):
+                continue
+            outcome = Outcome(
+                context_id=handed_out.context_id,
+                pattern_id=pattern_id,
+                project_id=entry.project_id,
+                task_id=entry.task_id,
+                run_id=entry.run_id or handed_out.run_id or "",
+                worked=True,
+            )
+            await stores.contexts.record_outcomes([outcome], now)
+            return words.entry_id
+    return None
+
+
+def repeats(told: str, known: str) -> bool:
+    """Whether a text says nearly the same words as another one: at least `ECHO` of all their words are shared."""
+    if texts.normalised(told) == texts.normalised(known):
+        return True
+    mine, theirs = term_counts(told), term_counts(known)
+    either = (mine | theirs).total()
+    return either > 0 and (mine & theirs).total() / either >= ECHO

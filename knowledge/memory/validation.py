@@ -1,0 +1,102 @@
+"""What a learning moment must be to be stored: checked whole, before anything is."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from hashlib import sha256
+
+from knowledge.errors import InvalidInput
+from knowledge.models import EntryStatus, EntryType, NewEntry
+
+MAX_TEXT_BYTES = 64 * 1024
+"""A text field holds at most this many bytes of UTF-8."""
+
+
+_MAX_CHARS = {
+    "project_id": 200,
+    "workspace": 200,
+    "agent_type": 100,
+    "task_type": 100,
+    "technology": 100,
+    "gate_type": 50,
+    "verified_by": 500,
+    "task_id": 200,
+    "run_id": 200,
+    "idempotency_key": 200,
+}
+_REQUIRED = {
+    EntryType.FAILURE_SOLUTION: ("project_id", "agent_type", "failure_description"),
+    EntryType.GATE_REJECTION: ("project_id", "gate_type", "human_feedback"),
+    EntryType.GATE_APPROVAL: ("project_id", "gate_type", "approved_approach"),
+}
+_COMMON = {"entry_type", "project_id", "workspace", "agent_type", "task_type", "technology", "task_description"} | {
+    "when_to_try", "task_id", "run_id", "idempotency_key", "verified_by", "success_verified"
+}  # fmt: skip
+_OWN = {
+    EntryType.FAILURE_SOLUTION: {"failure_description", "error_message", "solution_steps"},
+    EntryType.GATE_REJECTION: {"gate_type", "proposal", "human_feedback", "revision_approach"},
+    EntryType.GATE_APPROVAL: {"gate_type", "proposal", "approved_approach"},
+}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TEXTS = tuple(field.name for field in fields(NewEntry) if field.name not in {"entry_type", "success_verified"})
+
+
+def check_text(field: str, value: object) -> None:
+    """Raise InvalidInput, naming the field, unless the value is a text to store: not blank, no NUL, not too long."""
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
+    if not value.strip():
+        raise InvalidInput(field, "is empty or blank")
+    if "\0" in value:
+        raise InvalidInput(field, "holds a NUL character, which Postgres cannot store")
+    if _SURROGATE.search(value):
+        raise InvalidInput(field, "holds a lone surrogate, which is no Unicode text")
+    longest = _MAX_CHARS.get(field)
+    if longest is not None and len(value) > longest:
+        raise InvalidInput(field, f"has {len(value)} characters, more than the {longest} allowed")
+    if longest is None and len(value) > MAX_TEXT_BYTES // 4 and (size := len(value.encode())) > MAX_TEXT_BYTES:
+        raise InvalidInput(field, f"has {size:,} bytes, more than the {MAX_TEXT_BYTES:,} (64 KiB) allowed")
+
+
+def validate(entry: NewEntry) -> None:
+    """Raise InvalidInput, naming the first field that is wrong, unless the entry can be stored."""
+    try:
+        entry_type = EntryType(entry.entry_type)
+    except ValueError:
+        raise InvalidInput("entry_type", f"must be one of {', '.join(EntryType)}, not {entry.entry_type!r}") from None
+    for name in _REQUIRED[entry_type]:
+        if getattr(entry, name) is None:
+            raise InvalidInput(name, f"is required for a {entry_type}")
+    for name in _TEXTS:
+        value = getattr(entry, name)
+        if value is None:
+            continue
+        if name not in _COMMON and name not in _OWN[entry_type]:
+            raise InvalidInput(name, f"does not belong to a {entry_type}")
+        check_text(name, value)
+    if not isinstance(entry.success_verified, bool):
+        raise InvalidInput("success_verified", "must be true or false")
+
+
+def first_status(entry: NewEntry) -> EntryStatus:
+    """Return the status a new entry has: staged where its resolution is there and, for a failure, verified."""
+    match entry.entry_type:
+        case EntryType.FAILURE_SOLUTION:
+            ready = entry.solution_steps is not None and entry.success_verified
+        case EntryType.GATE_REJECTION:
+            ready = entry.revision_approach is not None
+        case EntryType.GATE_APPROVAL:
+            ready = True
+    return EntryStatus.STAGED if ready else EntryStatus.OPEN
+
+
+_WHO = {"workspace", "project_id", "task_id", "run_id", "idempotency_key"}
+_HASHED = tuple(field.name for field in fields(NewEntry) if field.name not in _WHO)
+
+
+def content_hash(entry: NewEntry) -> str:
+    """Return the sha256 of what was told, without who told it: project, task, run and idempotency key are apart."""
+    told = {name: value for name in _HASHED if (value := getattr(entry, name)) is not None}
+    return sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

@@ -1,0 +1,148 @@
+"""Outcomes: what came of an injected pattern counts once a run, and no echo is evidence."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from knowledge.errors import InvalidInput, NotFound
+from knowledge.models import Context, ContextId, EntryId, EntryStatus, NewEntry, Pattern, PatternId, Task
+from knowledge.wiring import Knowledge
+from orchestrator import OrchestratorContextBuilder
+from tests.acceptance.test_the_loop import fail
+from tests.conftest import SetClock
+from tests.support.stores import numbered
+
+SOLUTION = "Treat a missing price as zero and log the product"
+FAILURE = "Cart total raises TypeError when a product has no price"
+
+
+async def given(knowledge: Knowledge, run: str | None = "1", *, project: str = "second") -> Context:
+    """Build a context in which the known solution is."""
+    task = Task(description=FAILURE, project_id=project, task_id="T-1", run_id=run)
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    assert len(context.patterns) == 1, context
+    return context
+
+
+async def learned(knowledge: Knowledge) -> EntryId:
+    entry_id = await fail(knowledge, failure_description=FAILURE, error_message=None, solution_steps=SOLUTION)
+    await knowledge.checkpoints.process_all()
+    return entry_id
+
+
+async def the_pattern(knowledge: Knowledge) -> Pattern:
+    (pattern,) = await knowledge.queries.query_for_failure(FAILURE, min_relevance=0)
+    return pattern
+
+
+def record(pattern: Pattern) -> tuple[int, int, int]:
+    return pattern.success_count, pattern.attempt_count, pattern.project_count
+
+
+async def test_outcomes_are_attempts_and_those_that_worked_successes(knowledge: Knowledge) -> None:
+    await learned(knowledge)
+    for run, worked in (("1", True), ("2", False), ("3", True)):
+        context = await given(knowledge, run)
+        await knowledge.outcomes.record_outcome(context.context_id, context.patterns[0].pattern_id, worked=worked)
+    assert record(await the_pattern(knowledge)) == (3, 4, 2)
+
+
+async def test_an_outcome_told_again_adds_nothing_and_told_otherwise_replaces(knowledge: Knowledge) -> None:
+    """D33: a replay is no evidence."""
+    await learned(knowledge)
+    context = await given(knowledge)
+    pattern_id = context.patterns[0].pattern_id
+    for worked, expected in ((True, (2, 2, 2)), (True, (2, 2, 2)), (False, (1, 2, 1))):
+        await knowledge.outcomes.record_outcome(context.context_id, pattern_id, worked=worked)
+        assert record(await the_pattern(knowledge)) == expected
+
+
+async def test_an_outcome_of_what_was_not_handed_out_is_refused_by_name(knowledge: Knowledge) -> None:
+    await learned(knowledge)
+    context = await given(knowledge)
+    with pytest.raises(NotFound, match="no context"):
+        await knowledge.outcomes.record_outcome(ContextId(numbered(1)), context.patterns[0].pattern_id, worked=True)
+    with pytest.raises(InvalidInput) as refused:
+        await knowledge.outcomes.record_outcome(context.context_id, PatternId(numbered(1)), worked=True)
+    assert refused.value.field == "pattern_id"
+    assert record(await the_pattern(knowledge)) == (1, 1, 1)
+
+
+async def test_an_outcome_of_a_pattern_that_is_gone_says_so(knowledge: Knowledge) -> None:
+    entry_id = await learned(knowledge)
+    context = await given(knowledge)
+    await knowledge.capture.delete(entry_id)
+    await knowledge.pruning.prune()
+    stats = await knowledge.stats()
+    assert stats.patterns == 0
+    with pytest.raises(NotFound, match="no live pattern"):
+        await knowledge.queries.get(context.patterns[0].pattern_id)
+
+
+async def test_fifty_rounds_of_inject_and_capture_add_no_entry_and_one_success_a_run(knowledge: Knowledge) -> None:
+    """D34: a pattern does not feed on itself."""
+    first = await learned(knowledge)
+    for number in range(50):
+        await given(knowledge, "the same run")
+        entry_id = await fail(
+            knowledge,
+            project_id="second",
+            task_id="T-1",
+            run_id="the same run",
+            failure_description=f"The total of cart {number} broke",
+            solution_steps=SOLUTION.upper() if number % 2 else f"{SOLUTION}!",
+        )
+        assert entry_id == first
+        await knowledge.checkpoints.process_all()
+    assert dict((await knowledge.stats()).entries) == {"embedded": 1}
+    assert record(await the_pattern(knowledge)) == (2, 2, 2)
+
+
+async def test_a_solution_of_ones_own_is_evidence_though_something_was_handed_out(knowledge: Knowledge) -> None:
+    await learned(knowledge)
+    await given(knowledge)
+    own = NewEntry(
+        entry_type="failure_solution",  # type: ignore[arg-type]
+        project_id="second",
+        task_id="T-1",
+        run_id="1",
+        agent_type="backend",
+        failure_description=FAILURE,
+        solution_steps="Refuse to add a product that has no price to the catalogue",
+        success_verified=True,
+    )
+    (answer,) = await knowledge.capture.capture_all([own])
+    assert (answer.outcome, answer.status, answer.informed) == ("accepted", EntryStatus.STAGED, True)
+
+
+async def test_what_is_handed_out_for_another_task_is_no_echo(knowledge: Knowledge) -> None:
+    await learned(knowledge)
+    await given(knowledge)
+    await fail(knowledge, project_id="second", task_id="T-2", failure_description=FAILURE, solution_steps=SOLUTION)
+    assert (await knowledge.checkpoints.process_all()).embedded == 1
+
+
+async def test_resolving_with_what_was_handed_out_is_an_outcome(knowledge: Knowledge) -> None:
+    first = await learned(knowledge)
+    opened = await fail(
+        knowledge, project_id="second", task_id="T-1", run_id="1", solution_steps=None, success_verified=False
+    )
+    await given(knowledge)
+    assert await knowledge.capture.resolve_failure(opened, solution_steps=SOLUTION, verified_by="pytest") == first
+    assert record(await the_pattern(knowledge)) == (2, 2, 2)
+    assert dict((await knowledge.stats()).entries) == {"embedded": 1}
+
+
+async def test_outcomes_live_a_year_as_knowledge_does(knowledge: Knowledge, clock: SetClock) -> None:
+    await learned(knowledge)
+    context = await given(knowledge)
+    await knowledge.outcomes.record_outcome(context.context_id, context.patterns[0].pattern_id, worked=False)
+    clock.move(timedelta(days=300))
+    await fail(knowledge, failure_description=FAILURE, error_message=None, solution_steps=SOLUTION, run_id="later")
+    await knowledge.checkpoints.process_all()
+    assert record(await the_pattern(knowledge)) == (2, 3, 1)
+    clock.move(timedelta(days=70))
+    await knowledge.pruning.prune()
+    assert record(await the_pattern(knowledge)) == (1, 1, 1)
