@@ -14,7 +14,9 @@ from dataclasses import dataclass
 _SEED = 20260115
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\.\d)(?!\w)")
 _VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)+\b|\bv\d+(?:\.\d+)*\b")
-_IDENTIFIER = re.compile(r"\b(?:[A-Za-z]+_\w+|_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*)\b|(?<=[`\"'])[A-Za-z]\w+(?=[`\"'])")
+_IDENTIFIER = re.compile(
+    r"\b(?:[A-Za-z]+_\w+|_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*)\b|(?<=[`\"'])[A-Za-z]\w+(?=[`\"'])"
+)
 _PATH = re.compile(r"(?<![\w/])(?:[\w.-]+/)+[\w.-]*\w|(?<!\w)(?:/[\w.-]+){2,}")
 _CODE = re.compile(r"\b[A-Z]{1,6}\d{2,5}\b|\b[A-Z]{2,12}-\d+\b")
 _EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception)\b")
@@ -41,7 +43,7 @@ def minimal_pairs(texts: Sequence[str]) -> list[MinimalPair]:
     made = []
     known = sorted({name for text in texts for name in _IDENTIFIER.findall(text)})
     for text in texts:
-        rng = random.Random(f"{_SEED}{text}")  # noqa: S311
+        rng = random.Random(f"{_SEED}{text}")
         for kind, changed in _edits(text, known, rng):
             if changed and " ".join(changed.split()).casefold() != " ".join(text.split()).casefold():
                 made.append(MinimalPair(kind, text, changed))

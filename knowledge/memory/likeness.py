@@ -79,6 +79,7 @@ class Features:
     same_words: bool
     traces: bool
     same_place: bool
+    same_particulars: bool
     differences: tuple[Difference, ...]
 
 
@@ -223,6 +224,7 @@ def features(a: TextProfile, b: TextProfile, cosine: float) -> Features:
         same_words=a.normalised == b.normalised or a.gist == b.gist,
         traces=a.place is not None or b.place is not None,
         same_place=a.place is not None and a.place == b.place and a.exceptions == b.exceptions,
+        same_particulars=a.particulars == b.particulars,
         differences=differences(a, b),
     )
 

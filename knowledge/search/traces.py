@@ -1,4 +1,4 @@
-"""Stack traces in a text: where a program failed, by the innermost frame, and the words that are not just the way there.
+"""Stack traces in a text: where a program failed, by the innermost frame, and the text without the way there.
 
 Crash reports are usually told apart by exception type and the innermost frames (so do Sentry's and Mozilla's grouping).
 Read are Python's own traces, pytest's, and those of Java and JavaScript.

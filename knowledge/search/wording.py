@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     r"|(?P<hex>\b0x[0-9a-fA-F]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)"
     r"|(?P<version>\bv?\d+(?:\.\d+){2,}(?:[\w.+-]*\w)?|\bv\d+(?:\.\d+)*\b)"
     r"|(?P<number>(?<![\w)\]])-?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*)"
-    r"|(?P<word>[^\W\d](?:\w|[’'](?=t\b))*)"
+    r"|(?P<word>[^\W\d](?:\w|'(?=t\b))*)"
     r"|(?P<sign>[=!<>+*/%&|^-]?=|[<>]|&&|\|\||(?<=[`\"'\s])[-+*/%&|^~!]{1,2}(?=[`\"'\s]))"
 )
 _QUOTED = re.compile(r"(?<!\w)([`\"'])(?=\S)([^`\"'\n]{1,120}?)(?<=\S)\1(?!\w)")
@@ -35,43 +35,43 @@ _OPENING_WORDS = 3
 _WORDS = re.compile(r"\w+")
 _JOINED = frozenset("./\\:@$-")
 
-_OPPOSITE_PAIRS = tuple(
-    tuple(pair.split("/"))
-    for pair in (
-        "enable/disable enabled/disabled enables/disables enabling/disabling allow/deny allowed/denied allow/forbid"
-        " accept/reject accepted/rejected accepts/rejects succeed/fail succeeds/fails succeeded/failed pass/fail"
-        " passes/fails passed/failed true/false on/off up/down before/after above/below over/under more/less more/fewer"
-        " greater/less higher/lower maximum/minimum max/min first/last left/right upper/lower open/close opens/closes"
-        " opened/closed start/stop starts/stops started/stopped add/remove adds/removes added/removed include/exclude"
-        " includes/excludes included/excluded increase/decrease increases/decreases increased/decreased always/never"
-        " with/without valid/invalid present/missing available/unavailable required/optional read/write reads/writes"
-        " encode/decode encrypt/decrypt lock/unlock push/pull upload/download client/server source/target"
-        " ascending/descending synchronous/asynchronous public/private"
-    ).split()
+_OPPOSITE_PAIRS = (
+    "enable/disable enabled/disabled enables/disables enabling/disabling allow/deny allowed/denied allow/forbid"
+    " accept/reject accepted/rejected accepts/rejects succeed/fail succeeds/fails succeeded/failed pass/fail"
+    " passes/fails passed/failed true/false on/off up/down before/after above/below over/under more/less more/fewer"
+    " greater/less higher/lower maximum/minimum max/min first/last left/right upper/lower open/close opens/closes"
+    " opened/closed start/stop starts/stops started/stopped add/remove adds/removes added/removed include/exclude"
+    " includes/excludes included/excluded increase/decrease increases/decreases increased/decreased always/never"
+    " with/without valid/invalid present/missing available/unavailable required/optional read/write reads/writes"
+    " encode/decode encrypt/decrypt lock/unlock push/pull upload/download client/server source/target"
+    " ascending/descending synchronous/asynchronous public/private"
 )
-"""Words that turn a sentence into its opposite; a list of our own."""
-
-_NEGATIONS = frozenset(
+_NEGATIONS = (
     "not no never none nothing neither nor without cannot isn't aren't wasn't weren't don't doesn't didn't can't won't"
-    " wouldn't shouldn't couldn't hasn't haven't hadn't mustn't".split()
+    " wouldn't shouldn't couldn't hasn't haven't hadn't mustn't"
 )
-OPPOSITES: Mapping[str, frozenset[str]] = {
-    word: frozenset(other for pair in _OPPOSITE_PAIRS if word in pair for other in pair) - {word}
-    for word in {word for pair in _OPPOSITE_PAIRS for word in pair}
-}
-"""For each word that has one, the words that turn its sentence into the opposite."""
+_SMALL_WORDS = (
+    "a an the is are was were be been being has have had do does did of to in on at for by from with and or as that"
+    " this these those it its there then so s can could will would may might should"
+)
+_LITTLE_WORDS = "a an the is are was were be been being"
 
-TURNS = _NEGATIONS | OPPOSITES.keys()
+_OPPOSED = tuple(pair.split("/") for pair in _OPPOSITE_PAIRS.split())
+OPPOSITES: Mapping[str, frozenset[str]] = {
+    word: frozenset(other for pair in _OPPOSED if word in pair for other in pair) - {word}
+    for pair in _OPPOSED
+    for word in pair
+}
+"""For each word that has one, the words that turn its sentence into the opposite; a list of our own."""
+
+TURNS = frozenset(_NEGATIONS.split()) | OPPOSITES.keys()
 """Words that turn a sentence round."""
 
-GLUE = frozenset(
-    "a an the is are was were be been being has have had do does did of to in on at for by from with and or as that"
-    " this these those it its it there then so s can could will would may might should".split()
-)
+GLUE = frozenset(_SMALL_WORDS.split())
 """Words that alone tell nothing apart."""
 
-_LITTLE = frozenset("a an the is are was were be been being".split())
-_WRAPPING = ".,;:()[]{}`\"'“”‘’"
+_LITTLE = frozenset(_LITTLE_WORDS.split())
+_WRAPPING = ".,;:`\"'"
 
 _RARE = 0.80
 """Share of the highest rarity from which a word is a particular: of 1,000 texts, it stands in two or fewer."""
@@ -148,7 +148,7 @@ class Rarity:
 
     def weigh(self, words: Iterable[str]) -> dict[int, float]:
         """Return the terms of some words with their rarity."""
-        weights = {}
+        weights: dict[int, float] = {}
         for word in words:
             parts, whole = _parts(word)
             weights.update((part, self.of(part)) for part in parts)
