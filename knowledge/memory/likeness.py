@@ -65,7 +65,7 @@ class Features:
     `shared`, `contained`: how much of the text that is less, and more, covered by the other is covered, by rarity of
     terms. `opening`: how much of the one's first sentence stands in the other, the better of both. `names`: as
     `contained`, of names; `rarest`: rarity of the rarest common name; `named`: how much of the terser text is common
-    names. `brief`: how much of a text is its first sentence, the lesser of both.
+    names.
     """
 
     cosine: float
@@ -75,7 +75,6 @@ class Features:
     names: float
     rarest: float
     named: float
-    brief: float
     same_words: bool
     traces: bool
     same_place: bool
@@ -104,15 +103,12 @@ class Gates:
     """How much two texts must share to be the same; for texts of any embedding model.
 
     `names`: share of the terser text's names. `rarest`: rarity of the rarest common one; `rare`: of it in near copies
-    of a trace. `named_brief`, `named`: how much of the terser text is common names, in texts of one sentence (`brief`)
-    and in longer ones. `likeness`: below it, names do not count.
+    of a trace. `named`: how much of the terser text is common names. `likeness`: below it, names do not count.
     """
 
     names: float = 0.95
     rarest: float = 0.40
     rare: float = 0.20
-    brief: float = 0.70
-    named_brief: float = 0.20
     named: float = 0.40
     likeness: float = 0.30
 
@@ -145,21 +141,23 @@ def shipped(model: str) -> Weights | None:
     return BUNDLED if model == "all-MiniLM-L6-v2" else None
 
 
-def judge(features: Features, weights: Weights | None) -> Judgement:
+def judge(features: Features, weights: Weights | None, gates: Gates = GATES) -> Judgement:
     """Return whether two texts tell of the same thing. Without weights only the same words do."""
-    grounds = found_grounds(features, weights)
-    probability = same_probability(features, weights)
-    return Judgement(probability=probability, grounds=grounds, differences=features.differences)
+    return Judgement(
+        probability=same_probability(features, weights, gates),
+        grounds=found_grounds(features, weights, gates),
+        differences=features.differences,
+    )
 
 
-def same_probability(features: Features, weights: Weights | None) -> float:
+def same_probability(features: Features, weights: Weights | None, gates: Gates = GATES) -> float:
     """Return the probability that two texts tell of the same thing: `MERGE` or more only with a ground for it."""
     if not NOT_EVEN_TWINS.isdisjoint(features.differences):
         return 0.0
     if weights is None:
         return 1.0 if features.same_words else 0.0
     likely = likeness(features, weights)
-    if found_grounds(features, weights) and not features.differences:
+    if found_grounds(features, weights, gates) and not features.differences:
         return MERGE + (1 - MERGE) * (1.0 if features.same_words else likely)
     return MERGE * likely
 
@@ -191,13 +189,8 @@ def found_grounds(features: Features, weights: Weights | None, gates: Gates = GA
         if features.same_place and (rare or near):
             grounds.append(Ground.SAME_PLACE)
         return tuple(grounds)
-    named = gates.named_brief if features.brief >= gates.brief else gates.named
-    if (
-        rare
-        and features.names >= gates.names
-        and features.named >= named
-        and likeness(features, weights) >= gates.likeness
-    ):
+    named = features.names >= gates.names and features.named >= gates.named
+    if rare and named and likeness(features, weights) >= gates.likeness:
         grounds.append(Ground.SAME_NAMES)
     return tuple(grounds)
 
@@ -207,7 +200,6 @@ def features(a: TextProfile, b: TextProfile, cosine: float) -> Features:
     common = _common(a.terms, b.terms)
     names = a.names.keys() & b.names.keys()
     names_weight = math.fsum(a.names[name] for name in names)
-    terser = min(a.terms_weight, b.terms_weight)
     openings = (
         _ratio(_common(a.opening, b.terms), a.opening_weight),
         _ratio(_common(b.opening, a.terms), b.opening_weight),
@@ -215,12 +207,11 @@ def features(a: TextProfile, b: TextProfile, cosine: float) -> Features:
     return Features(
         cosine=cosine,
         shared=_ratio(common, max(a.terms_weight, b.terms_weight)),
-        contained=_ratio(common, terser),
+        contained=_ratio(common, min(a.terms_weight, b.terms_weight)),
         opening=max(openings),
         names=_ratio(names_weight, min(a.names_weight, b.names_weight)),
         rarest=max((a.names[name] for name in names), default=0.0),
-        named=_ratio(names_weight, terser),
-        brief=min(_ratio(a.opening_weight, a.terms_weight), _ratio(b.opening_weight, b.terms_weight)),
+        named=_ratio(names_weight, min(a.words_weight, b.words_weight)),
         same_words=a.normalised == b.normalised or a.gist == b.gist,
         traces=a.place is not None or b.place is not None,
         same_place=a.place is not None and a.place == b.place and a.exceptions == b.exceptions,

@@ -93,6 +93,7 @@ class TextProfile:
     opening_weight: float
     names: Mapping[str, float]
     names_weight: float
+    words_weight: float
     numbers: frozenset[str]
     versions: frozenset[str]
     codes: frozenset[str]
@@ -108,10 +109,11 @@ class TextProfile:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A word as it is compared: without case. `particular`: by its form, its meaning or its rarity."""
+    """A word, without case and as written. `particular`: by its form, its meaning or its rarity."""
 
     kind: str
     word: str
+    written: str
     named: bool
     particular: bool
 
@@ -135,14 +137,14 @@ class Rarity:
         return found
 
     def of_word(self, word: str) -> float:
-        """Return the rarity of a word: as a whole where it is known as one, else that of its rarest part."""
+        """Return the rarity of a word: as a whole where it is known as one, else as rare as its parts together."""
         found = self._words.get(word)
         if found is None:
             parts, whole = _parts(word)
             if whole is not None and self._statistics.frequencies.get(whole):
                 found = self.of(whole)
             else:
-                found = max(map(self.of, parts), default=0.0)
+                found = min(1.0, sum(map(self.of, parts)))
             self._words[word] = found
         return found
 
@@ -163,9 +165,9 @@ def profile(text: str, rarity: Rarity) -> TextProfile:
     tokens = list(_tokens(text, rarity))
     compared = list(_tokens(trace.rest, rarity)) if trace else tokens
     counts = Counter(token.word for token in tokens)
-    weights = rarity.weigh(counts)
-    opening = rarity.weigh(word.casefold() for word in _WORDS.findall(_opening(text)))
-    names = {token.word: rarity.of_word(token.word) for token in tokens if token.named}
+    weights = rarity.weigh({token.written for token in tokens})
+    opening = rarity.weigh(set(_WORDS.findall(_opening(text))))
+    names = {token.word: rarity.of_word(token.written) for token in tokens if token.named}
 
     def of_kind(kind: str) -> frozenset[str]:
         return frozenset(token.word for token in tokens if token.kind == kind)
@@ -178,6 +180,7 @@ def profile(text: str, rarity: Rarity) -> TextProfile:
         opening_weight=sum(opening.values()),
         names=names,
         names_weight=sum(names.values()),
+        words_weight=sum({token.word: rarity.of_word(token.written) for token in tokens}.values()),
         numbers=of_kind("number"),
         versions=of_kind("version"),
         codes=of_kind("code"),
@@ -192,11 +195,23 @@ def profile(text: str, rarity: Rarity) -> TextProfile:
     )
 
 
+def term_ids(text: str) -> set[int]:
+    """Return the terms whose statistics the profile of a text asks for."""
+    words = {match.group() for match in _TOKEN.finditer(text)} | set(_WORDS.findall(text))
+    found: set[int] = set()
+    for word in words:
+        parts, whole = _parts(word)
+        found.update(parts)
+        if whole is not None:
+            found.add(whole)
+    return found
+
+
 @lru_cache(maxsize=100_000)
 def _parts(word: str) -> tuple[tuple[int, ...], int | None]:
     """Return the terms of a word, and of it as a whole where it has parts; kept, as stemming costs most of all."""
     found = terms(word)
-    whole = found.pop() if len(found) > 1 and found[-1] == word else None
+    whole = found.pop() if len(found) > 1 and found[-1] == word.lower() else None
     return tuple(map(term_id, found)), None if whole is None else term_id(whole)
 
 
@@ -227,10 +242,10 @@ def _tokens(text: str, rarity: Rarity) -> Iterator[_Token]:
             if _EXCEPTION.match(word):
                 kind = "exception"
             named = kind == "exception" or (inside and folded not in GLUE) or _is_name(text, begin, end, word)
-            particular = named or folded in TURNS or (folded not in GLUE and rarity.of_word(folded) >= _RARE)
-            yield _Token(kind, folded, named, particular)
+            particular = named or folded in TURNS or (folded not in GLUE and rarity.of_word(word) >= _RARE)
+            yield _Token(kind, folded, word, named, particular)
         else:
-            yield _Token(kind, folded, kind == "code", kind != "sign" or inside or len(word) > 1)
+            yield _Token(kind, folded, word, kind == "code", kind != "sign" or inside or len(word) > 1)
 
 
 def _is_name(text: str, begin: int, end: int, word: str) -> bool:
