@@ -44,7 +44,17 @@ _OPPOSITE_PAIRS = (
     " includes/excludes included/excluded increase/decrease increases/decreases increased/decreased always/never"
     " with/without valid/invalid present/missing available/unavailable required/optional read/write reads/writes"
     " encode/decode encrypt/decrypt lock/unlock push/pull upload/download client/server source/target"
-    " ascending/descending synchronous/asynchronous public/private"
+    " ascending/descending synchronous/asynchronous public/private input/output request/response local/remote"
+    " internal/external primary/secondary parent/child row/column horizontal/vertical import/export send/receive"
+    " sends/receives incoming/outgoing begin/end create/delete creates/deletes created/deleted insert/delete"
+    " install/uninstall commit/rollback mount/unmount login/logout connect/disconnect attach/detach"
+    " subscribe/unsubscribe plaintext/encrypted empty/full static/dynamic global/local"
+)
+_MEASURES = (
+    "one two three four five six seven eight nine ten hundred thousand million half third quarter second seconds minute"
+    " minutes hour hours day days week weeks month months year years daily weekly monthly hourly ms bytes kb mb gb tb"
+    " kib mib gib monday tuesday wednesday thursday friday saturday sunday january february march april june july"
+    " august september october november december"
 )
 _NEGATIONS = (
     "not no never none nothing neither nor without cannot isn't aren't wasn't weren't don't doesn't didn't can't won't"
@@ -66,6 +76,8 @@ OPPOSITES: Mapping[str, frozenset[str]] = {
 
 TURNS = frozenset(_NEGATIONS.split()) | OPPOSITES.keys()
 """Words that turn a sentence round."""
+
+_COUNTING = TURNS | frozenset(_MEASURES.split())
 
 GLUE = frozenset(_SMALL_WORDS.split())
 """Words that alone tell nothing apart."""
@@ -242,7 +254,7 @@ def _tokens(text: str, rarity: Rarity) -> Iterator[_Token]:
             if _EXCEPTION.match(word):
                 kind = "exception"
             named = kind == "exception" or (inside and folded not in GLUE) or _is_name(text, begin, end, word)
-            particular = named or folded in TURNS or (folded not in GLUE and rarity.of_word(word) >= _RARE)
+            particular = named or folded in _COUNTING or (folded not in GLUE and rarity.of_word(word) >= _RARE)
             yield _Token(kind, folded, word, named, particular)
         else:
             yield _Token(kind, folded, word, kind == "code", kind != "sign" or inside or len(word) > 1)
@@ -257,7 +269,7 @@ def _is_name(text: str, begin: int, end: int, word: str) -> bool:
         return True
     if len(after) == 2 and (after[0] in _JOINED or after[0] == "(") and not after[1].isspace():
         return True
-    return word[0].isupper() and len(before) == 2 and before[1] == " " and before[0].isalnum()
+    return word[0].isupper() and len(before) == 2 and before[1] == " " and (before[0].isalnum() or before[0] in ",)")
 
 
 def _code_spans(text: str) -> Iterator[tuple[int, int]]:
