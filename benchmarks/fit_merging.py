@@ -25,6 +25,7 @@ from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.memory.likeness import (
     BUNDLED,
     GATES,
+    MERGE,
     SUGGEST,
     Features,
     Gates,
@@ -42,7 +43,7 @@ EACH = 100.0
 
 GRID = tuple(
     Gates(names=names, rarest=rarest, named=named, likeness=floor)
-    for names, rarest, named, floor in product((0.9, 0.95, 1.0), (0.3, 0.4, 0.5), (0.3, 0.35, 0.4, 0.45), (0.3, 0.5))
+    for names, rarest, named, floor in product((0.9, 0.95, 1.0), (0.3, 0.4, 0.5), (0.35, 0.4, 0.45), (0.3, 0.5))
 )
 LOOSEST = GRID[0]
 MOST_FALSE = 0.005
@@ -127,7 +128,7 @@ class Outcome:
 def tell(pairs: PairSet, said: Figures, minimal: Figures) -> Outcome:
     """Return what probabilities mean for a set."""
     same = pairs.same == 1
-    merged, likely = said >= 0.95, said >= SUGGEST
+    merged, likely = said >= MERGE, said >= SUGGEST
     return Outcome(
         name=pairs.name,
         pairs=len(same),
@@ -135,7 +136,7 @@ def tell(pairs: PairSet, said: Figures, minimal: Figures) -> Outcome:
         minimal=len(minimal),
         recall=float(merged[same].mean()),
         false=int(merged[~same].sum()),
-        minimal_false=int((minimal >= 0.95).sum()),
+        minimal_false=int((minimal >= MERGE).sum()),
         suggestion_precision=float(same[likely].mean()) if likely.any() else 0.0,
         suggestion_recall=float(likely[same].mean()),
         auc=auc(said[same], said[~same]),

@@ -89,6 +89,8 @@ def test_every_kind_of_minimal_pair_is_made_of_the_texts_here() -> None:
         ("build 3.7.2 breaks here", "since 3.8.0 it does not build", Difference.VERSIONS),
         ("HADOOP-18613 broke the build", "the build is broken by HADOOP-17105", Difference.CODES),
         ("it raises ValueError at start", "at start one sees a KeyError", Difference.EXCEPTIONS),
+        ("`Cart` is kept in memory", "`Cart` is kept in storage", Difference.ONE_WORD),
+        ("`Cart` expected `int` not `str`", "`Cart` expected `str` not `int`", Difference.PARTICULARS),
         ("`Cart` waits 15 minutes for `pay`", "`Cart` waits 15 hours for `pay`", Difference.ONE_EXCHANGED),
         ("after 15 minutes pods restart", "a pod is restarted each 40 minutes", Difference.NUMBERS),
     ],
@@ -104,6 +106,16 @@ def test_two_tools_wordings_of_one_defect_are_the_same_by_their_names() -> None:
     assert found.same
     assert found.grounds == (Ground.SAME_NAMES,)
     assert not judged(TEXTS[0], TEXTS[1].replace("round_half_even", "round_half_up"), 0.75).same
+
+
+def test_a_ground_does_not_outweigh_a_difference() -> None:
+    one = "Argument 2 to `bulk_update` of `CartClient` is incompatible"
+    other = "`CartClient.bulk_update` was given a wrong value as argument 3"
+    found = judged(one, other, 0.8)
+    assert found.grounds == (Ground.SAME_NAMES,)
+    assert found.differences == (Difference.NUMBERS,)
+    assert not found.same
+    assert judged(one, other.replace("3", "2"), 0.8).same
 
 
 def test_common_names_are_no_ground() -> None:
