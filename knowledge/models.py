@@ -424,15 +424,37 @@ class TextPoint:
     vector: Vector
 
 
+class LinkKind(StrEnum):
+    """How two patterns stand to each other: another way out of the same situation, or likely the same pattern."""
+
+    RIVAL = "rival"
+    TWIN = "twin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A pattern beside the one an entry came to, how likely it is what `kind` says, and why, in words for a person."""
+
+    kind: LinkKind
+    pattern_id: PatternId
+    probability: float
+    why: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Which pattern an entry joins or founds, and the points its texts stand for there."""
+    """Which pattern an entry joins or founds, and the points its texts stand for there.
+
+    `why` says in words for a person what made it join; `links` are the patterns it did not join but has to do with.
+    """
 
     entry: Entry
     pattern_id: PatternId
     match_key: str
     founds: bool
     points: tuple[TextPoint, ...]
+    why: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
 
 
 _NAMESPACE = UUID("6f0f7d2b-4c0b-5a39-9d43-0c6a8d0c2a11")

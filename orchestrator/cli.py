@@ -389,6 +389,25 @@ def evaluate_retrieval(
     run(work)
 
 
+@evaluate.command("merging")
+def evaluate_merging(
+    folder: Annotated[Path, typer.Argument(help="A folder with pairs.jsonl: {a, b, same} a line.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Measure how well two tellings of one situation are told from two situations."""
+    from orchestrator.evaluate_merging import evaluate_merging as measure
+    from orchestrator.reports import print_merging
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        with stages(quiet=as_json) as progress:
+            report = await measure(folder, KnowledgeSettings(), progress=progress)
+        print_merging(report, as_json=as_json)
+
+    run(work)
+
+
 add_upkeep(app)
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from orchestrator.demo import DemoReport
     from orchestrator.doctor import Finding
     from orchestrator.evaluate import RetrievalReport
+    from orchestrator.evaluate_merging import MergingReport
     from orchestrator.service import Serving
 
 _SHOWN_REFUSALS = 50
@@ -294,6 +295,14 @@ def print_retrieval(report: RetrievalReport, *, as_json: bool) -> None:
         print_json(report)
         return
     print_pairs("retrieval", {name.replace("_", " "): value for name, value in asdict(report).items()})
+
+
+def print_merging(report: MergingReport, *, as_json: bool) -> None:
+    """Print how well two tellings of one thing are told from two things."""
+    if as_json:
+        print_json(report)
+        return
+    print_pairs("merging", {name.replace("_", " "): value for name, value in asdict(report).items()})
 
 
 def print_demo(report: DemoReport, *, as_json: bool) -> None:

@@ -1,18 +1,28 @@
 """Does an entry join a pattern, or found one? The one place that decides; pure.
 
-For now: the same situation and the same resolution, after normalising white space and case, are the same pattern.
+It joins where entry type, situation and resolution are the same: after normalising white space and case, or as
+`likeness` judges them. It is always compared with the texts a pattern was founded on, so that a pattern does not drift
+from text to text. Where only the resolution is another one, the patterns are rivals; where it is not certain, twins
+for a person to join.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from knowledge.memory import texts
+from knowledge.memory.comparing import NEAR_ENOUGH, Comparing, Verdict
+from knowledge.memory.likeness import Judgement
 from knowledge.models import (
     Decision,
     Entry,
     EntryId,
+    EntryType,
+    Link,
+    LinkKind,
     PatternId,
     TextPoint,
     Vector,
@@ -20,6 +30,12 @@ from knowledge.models import (
     pattern_id_of,
     point_id_of,
 )
+
+_DECIMALS = 6
+"""Cosines are rounded, since the last digits depend on where a vector stands in its batch."""
+
+MOST_COMPARED = 5
+"""An entry is compared with at most this many patterns that exist, and as many of its batch: the nearest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,36 +46,203 @@ class Embedding:
     vectors: Mapping[View, Vector]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A pattern that an entry may join: the texts of the entry that founded it, or of its oldest one that is left."""
+
+    pattern_id: PatternId
+    entry_type: EntryType
+    situation: str
+    resolution: str
+    situation_cosine: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearby:
+    """What entries may join beyond equal texts: the nearest existing patterns of each, and how to compare them.
+
+    `resolutions` are vectors of resolutions by text; those of `wanted_resolutions` are needed.
+    """
+
+    comparing: Comparing
+    candidates: Mapping[EntryId, Sequence[Candidate]] = field(default_factory=dict)
+    resolutions: Mapping[str, Vector] = field(default_factory=dict)
+
+
 def decide(
     embeddings: Sequence[Embedding],
     *,
     held: Mapping[EntryId, PatternId | None],
     known: Mapping[str, PatternId],
     workspace: str,
+    nearby: Nearby | None = None,
 ) -> list[Decision]:
     """Return a decision for each entry still held, in order; one made by an earlier attempt stands.
 
-    `known` are the patterns that exist, by match key; entries of the batch may found and join each other's.
+    `known` are the patterns that exist, by match key; entries of the batch may found and join each other's. Who
+    belongs together does not depend on the order of the batch: the earliest captured founds.
     """
+    decisions, _ = _decided(embeddings, held, known, workspace, nearby)
+    return decisions
+
+
+def wanted_resolutions(
+    embeddings: Sequence[Embedding],
+    *,
+    held: Mapping[EntryId, PatternId | None],
+    known: Mapping[str, PatternId],
+    workspace: str,
+    nearby: Nearby,
+) -> list[str]:
+    """Return the resolutions whose vectors `decide` lacks, to be embedded as documents: few, and most often none.
+
+    They are those of like situations, where the words alone do not tell. Without them such patterns become twins.
+    """
+    _, wanted = _decided(embeddings, held, known, workspace, nearby)
+    return wanted
+
+
+def _decided(
+    embeddings: Sequence[Embedding],
+    held: Mapping[EntryId, PatternId | None],
+    known: Mapping[str, PatternId],
+    workspace: str,
+    nearby: Nearby | None,
+) -> tuple[list[Decision], list[str]]:
     by_key = dict(known)
-    decisions = []
-    for embedding in embeddings:
+    choosing = _Choosing(embeddings, nearby)
+    decisions: dict[EntryId, Decision] = {}
+    for embedding in sorted(embeddings, key=lambda each: (each.entry.captured_at, each.entry.entry_id)):
         entry = embedding.entry
         if entry.entry_id not in held:
             continue
         key = texts.match_key(entry)
         own = pattern_id_of(workspace, entry.entry_id)
-        pattern_id = held[entry.entry_id] or by_key.setdefault(key, own)
-        decisions.append(
-            Decision(
-                entry=entry,
-                pattern_id=pattern_id,
-                match_key=key,
-                founds=pattern_id == own,  # a repeated founding too: what follows from it was not done yet
-                points=_points(workspace, pattern_id, embedding),
-            )
+        choice = _Choice(pattern_id=held[entry.entry_id] or by_key.get(key))
+        if choice.pattern_id is None:
+            choice = choosing.choose(embedding)
+        pattern_id = choice.pattern_id or own
+        by_key.setdefault(key, pattern_id)
+        if pattern_id == own:
+            choosing.founded(embedding, own)
+        decisions[entry.entry_id] = Decision(
+            entry=entry,
+            pattern_id=pattern_id,
+            match_key=key,
+            founds=pattern_id == own,  # a repeated founding too: what follows from it was not done yet
+            points=_points(workspace, pattern_id, embedding),
+            why=choice.why,
+            links=choice.links,
         )
-    return decisions
+    in_order = [decisions[each.entry.entry_id] for each in embeddings if each.entry.entry_id in decisions]
+    return in_order, list(choosing.wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """The pattern an entry joins, None where none fits; why; and those it has to do with besides."""
+
+    pattern_id: PatternId | None
+    why: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
+
+
+class _Choosing:
+    """Chooses beyond equal texts, among existing patterns and those that the batch founded so far."""
+
+    def __init__(self, embeddings: Sequence[Embedding], nearby: Nearby | None) -> None:
+        self.wanted: dict[str, None] = {}
+        self._nearby = nearby if nearby and nearby.comparing.weights else None
+        self._place = {each.entry.entry_id: at for at, each in enumerate(embeddings)}
+        self._vectors = np.array([each.vectors[View.SITUATION] for each in embeddings])
+        self._founders: dict[int, tuple[Entry, PatternId]] = {}
+
+    def founded(self, embedding: Embedding, pattern_id: PatternId) -> None:
+        """Let later entries join what this one founded."""
+        self._founders[self._place[embedding.entry.entry_id]] = embedding.entry, pattern_id
+
+    def choose(self, embedding: Embedding) -> _Choice:
+        """Return the best pattern whose situation and resolution are the same."""
+        if self._nearby is None:
+            return _Choice(pattern_id=None)
+        entry = embedding.entry
+        links: list[Link] = []
+        best: tuple[float, _Choice] | None = None
+        existing = _nearest(self._nearby.candidates.get(entry.entry_id, ()))
+        for candidate in sorted((*existing, *self._of_batch(embedding)), key=lambda each: each.pattern_id):
+            if candidate.entry_type is not entry.entry_type:
+                continue
+            found = self._compared(entry, candidate, self._nearby)
+            if isinstance(found, Link):
+                links.append(found)
+            elif found and (best is None or found[0] > best[0]):
+                best = found[0], _Choice(pattern_id=candidate.pattern_id, why=found[1])
+        links.sort(key=lambda link: (-link.probability, link.pattern_id))
+        return replace(best[1] if best else _Choice(pattern_id=None), links=tuple(links))
+
+    def _of_batch(self, embedding: Embedding) -> list[Candidate]:
+        places = list(self._founders)
+        if not places:
+            return []
+        cosines = np.round(self._vectors[places] @ embedding.vectors[View.SITUATION], _DECIMALS)
+        near = np.flatnonzero(cosines >= NEAR_ENOUGH)
+        if len(near) > MOST_COMPARED:
+            least = np.partition(cosines[near], -MOST_COMPARED)[-MOST_COMPARED]
+            near = near[cosines[near] >= least]
+        candidates = []
+        for at in near:
+            founder, pattern_id = self._founders[places[at]]
+            candidates.append(
+                Candidate(
+                    pattern_id=pattern_id,
+                    entry_type=founder.entry_type,
+                    situation=texts.situation(founder),
+                    resolution=texts.resolution(founder),
+                    situation_cosine=float(cosines[at]),
+                )
+            )
+        return _nearest(candidates)
+
+    def _compared(
+        self, entry: Entry, candidate: Candidate, nearby: Nearby
+    ) -> Link | tuple[float, tuple[str, ...]] | None:
+        """Return how well an entry fits a pattern and why, or the link between them, or None."""
+        comparing = nearby.comparing
+        situations = comparing.situations(texts.situation(entry), candidate.situation, candidate.situation_cosine)
+        if not situations.likely:
+            return None
+        own, other = texts.resolution(entry), candidate.resolution
+        resolutions = comparing.resolutions(own, other, (nearby.resolutions.get(own), nearby.resolutions.get(other)))
+        told = _told("situation", situations) + _told("resolution", resolutions.judgement)
+        match resolutions.verdict:
+            case Verdict.SAME if situations.same:
+                return situations.probability, told
+            case Verdict.OTHER if situations.same:
+                return _link(LinkKind.RIVAL, candidate, situations, told)
+            case Verdict.OTHER:
+                return None
+            case Verdict.UNKNOWN:
+                self.wanted |= {own: None, other: None}
+        return _link(LinkKind.TWIN, candidate, situations, told)
+
+
+def _link(kind: LinkKind, candidate: Candidate, situations: Judgement, why: tuple[str, ...]) -> Link:
+    return Link(kind=kind, pattern_id=candidate.pattern_id, probability=situations.probability, why=why)
+
+
+def _told(what: str, judgement: Judgement) -> tuple[str, ...]:
+    """Return in words what decided about two situations or two resolutions."""
+    reasons: Iterable[str] = judgement.differences or judgement.grounds or (f"likeness {judgement.probability:.2f}",)
+    return tuple(f"{what}: {reason}" for reason in reasons)
+
+
+def _nearest(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the nearest patterns that are near enough, each once."""
+    best: dict[PatternId, Candidate] = {}
+    for candidate in sorted(candidates, key=lambda each: (-each.situation_cosine, each.pattern_id)):
+        if candidate.situation_cosine >= NEAR_ENOUGH:
+            best.setdefault(candidate.pattern_id, candidate)
+    return list(best.values())[:MOST_COMPARED]
 
 
 def _points(workspace: str, pattern_id: PatternId, embedding: Embedding) -> tuple[TextPoint, ...]:

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.minimal_pairs import minimal_pairs
 from knowledge.memory import texts
-from knowledge.memory.consolidation import Embedding, decide
-from knowledge.models import Decision, EntryId, NewEntry, PatternId, View, pattern_id_of
+from knowledge.memory.comparing import Comparing
+from knowledge.memory.consolidation import Candidate, Embedding, Nearby, decide, wanted_resolutions
+from knowledge.memory.likeness import Ground
+from knowledge.models import (
+    Decision,
+    EntryId,
+    EntryType,
+    LinkKind,
+    NewEntry,
+    PatternId,
+    TermStatistics,
+    Vector,
+    View,
+    pattern_id_of,
+)
+from knowledge.search.lexical import term_counts
 from tests.support.entries import CART, failure, rejection, stored
 
 
@@ -46,8 +66,8 @@ def test_the_same_situation_and_resolution_join_what_is_known() -> None:
 
 
 def test_entries_of_one_batch_found_and_join_each_others_patterns() -> None:
-    one, two, other = embedding(failure()), embedding(failure()), embedding(failure(solution_steps="Reject it"))
-    decisions = decided(one, two, other)
+    one, two = embedding(failure(), UUID(int=1)), embedding(failure(), UUID(int=2))
+    decisions = decided(one, two, embedding(failure(solution_steps="Reject it")))
     assert [each.founds for each in decisions] == [True, False, True]
     assert decisions[0].pattern_id == decisions[1].pattern_id != decisions[2].pattern_id
 
@@ -63,6 +83,13 @@ def test_a_decision_of_an_earlier_attempt_stands() -> None:
     one, before, since = embedding(failure()), PatternId(uuid4()), PatternId(uuid4())
     (decision,) = decided(one, known={texts.match_key(one.entry): since}, earlier={one.entry.entry_id: before})
     assert (decision.pattern_id, decision.founds) == (before, False)
+
+
+def test_of_one_batch_the_earliest_captured_founds_then_the_lowest_id() -> None:
+    late, early, low = (embedding(failure(), UUID(int=number)) for number in (3, 2, 1))
+    late = replace(late, entry=replace(late.entry, captured_at=late.entry.captured_at + timedelta(seconds=1)))
+    assert [each.founds for each in decided(late, early)] == [False, True]
+    assert [each.founds for each in decided(early, low)] == [False, True]
 
 
 def test_a_founder_still_founds_when_its_checkpoint_is_repeated() -> None:
@@ -93,3 +120,164 @@ def test_the_order_of_a_batch_does_not_change_who_belongs_together(entries: list
     together = {(texts.match_key(each.entry), each.pattern_id) for each in decisions}
     assert len(together) == len({key for key, _ in together}) == 3
     assert sum(each.founds for each in decisions) == 3
+
+
+MODULE = 'Module "shop._pricing" has no attribute "round_half_even"'
+IMPORT = "Could not import `round_half_even` from `shop._pricing`"
+PIN = "Pin shop below 3 in requirements.txt"
+REWORDED = "Pin the shop below 3, in requirements.txt."
+UPGRADE = "Upgrade shop, and call round_half_up"
+SEEN = (MODULE, IMPORT, CART, *(f"the {word} of the module could not import attribute" for word in "abcdefgh"))
+
+
+def toward(degrees: float) -> Vector:
+    return np.array([math.cos(math.radians(degrees)), math.sin(math.radians(degrees))], dtype=np.float32)
+
+
+def told(situation: str, resolution: str, *, at: float = 0.0, number: int | None = None, **further: Any) -> Embedding:
+    kept = stored(
+        failure(failure_description=situation, solution_steps=resolution, **further),
+        UUID(int=number) if number is not None else None,
+    )
+    return Embedding(entry=kept, vectors={View.SITUATION: toward(at)})
+
+
+def comparing(model: str = "all-MiniLM-L6-v2") -> Comparing:
+    frequencies = Counter(term for text in SEEN for term in term_counts(text))
+    return Comparing(TermStatistics(documents=len(SEEN), frequencies=frequencies), model)
+
+
+def candidate(situation: str, resolution: str, cosine: float = 0.8, name: int = 7, **further: Any) -> Candidate:
+    defaults: dict[str, Any] = {
+        "pattern_id": PatternId(UUID(int=name)),
+        "entry_type": EntryType.FAILURE_SOLUTION,
+        "situation": situation,
+        "resolution": resolution,
+        "situation_cosine": cosine,
+    }
+    return Candidate(**defaults | further)
+
+
+def beside(entry: Embedding, *candidates: Candidate, degrees: float | None = 10, model: str | None = None) -> Decision:
+    """Decide one entry among candidates; resolutions lie `degrees` from each other, unknown for None."""
+    around = {entry.entry.solution_steps or "": toward(0)} | {
+        each.resolution: toward(degrees or 0) for each in candidates if each.resolution != entry.entry.solution_steps
+    }
+    nearby = Nearby(
+        comparing=comparing(model) if model else comparing(),
+        candidates={entry.entry.entry_id: candidates},
+        resolutions={} if degrees is None else around,
+    )
+    (decision,) = decide([entry], held={entry.entry.entry_id: None}, known={}, workspace="default", nearby=nearby)
+    return decision
+
+
+def test_an_entry_joins_the_pattern_that_tells_of_the_same_situation_and_resolution() -> None:
+    decision = beside(told(IMPORT, PIN), candidate(CART, PIN, name=3), candidate(MODULE, REWORDED))
+    assert decision.pattern_id == UUID(int=7)
+    assert not decision.founds
+    assert decision.why == (f"situation: {Ground.SAME_NAMES}", f"resolution: {Ground.SAME_WORDS}")
+    assert decision.links == ()
+
+
+def test_the_same_situation_with_another_resolution_founds_a_rival() -> None:
+    """Rivals are never merged, and know of each other."""
+    decision = beside(told(IMPORT, PIN), candidate(MODULE, UPGRADE), degrees=80)
+    assert decision.founds
+    (link,) = decision.links
+    assert (link.kind, link.pattern_id) == (LinkKind.RIVAL, UUID(int=7))
+    assert f"situation: {Ground.SAME_NAMES}" in link.why
+
+
+def test_opposing_fixes_are_rivals_however_alike_their_words() -> None:
+    decision = beside(
+        told(MODULE, "Enable the cache in settings.py"),
+        candidate(IMPORT, "Disable the cache in settings.py"),
+        degrees=1,
+    )
+    assert [link.kind for link in decision.links] == [LinkKind.RIVAL]
+    assert any("resolution" in reason for reason in decision.links[0].why)
+
+
+def test_a_likely_twin_is_proposed_and_not_joined() -> None:
+    decision = beside(
+        told("The login page hangs when the cookie is old", PIN),
+        candidate("The login page hangs: the cookie is old, then", PIN, cosine=0.95),
+    )
+    assert decision.founds
+    assert [link.kind for link in decision.links] == [LinkKind.TWIN]
+    assert 0.5 < decision.links[0].probability < 0.95
+
+
+def test_the_best_of_several_patterns_is_joined_whatever_their_order() -> None:
+    better, worse = candidate(IMPORT, PIN, cosine=1.0, name=9), candidate(MODULE, PIN, cosine=0.8, name=2)
+    entry = told(IMPORT + ".", PIN)
+    assert beside(entry, better, worse).pattern_id == beside(entry, worse, better).pattern_id == UUID(int=9)
+
+
+def test_entries_of_other_types_and_far_away_patterns_are_not_joined() -> None:
+    assert beside(told(IMPORT, PIN), candidate(MODULE, PIN, entry_type=EntryType.GATE_REJECTION)).founds
+    assert beside(told(IMPORT, PIN), candidate(MODULE, PIN, cosine=0.39)).founds
+
+
+def test_under_a_model_that_nobody_measured_only_equal_texts_join() -> None:
+    """A conservative fallback: no suggestion either."""
+    decision = beside(told(IMPORT, PIN), candidate(MODULE, PIN), model="a-model-nobody-measured")
+    assert (decision.founds, decision.links) == (True, ())
+
+
+def test_resolutions_in_other_words_are_asked_for_and_without_them_nothing_is_merged() -> None:
+    entry, other = told(IMPORT, PIN), candidate(MODULE, "Keep shop under 3: requirements.txt")
+    nearby = Nearby(comparing=comparing(), candidates={entry.entry.entry_id: [other]})
+    held: dict[EntryId, PatternId | None] = {entry.entry.entry_id: None}
+    wanted = wanted_resolutions([entry], held=held, known={}, workspace="default", nearby=nearby)
+    assert set(wanted) == {PIN, other.resolution}
+    assert [link.kind for link in beside(entry, other, degrees=None).links] == [LinkKind.TWIN]
+    equal = replace(nearby, candidates={entry.entry.entry_id: [candidate(MODULE, PIN)]})
+    assert wanted_resolutions([entry], held=held, known={}, workspace="default", nearby=equal) == []
+
+
+def test_entries_of_a_batch_join_each_other_in_other_words() -> None:
+    one, two, far = told(MODULE, PIN, number=1), told(IMPORT, PIN, at=30, number=2), told(CART, PIN, at=90, number=3)
+    nearby = Nearby(comparing=comparing())
+    held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in (one, two, far)}
+    decisions = decide([far, two, one], held=held, known={}, workspace="default", nearby=nearby)
+    assert [each.founds for each in decisions] == [True, False, True]
+    assert decisions[1].pattern_id == decisions[2].pattern_id
+
+
+def test_a_pattern_does_not_drift_from_text_to_text() -> None:
+    """The third is like the second, which joined; it is compared with the first, that founded."""
+    chain = [told(MODULE, PIN, number=1), told(IMPORT, PIN, at=60, number=2), told(IMPORT + "!", PIN, at=120, number=3)]
+    held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in chain}
+    decisions = decide(chain, held=held, known={}, workspace="default", nearby=Nearby(comparing=comparing()))
+    assert [each.founds for each in decisions] == [True, False, True]
+
+
+BATCH = tuple(
+    told(situation, resolution, at=10 * number, number=number, project_id=f"p{number}")
+    for number, (situation, resolution) in enumerate(
+        [(MODULE, PIN), (IMPORT, PIN), (IMPORT, UPGRADE), (MODULE, REWORDED), (CART, PIN), (MODULE + " now", PIN)]
+    )
+)
+
+
+@given(st.permutations(BATCH))
+def test_the_order_of_a_batch_changes_no_decision(batch: list[Embedding]) -> None:
+    resolutions = {PIN: toward(0), REWORDED: toward(5), UPGRADE: toward(80)}
+    nearby = Nearby(comparing=comparing(), resolutions=resolutions)
+    held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in batch}
+    decisions = decide(batch, held=held, known={}, workspace="default", nearby=nearby)
+    by_entry = {each.entry.entry_id.int: (each.pattern_id, each.why, each.links) for each in decisions}
+    first = decide(BATCH, held=held, known={}, workspace="default", nearby=nearby)
+    assert by_entry == {each.entry.entry_id.int: (each.pattern_id, each.why, each.links) for each in first}
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from([MODULE, IMPORT, "retry 3 of `pay_cart` is enabled in shop/cart.py: ValueError E501 since v2.1"])
+)
+def test_minimal_pairs_never_join(text: str) -> None:
+    for pair in minimal_pairs([text, MODULE, CART]):
+        assert beside(told(pair.changed, PIN), candidate(pair.text, PIN, cosine=0.99)).founds, pair
+        assert beside(told(text, pair.changed), candidate(text + ".", pair.text, cosine=0.99), degrees=1).founds, pair

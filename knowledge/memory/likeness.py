@@ -1,0 +1,275 @@
+"""Do two texts tell of the same thing? Pure: from their profiles and the cosine of their vectors.
+
+Two questions are kept apart. *Likeness* is a probability at even odds, fitted on labelled pairs
+(`benchmarks/fit_merging.py`): it orders, and proposes twins to a person. To be *the same*, two texts need a ground
+besides, and nothing that tells them apart: texts about two things are often more alike than two tellings of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from knowledge.search.wording import GLUE, OPPOSITES, TURNS, TextProfile
+
+MERGE = 0.95
+"""From here on two texts are the same: there is a ground for it, and nothing tells them apart."""
+
+SUGGEST = 0.53
+"""From here on two texts are likely twins, for a person to judge. Measured in docs/evaluation.md."""
+
+_MOST_EXCHANGED = 4
+"""A particular exchanged for another one is at most this many words: a dotted name, a path."""
+
+
+class Ground(StrEnum):
+    """Why two texts are the same."""
+
+    SAME_WORDS = "the same words"
+    SAME_NAMES = "all names of the terser text, a rare one among them, stand in the other"
+    SAME_PLACE = "the same exception at the same place in the code, and a rare name in common"
+
+
+class Difference(StrEnum):
+    """What tells two texts apart, however alike they are."""
+
+    ONE_EXCHANGED = "a single name, number or sign is exchanged or added"
+    ONE_WORD = "a single word is exchanged"
+    PARTICULARS = "the same sentences about other names or numbers, or about the same in other places"
+    TURNED = "one denies what the other says"
+    OPPOSITES = "opposite words"
+    NUMBERS = "other numbers"
+    VERSIONS = "other versions"
+    CODES = "other error codes"
+    EXCEPTIONS = "other exception types"
+    PLACES = "other places in the code"
+
+
+NOT_EVEN_TWINS = frozenset(
+    {
+        Difference.ONE_EXCHANGED,
+        Difference.PARTICULARS,
+        Difference.TURNED,
+        Difference.EXCEPTIONS,
+        Difference.PLACES,
+    }
+)
+"""With one of these a person is not asked either; the others may be two tellings of one thing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What two texts share; every figure is 0..1, the cosine -1..1, and the same whichever text is first.
+
+    `shared`, `contained`: how much of the text that is less, and more, covered by the other is covered, by rarity of
+    terms. `opening`: how much of the one's first sentence stands in the other, the better of both. `names`: as
+    `contained`, of names; `rarest`: rarity of the rarest common name; `named`: how much of the terser text is common
+    names.
+    """
+
+    cosine: float
+    shared: float
+    contained: float
+    opening: float
+    names: float
+    rarest: float
+    named: float
+    same_words: bool
+    traces: bool
+    same_place: bool
+    same_particulars: bool
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """A logistic model of likeness, for one embedding model; and the cosine from which its texts are near copies."""
+
+    constant: float
+    cosine: float
+    shared: float
+    contained: float
+    opening: float
+    near: float
+
+
+BUNDLED = Weights(constant=-3.62, cosine=1.80, shared=-0.80, contained=0.40, opening=4.25, near=0.90)
+"""all-MiniLM-L6-v2, fitted on the dev halves of three sets (docs/evaluation.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """How much two texts must share to be the same; for texts of any embedding model.
+
+    `names`: share of the terser text's names. `rarest`: rarity of the rarest common one; `rare`: of it in near copies
+    of a trace. `named`: how much of the terser text is common names. `likeness`: below it, names do not count.
+    """
+
+    names: float = 0.95
+    rarest: float = 0.40
+    rare: float = 0.20
+    named: float = 0.40
+    likeness: float = 0.30
+
+
+GATES = Gates()
+"""Ours. What they let through, and what others would: docs/evaluation.md."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """How likely two texts tell of the same thing, and why."""
+
+    probability: float
+    grounds: tuple[Ground, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        """Whether they are merged."""
+        return self.probability >= MERGE
+
+    @property
+    def likely(self) -> bool:
+        """Whether they are at least proposed to a person."""
+        return self.probability >= SUGGEST
+
+
+def shipped(model: str) -> Weights | None:
+    """Return the weights that ship for an embedding model, None where it was not measured."""
+    return BUNDLED if model == "all-MiniLM-L6-v2" else None
+
+
+def judge(features: Features, weights: Weights | None, gates: Gates = GATES) -> Judgement:
+    """Return whether two texts tell of the same thing. Without weights only the same words do."""
+    return Judgement(
+        probability=same_probability(features, weights, gates),
+        grounds=found_grounds(features, weights, gates),
+        differences=features.differences,
+    )
+
+
+def same_probability(features: Features, weights: Weights | None, gates: Gates = GATES) -> float:
+    """Return the probability that two texts tell of the same thing: `MERGE` or more only with a ground for it."""
+    if not NOT_EVEN_TWINS.isdisjoint(features.differences):
+        return 0.0
+    if weights is None:
+        return 1.0 if features.same_words else 0.0
+    likely = likeness(features, weights)
+    if found_grounds(features, weights, gates) and not features.differences:
+        return MERGE + (1 - MERGE) * (1.0 if features.same_words else likely)
+    return MERGE * likely
+
+
+def likeness(features: Features, weights: Weights) -> float:
+    """Return how likely two texts tell of the same thing at even odds, as the fitted pairs have it."""
+    return 1 / (
+        1
+        + math.exp(
+            -(
+                weights.constant
+                + weights.cosine * features.cosine
+                + weights.shared * features.shared
+                + weights.contained * features.contained
+                + weights.opening * features.opening
+            )
+        )
+    )
+
+
+def found_grounds(features: Features, weights: Weights | None, gates: Gates = GATES) -> tuple[Ground, ...]:
+    """Return what speaks for two texts being the same."""
+    grounds = [Ground.SAME_WORDS] if features.same_words else []
+    if weights is None:
+        return tuple(grounds)
+    rare = features.rarest >= gates.rarest
+    if features.traces:
+        near = features.cosine >= weights.near and features.rarest >= gates.rare
+        if features.same_place and (rare or near):
+            grounds.append(Ground.SAME_PLACE)
+        return tuple(grounds)
+    named = features.names >= gates.names and features.named >= gates.named
+    if rare and named and likeness(features, weights) >= gates.likeness:
+        grounds.append(Ground.SAME_NAMES)
+    return tuple(grounds)
+
+
+def features(a: TextProfile, b: TextProfile, cosine: float) -> Features:
+    """Compare two texts; symmetric. Both profiles must come from the same term statistics."""
+    common = _common(a.terms, b.terms)
+    names = a.names.keys() & b.names.keys()
+    names_weight = math.fsum(a.names[name] for name in names)
+    openings = (
+        _ratio(_common(a.opening, b.terms), a.opening_weight),
+        _ratio(_common(b.opening, a.terms), b.opening_weight),
+    )
+    return Features(
+        cosine=cosine,
+        shared=_ratio(common, max(a.terms_weight, b.terms_weight)),
+        contained=_ratio(common, min(a.terms_weight, b.terms_weight)),
+        opening=max(openings),
+        names=_ratio(names_weight, min(a.names_weight, b.names_weight)),
+        rarest=max((a.names[name] for name in names), default=0.0),
+        named=_ratio(names_weight, min(a.words_weight, b.words_weight)),
+        same_words=a.normalised == b.normalised or a.gist == b.gist,
+        traces=a.place is not None or b.place is not None,
+        same_place=a.place is not None and a.place == b.place and a.exceptions == b.exceptions,
+        same_particulars=a.particulars == b.particulars,
+        differences=differences(a, b),
+    )
+
+
+def differences(a: TextProfile, b: TextProfile) -> tuple[Difference, ...]:
+    """Return what tells two texts apart, however alike they are otherwise."""
+    if a.normalised == b.normalised:
+        return ()
+    of_a, of_b = _left_over(a, b), _left_over(b, a)
+    both_trace = a.place is not None and b.place is not None
+    there = {
+        Difference.ONE_EXCHANGED: _one_exchanged(of_a, of_b, a.particulars | b.particulars),
+        Difference.ONE_WORD: len(of_a) == len(of_b) == 1 and not of_a | of_b <= GLUE,
+        Difference.PARTICULARS: (a.template == b.template or not of_a | of_b) and a.sequence != b.sequence,
+        Difference.TURNED: _turned(of_a | of_b),
+        Difference.OPPOSITES: _opposed(a.turns - b.turns, b.turns - a.turns),
+        Difference.NUMBERS: not both_trace and _apart(a.numbers, b.numbers),
+        Difference.VERSIONS: _apart(a.versions, b.versions),
+        Difference.CODES: _apart(a.codes, b.codes),
+        Difference.EXCEPTIONS: _apart(a.exceptions, b.exceptions),
+        Difference.PLACES: both_trace and a.place != b.place,
+    }
+    return tuple(difference for difference, is_there in there.items() if is_there)
+
+
+def _left_over(a: TextProfile, b: TextProfile) -> set[str]:
+    """Return the words of `a` that it has more often than `b`."""
+    return {word for word, count in a.tokens.items() if count > b.tokens.get(word, 0)}
+
+
+def _one_exchanged(of_a: set[str], of_b: set[str], particulars: frozenset[str]) -> bool:
+    fewer, more = sorted((len(of_a), len(of_b)))
+    few = more <= (_MOST_EXCHANGED if fewer else 1)
+    return fewer <= 1 and few and not particulars.isdisjoint(of_a | of_b)
+
+
+def _turned(apart: set[str]) -> bool:
+    return apart <= (GLUE | TURNS) and not apart.isdisjoint(TURNS)
+
+
+def _opposed(of_a: frozenset[str], of_b: frozenset[str]) -> bool:
+    return any(not OPPOSITES.get(word, frozenset()).isdisjoint(of_b) for word in of_a)
+
+
+def _apart(of_a: frozenset[str], of_b: frozenset[str]) -> bool:
+    """Return whether both hold something and neither holds all that the other does."""
+    return bool(of_a and of_b) and not (of_a <= of_b or of_b <= of_a)
+
+
+def _common(one: Mapping[int, float], other: Mapping[int, float]) -> float:
+    """Return the weight of common terms, added in one order whichever text is first."""
+    return math.fsum(one[term] for term in one.keys() & other.keys())
+
+
+def _ratio(part: float, whole: float) -> float:
+    return min(1.0, part / whole) if whole else 0.0

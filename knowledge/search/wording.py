@@ -1,0 +1,279 @@
+"""What a text says, taken apart once so that it can be compared with many: its terms, and what must not differ.
+
+Particulars are what two texts about different things differ in although their sentences are the same: names, paths,
+numbers, versions, codes, signs, words that turn a sentence round, and rare words.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from knowledge.models import TermStatistics
+from knowledge.search.lexical import inverse_document_frequency, term_id, terms
+from knowledge.search.traces import Frame, read_trace
+
+_TOKEN = re.compile(
+    r"(?P<code>\b(?:[A-Z]{1,6}\d{2,6}|[A-Za-z]{2,12}[-#]\d[\w-]*)\b|(?<!\w)#\d+)"
+    r"|(?P<hex>\b0x[0-9a-fA-F]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)"
+    r"|(?P<version>\bv?\d+(?:\.\d+){2,}(?:[\w.+-]*\w)?|\bv\d+(?:\.\d+)*\b)"
+    r"|(?P<number>(?<![\w)\]])-?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*)"
+    r"|(?P<word>[^\W\d](?:\w|'(?=t\b))*)"
+    r"|(?P<sign>[=!<>+*/%&|^-]?=|[<>]|&&|\|\||(?<=[`\"'\s])[-+*/%&|^~!]{1,2}(?=[`\"'\s]))"
+)
+_QUOTED = re.compile(r"(?<!\w)([`\"'])(?=\S)([^`\"'\n]{1,120}?)(?<=\S)\1(?!\w)")
+_CODE_LIKE = re.compile(r"[\[\](){}=<>|.:/_]")
+_MOST_QUOTED_WORDS = 3
+_SPECIAL = re.compile(r"_|\d|[a-z][A-Z]|^[A-Z]{2}")
+_EXCEPTION = re.compile(r"^(?:[A-Z]\w+(?:Error|Exception|Warning|Failure|Fault|Interrupt|Exit|Timeout)|SIG[A-Z]{3,5})$")
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?:])\s+|\n\s*\n|\n(?=[A-Z])")
+_OPENING_WORDS = 3
+_WORDS = re.compile(r"\w+")
+_JOINED = frozenset("./\\:@$-")
+
+_OPPOSITE_PAIRS = (
+    "enable/disable enabled/disabled enables/disables enabling/disabling allow/deny allowed/denied allow/forbid"
+    " accept/reject accepted/rejected accepts/rejects succeed/fail succeeds/fails succeeded/failed pass/fail"
+    " passes/fails passed/failed true/false on/off up/down before/after above/below over/under more/less more/fewer"
+    " greater/less higher/lower maximum/minimum max/min first/last left/right upper/lower open/close opens/closes"
+    " opened/closed start/stop starts/stops started/stopped add/remove adds/removes added/removed include/exclude"
+    " includes/excludes included/excluded increase/decrease increases/decreases increased/decreased always/never"
+    " with/without valid/invalid present/missing available/unavailable required/optional read/write reads/writes"
+    " encode/decode encrypt/decrypt lock/unlock push/pull upload/download client/server source/target"
+    " ascending/descending synchronous/asynchronous public/private input/output request/response local/remote"
+    " internal/external primary/secondary parent/child row/column horizontal/vertical import/export send/receive"
+    " sends/receives incoming/outgoing begin/end create/delete creates/deletes created/deleted insert/delete"
+    " install/uninstall commit/rollback mount/unmount login/logout connect/disconnect attach/detach"
+    " subscribe/unsubscribe plaintext/encrypted empty/full static/dynamic global/local"
+)
+_MEASURES = (
+    "one two three four five six seven eight nine ten hundred thousand million half third quarter second seconds minute"
+    " minutes hour hours day days week weeks month months year years daily weekly monthly hourly ms bytes kb mb gb tb"
+    " kib mib gib monday tuesday wednesday thursday friday saturday sunday january february march april june july"
+    " august september october november december"
+)
+_NEGATIONS = (
+    "not no never none nothing neither nor without cannot isn't aren't wasn't weren't don't doesn't didn't can't won't"
+    " wouldn't shouldn't couldn't hasn't haven't hadn't mustn't"
+)
+_SMALL_WORDS = (
+    "a an the is are was were be been being has have had do does did of to in on at for by from with and or as that"
+    " this these those it its there then so s can could will would may might should"
+)
+_LITTLE_WORDS = "a an the is are was were be been being"
+
+_OPPOSED = tuple(pair.split("/") for pair in _OPPOSITE_PAIRS.split())
+OPPOSITES: Mapping[str, frozenset[str]] = {
+    word: frozenset(other for pair in _OPPOSED if word in pair for other in pair) - {word}
+    for pair in _OPPOSED
+    for word in pair
+}
+"""For each word that has one, the words that turn its sentence into the opposite; a list of our own."""
+
+TURNS = frozenset(_NEGATIONS.split()) | OPPOSITES.keys()
+"""Words that turn a sentence round."""
+
+_COUNTING = TURNS | frozenset(_MEASURES.split())
+
+GLUE = frozenset(_SMALL_WORDS.split())
+"""Words that alone tell nothing apart."""
+
+_LITTLE = frozenset(_LITTLE_WORDS.split())
+_WRAPPING = ".,;:`\"'"
+
+_RARE = 0.80
+"""Share of the highest rarity from which a word is a particular: of 1,000 texts, it stands in two or fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextProfile:
+    """A text taken apart. Weights are rarity, 0 (in every text) to 1 (never seen).
+
+    `names` hold the parts of dotted names and paths one by one. `opening` are the terms of its first sentence.
+    `sequence` are the particulars in order, `template` stands for the words between them. `place` is where a stack
+    trace ends. `gist` stands for the whole text but for case, articles, forms of to be, and what words are wrapped in.
+    """
+
+    normalised: str
+    terms: Mapping[int, float]
+    terms_weight: float
+    opening: Mapping[int, float]
+    opening_weight: float
+    names: Mapping[str, float]
+    names_weight: float
+    words_weight: float
+    numbers: frozenset[str]
+    versions: frozenset[str]
+    codes: frozenset[str]
+    exceptions: frozenset[str]
+    turns: frozenset[str]
+    tokens: Mapping[str, int]
+    particulars: frozenset[str]
+    gist: int
+    template: int
+    sequence: tuple[str, ...]
+    place: Frame | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A word, without case and as written. `particular`: by its form, its meaning or its rarity."""
+
+    kind: str
+    word: str
+    written: str
+    named: bool
+    particular: bool
+
+
+class Rarity:
+    """How rare a term is among a workspace's situations: 0 in every one, 1 never seen."""
+
+    def __init__(self, statistics: TermStatistics) -> None:
+        self._statistics = statistics
+        self._most = inverse_document_frequency(statistics.documents, 0)
+        self._known: dict[int, float] = {}
+        self._words: dict[str, float] = {}
+
+    def of(self, term: int) -> float:
+        """Return the rarity of a term id."""
+        found = self._known.get(term)
+        if found is None:
+            frequency = self._statistics.frequencies.get(term, 0)
+            found = inverse_document_frequency(self._statistics.documents, frequency) / self._most
+            self._known[term] = found
+        return found
+
+    def of_word(self, word: str) -> float:
+        """Return the rarity of a word: as a whole where it is known as one, else as rare as its parts together."""
+        found = self._words.get(word)
+        if found is None:
+            parts, whole = _parts(word)
+            if whole is not None and self._statistics.frequencies.get(whole):
+                found = self.of(whole)
+            else:
+                found = min(1.0, sum(map(self.of, parts)))
+            self._words[word] = found
+        return found
+
+    def weigh(self, words: Iterable[str]) -> dict[int, float]:
+        """Return the terms of some words with their rarity."""
+        weights: dict[int, float] = {}
+        for word in words:
+            parts, whole = _parts(word)
+            weights.update((part, self.of(part)) for part in parts)
+            if whole is not None:
+                weights[whole] = self.of_word(word)
+        return weights
+
+
+def profile(text: str, rarity: Rarity) -> TextProfile:
+    """Take a text apart; costs about as much as its lexical vector does."""
+    trace = read_trace(text)
+    tokens = list(_tokens(text, rarity))
+    compared = list(_tokens(trace.rest, rarity)) if trace else tokens
+    counts = Counter(token.word for token in tokens)
+    weights = rarity.weigh({token.written for token in tokens})
+    opening = rarity.weigh(set(_WORDS.findall(_opening(text))))
+    names = {token.word: rarity.of_word(token.written) for token in tokens if token.named}
+
+    def of_kind(kind: str) -> frozenset[str]:
+        return frozenset(token.word for token in tokens if token.kind == kind)
+
+    return TextProfile(
+        normalised=" ".join(text.split()).casefold(),
+        terms=weights,
+        terms_weight=sum(weights.values()),
+        opening=opening,
+        opening_weight=sum(opening.values()),
+        names=names,
+        names_weight=sum(names.values()),
+        words_weight=sum({token.word: rarity.of_word(token.written) for token in tokens}.values()),
+        numbers=of_kind("number"),
+        versions=of_kind("version"),
+        codes=of_kind("code"),
+        exceptions=of_kind("exception"),
+        turns=frozenset(counts.keys() & TURNS),
+        tokens=counts,
+        particulars=frozenset(token.word for token in tokens if token.particular),
+        gist=zlib.crc32(" ".join(_gist(text)).encode()),
+        template=zlib.crc32("\0".join("\1" if each.particular else each.word for each in compared).encode()),
+        sequence=tuple(each.word for each in compared if each.particular),
+        place=trace.innermost if trace else None,
+    )
+
+
+def term_ids(text: str) -> set[int]:
+    """Return the terms whose statistics the profile of a text asks for."""
+    words = {match.group() for match in _TOKEN.finditer(text)} | set(_WORDS.findall(text))
+    found: set[int] = set()
+    for word in words:
+        parts, whole = _parts(word)
+        found.update(parts)
+        if whole is not None:
+            found.add(whole)
+    return found
+
+
+@lru_cache(maxsize=100_000)
+def _parts(word: str) -> tuple[tuple[int, ...], int | None]:
+    """Return the terms of a word, and of it as a whole where it has parts; kept, as stemming costs most of all."""
+    found = terms(word)
+    whole = found.pop() if len(found) > 1 and found[-1] == word.lower() else None
+    return tuple(map(term_id, found)), None if whole is None else term_id(whole)
+
+
+def _gist(text: str) -> Iterator[str]:
+    for chunk in text.casefold().split():
+        word = chunk.strip(_WRAPPING)
+        if word and word not in _LITTLE:
+            yield word
+
+
+def _opening(text: str) -> str:
+    """Return the first sentence or line of a text that has a few words: it says what the text is about."""
+    sentences = _SENTENCE_ENDS.split(text)
+    return next((each for each in sentences if len(each.split()) >= _OPENING_WORDS), text)
+
+
+def _tokens(text: str, rarity: Rarity) -> Iterator[_Token]:
+    spans = _code_spans(text)
+    span = next(spans, None)
+    for match in _TOKEN.finditer(text):
+        begin, end = match.span()
+        while span and span[1] <= begin:
+            span = next(spans, None)
+        inside = span is not None and span[0] <= begin
+        kind, word = match.lastgroup or "", match.group()
+        folded = word.casefold()
+        if kind == "word":
+            if _EXCEPTION.match(word):
+                kind = "exception"
+            named = kind == "exception" or (inside and folded not in GLUE) or _is_name(text, begin, end, word)
+            particular = named or folded in _COUNTING or (folded not in GLUE and rarity.of_word(word) >= _RARE)
+            yield _Token(kind, folded, word, named, particular)
+        else:
+            yield _Token(kind, folded, word, kind == "code", kind != "sign" or inside or len(word) > 1)
+
+
+def _is_name(text: str, begin: int, end: int, word: str) -> bool:
+    """Return whether a word is a name by its form, or by what it is joined to: a dotted name, a path, a call."""
+    if _SPECIAL.search(word):
+        return True
+    before, after = text[max(0, begin - 2) : begin], text[end : end + 2]
+    if len(before) == 2 and before[1] in _JOINED and not before[0].isspace():
+        return True
+    if len(after) == 2 and (after[0] in _JOINED or after[0] == "(") and not after[1].isspace():
+        return True
+    return word[0].isupper() and len(before) == 2 and before[1] == " " and (before[0].isalnum() or before[0] in ",)")
+
+
+def _code_spans(text: str) -> Iterator[tuple[int, int]]:
+    for match in _QUOTED.finditer(text):
+        inner = match.group(2)
+        if _CODE_LIKE.search(inner) or len(inner.split()) <= _MOST_QUOTED_WORDS:
+            yield match.span()
