@@ -35,7 +35,7 @@ from orchestrator.terminal import print_json, stages
 RIDGE = 0.03
 SILENCE_RIDGE = 0.01
 FALSE_INJECTIONS = 0.09
-"""Share of unanswerable questions that the shipped level lets through, mean of the sets: below the tenth that may be."""
+"""Share of unanswerable questions that the shipped level lets through, mean of the sets: a tenth may be."""
 
 CURVE = (0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.30, 0.40)
 RANKED_BY = tuple(each.name for each in fields(LikenessWeights))
@@ -110,7 +110,7 @@ def _pool(searched: Searched, query: str, halves: Halves, relevant: frozenset[in
 
 
 def fit_likeness(sets: Sequence[Asked]) -> Figures:
-    """Return the weights of likeness, in the order of `RANKED_BY`; a query whose answer is no candidate says nothing."""
+    """Return the weights of likeness, in the order of `RANKED_BY`; a query without its answer says nothing."""
     found = [[pool for pool in each.whole if pool.right.any()] for each in sets]
     return choice_weights(
         [pool.table() for pools in found for pool in pools],
