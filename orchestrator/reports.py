@@ -24,7 +24,7 @@ from orchestrator.terminal import json_line, notes, out, print_json, print_json_
 if TYPE_CHECKING:
     from orchestrator.demo import DemoReport
     from orchestrator.doctor import Finding
-    from orchestrator.evaluate import RetrievalReport
+    from orchestrator.evaluate import AbstentionReport, RetrievalReport
     from orchestrator.service import Serving
 
 _SHOWN_REFUSALS = 50
@@ -184,6 +184,14 @@ def print_retrieval(report: RetrievalReport, *, as_json: bool) -> None:
         print_json(report)
         return
     print_pairs("retrieval", {name.replace("_", " "): value for name, value in asdict(report).items()})
+
+
+def print_abstention(report: AbstentionReport, *, as_json: bool) -> None:
+    """Print how well silence is kept."""
+    if as_json:
+        print_json(report)
+        return
+    print_pairs("abstention", {name.replace("_", " "): value for name, value in asdict(report).items()})
 
 
 def print_demo(report: DemoReport, *, as_json: bool) -> None:

@@ -68,12 +68,22 @@ def _parts(chunk: str) -> tuple[tuple[str, ...], str | None]:
     return tuple(part for part in parts if part not in _STOP), whole
 
 
+def chunks(text: str) -> list[str]:
+    """Return what stands between blanks and punctuation, in order."""
+    return _CHUNK.findall(text)
+
+
+def words_and_whole(chunk: str) -> tuple[tuple[str, ...], str | None]:
+    """Return the words of a chunk, in lower case and without stop words, and the whole where it is an identifier."""
+    return _kept_parts(chunk) if len(chunk) <= _LONGEST_KEPT else _parts(chunk)
+
+
 def words_and_wholes(text: str) -> tuple[list[str], list[str]]:
     """Return the words of a text in order, in lower case and without stop words, and its whole identifiers."""
     words: list[str] = []
     wholes: list[str] = []
-    for chunk in _CHUNK.findall(text):
-        parts, whole = _kept_parts(chunk) if len(chunk) <= _LONGEST_KEPT else _parts(chunk)
+    for chunk in chunks(text):
+        parts, whole = words_and_whole(chunk)
         words += parts
         if whole is not None:
             wholes.append(whole)
