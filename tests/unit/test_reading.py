@@ -234,7 +234,7 @@ def test_with_few_candidates_nothing_is_silenced() -> None:
 
 def test_among_many_candidates_none_of_which_fits_nothing_is_said_and_the_one_that_fits_is() -> None:
     texts = tuple(f"the {word} page of the shop hangs when item {word} is removed" for word in "abcdefghijklmnopq")
-    scored, behind = found(texts[:-1] + (STORE[3],), (0.5,) * 16 + (0.49,))
+    scored, behind = found((*texts[:-1], STORE[3]), (0.5,) * 16 + (0.49,))
     strange = asked("the invoice cannot be printed")
     known = asked(STORE[3])
     best = [replace(scored[-1], cosine=0.9, coverage=0.9, fused=0.9), *scored[:-1]]
