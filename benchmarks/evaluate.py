@@ -32,8 +32,8 @@ from orchestrator.terminal import print_json, stages
 OURS = "hardwon"
 _RANK_FUSIONS = {"RRF k=60": 60, "RRF k=2": 2}
 SYSTEMS = ("BM25", "dense", *_RANK_FUSIONS, "fusion", OURS)
-TARGET = 0.04
-"""How far the mean over the sets is to lie above the reported BM25, by hit@1 and by MRR@10."""
+TARGETS = {"hit_at_1": 0.08, "mrr_at_10": 0.06}
+"""How far the mean over the sets is to lie above the reported BM25."""
 
 Places = Sequence[int | None]
 
@@ -138,13 +138,13 @@ class Evaluation:
     def goals(self) -> dict[str, bool]:
         """Return what was to be reached, and whether it was."""
         reached: dict[str, bool] = {}
-        for measure in ("hit_at_1", "mrr_at_10"):
+        for measure, target in TARGETS.items():
             verdicts = self.by_set(measure)
             mean = verdicts.pop("mean")
             name = tables.MEASURE_NAMES[measure]
             if mean.reported_bm25 is not None and len(verdicts) == len(SETS):
-                goal = f"mean {name} at least {mean.reported_bm25:.4f} (reported BM25) + {TARGET}"
-                reached[goal] = mean.systems[OURS].mean >= mean.reported_bm25 + TARGET
+                goal = f"mean {name} at least {mean.reported_bm25:.4f} (reported BM25) + {target:.2f}"
+                reached[goal] = mean.systems[OURS].mean >= mean.reported_bm25 + target
             reached[f"no set significantly below BM25 by {name}"] = not any(
                 verdict.gain.below_zero for verdict in verdicts.values()
             )

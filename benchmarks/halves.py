@@ -53,14 +53,14 @@ class Searched:
         self.queries = queries
         counted = [term_counts(text) for text in labelled.documents]
         self.mean_terms = mean_terms(counted)
-        self._statistics = TermStatistics(
+        self.statistics = TermStatistics(
             documents=len(counted), frequencies=Counter(term for counts in counted for term in counts)
         )
         self._postings = _postings(counted, self.mean_terms)
 
     def halves(self, query: str, vector: Vector) -> Halves:
         """Return both scores of every document for any text."""
-        lexical, weight = query_vector(term_counts(query), self._statistics)
+        lexical, weight = query_vector(term_counts(query), self.statistics)
         bm25 = np.zeros(len(self.labelled.documents))
         for term, rarity in zip(lexical.indices, lexical.values, strict=True):
             places, weights = self._postings[term]

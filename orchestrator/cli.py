@@ -408,6 +408,26 @@ def evaluate_merging(
     run(work)
 
 
+@evaluate.command("abstention")
+def evaluate_abstention(
+    folder: Annotated[Path, typer.Argument(help="A folder with corpus.jsonl, queries.jsonl and qrels.jsonl.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many queries.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Measure how often something is said of what is not known, and nothing of what is."""
+    from orchestrator.evaluate import evaluate_abstention as measure
+    from orchestrator.reports import print_abstention
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        with stages(quiet=as_json) as progress:
+            report = await measure(folder, KnowledgeSettings(), limit=limit, progress=progress)
+        print_abstention(report, as_json=as_json)
+
+    run(work)
+
+
 add_upkeep(app)
 
 if __name__ == "__main__":

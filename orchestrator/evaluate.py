@@ -6,7 +6,8 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from statistics import mean, median
 from typing import Any
 
 from knowledge.errors import InvalidInput
-from knowledge.models import CaptureOutcome, EntryType, NewEntry
+from knowledge.models import CaptureOutcome, EntryId, EntryType, NewEntry
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.progress import Stages
@@ -34,6 +35,20 @@ class RetrievalReport:
     hit_at_10: float
     mrr_at_10: float
     query_p50_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbstentionReport:
+    """Each query asked of the whole corpus and of the corpus without its relevant records, at the default thresholds.
+
+    `false_injection_rate`: share answered though the relevant records were out; `false_silence_rate`: share not
+    answered though they were there. `auc`: how often a query is surer of the whole corpus than a query is of its rest.
+    """
+
+    queries: int
+    auc: float
+    false_injection_rate: float
+    false_silence_rate: float
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
@@ -102,10 +117,7 @@ async def retrieval_places(
 ) -> tuple[Mapping[str, int | None], list[float]]:
     """Return the place (1..10, None if not found) of the first relevant record for each query, and the times in ms."""
     progress = progress or Stages()
-    relevant = {row["query_id"]: set(row["relevant_ids"]) for row in read_jsonl(folder / "qrels.jsonl")}
-    queries = [row for row in read_jsonl(folder / "queries.jsonl") if row["id"] in relevant][:limit]
-    if not queries:
-        raise InvalidInput(str(folder), "has no query with a relevant record")
+    relevant, queries = _questions(folder, limit)
     places: dict[str, int | None] = {}
     times: list[float] = []
     async with throwaway_knowledge(settings) as knowledge:
@@ -123,8 +135,54 @@ async def retrieval_places(
     return places, times
 
 
-async def _store(knowledge: Knowledge, corpus: Path) -> None:
-    """Store each record as one verified failure: its text is the situation, its id the resolution."""
+async def evaluate_abstention(
+    folder: Path,
+    settings: KnowledgeSettings,
+    *,
+    limit: int | None = None,
+    progress: Stages | None = None,
+) -> AbstentionReport:
+    """Ask each query twice, the second time as if its relevant records were not there, and see when nothing is said."""
+    progress = progress or Stages()
+    relevant, queries = _questions(folder, limit)
+    whole, without = [], []
+    async with throwaway_knowledge(settings) as knowledge:
+        entries = await _store(knowledge, folder / "corpus.jsonl")
+        await knowledge.checkpoints.process_all(progress=progress.stage("Embedding"))
+        asking = progress.stage("Asking")
+        for number, query in enumerate(queries, 1):
+            known = [entries[record] for record in relevant[query["id"]] if record in entries]
+            hidden = [point for entry in known for point in await knowledge.stores.entries.sole_points(entry)]
+            whole.append(await knowledge.queries.weigh_failure(query["text"]))
+            without.append(await knowledge.queries.weigh_failure(query["text"], without=hidden))
+            if asking:
+                asking(number, len(queries))
+    return AbstentionReport(
+        queries=len(queries),
+        auc=round(_auc([each.confidence for each in whole], [each.confidence for each in without]), 4),
+        false_injection_rate=round(mean(bool(each.patterns) for each in without), 4),
+        false_silence_rate=round(mean(not each.patterns for each in whole), 4),
+    )
+
+
+def _auc(right: Sequence[float], wrong: Sequence[float]) -> float:
+    """Return how often a right figure is above a wrong one, ties counting half."""
+    ordered = sorted(wrong)
+    return mean((bisect_left(ordered, each) + bisect_right(ordered, each)) / (2 * len(ordered)) for each in right)
+
+
+def _questions(folder: Path, limit: int | None) -> tuple[dict[str, set[str]], list[dict[str, Any]]]:
+    """Return the relevant records by query, and the queries that have any."""
+    relevant = {row["query_id"]: set(row["relevant_ids"]) for row in read_jsonl(folder / "qrels.jsonl")}
+    queries = [row for row in read_jsonl(folder / "queries.jsonl") if row["id"] in relevant][:limit]
+    if not queries:
+        raise InvalidInput(str(folder), "has no query with a relevant record")
+    return relevant, queries
+
+
+async def _store(knowledge: Knowledge, corpus: Path) -> dict[str, EntryId]:
+    """Store each record as one verified failure, its text the situation, its id the resolution; return the entries."""
+    stored: dict[str, EntryId] = {}
     entries = [
         NewEntry(
             entry_type=EntryType.FAILURE_SOLUTION,
@@ -137,6 +195,9 @@ async def _store(knowledge: Knowledge, corpus: Path) -> None:
         for row in read_jsonl(corpus)
     ]
     for start in range(0, len(entries), _CHUNK):
-        for answer in await knowledge.capture.capture_all(entries[start : start + _CHUNK]):
-            if answer.outcome is CaptureOutcome.REFUSED:
+        chunk = entries[start : start + _CHUNK]
+        for entry, answer in zip(chunk, await knowledge.capture.capture_all(chunk), strict=True):
+            if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
                 raise InvalidInput(f"{corpus}: {answer.field}", answer.error or "was refused")
+            stored[str(entry.solution_steps)] = answer.entry_id
+    return stored

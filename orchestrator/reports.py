@@ -28,7 +28,7 @@ from orchestrator.terminal import json_line, notes, out, print_json, print_json_
 if TYPE_CHECKING:
     from orchestrator.demo import DemoReport
     from orchestrator.doctor import Finding
-    from orchestrator.evaluate import RetrievalReport
+    from orchestrator.evaluate import AbstentionReport, RetrievalReport
     from orchestrator.evaluate_merging import MergingReport
     from orchestrator.service import Serving
 
@@ -303,6 +303,14 @@ def print_merging(report: MergingReport, *, as_json: bool) -> None:
         print_json(report)
         return
     print_pairs("merging", {name.replace("_", " "): value for name, value in asdict(report).items()})
+
+
+def print_abstention(report: AbstentionReport, *, as_json: bool) -> None:
+    """Print how well silence is kept."""
+    if as_json:
+        print_json(report)
+        return
+    print_pairs("abstention", {name.replace("_", " "): value for name, value in asdict(report).items()})
 
 
 def print_demo(report: DemoReport, *, as_json: bool) -> None:

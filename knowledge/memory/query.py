@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput
 from knowledge.memory import texts
+from knowledge.memory.judging import Judged, Scored, judge
 from knowledge.memory.ranking import Match, rank
 from knowledge.memory.spaces import space_in_use
 from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
@@ -27,8 +28,9 @@ from knowledge.models import (
 )
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import relevance
-from knowledge.search.fusion import fuse
+from knowledge.search.fusion import coverage, fuse
 from knowledge.search.lexical import query_vector, term_counts
+from knowledge.search.reading import MOST_CANDIDATES, Reading, read_question
 
 CANDIDATES = 100
 """Points taken from each half of the search (docs/evaluation.md: 100 loses nothing against all)."""
@@ -48,19 +50,28 @@ class _Question:
     dense: Vector
     lexical: SparseVector
     weight: float
+    reading: Reading
     floor: float
     max_results: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What a search found relevant, the best first: raw score, point, relevance.
+    """The points worth reading of what a search found, the highest fused score first.
 
     `complete`: nothing else in the workspace is relevant, so that no search with more conditions finds more.
     """
 
-    nearest: tuple[tuple[float, PointId, float], ...]
+    nearest: tuple[Scored, ...]
     complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The patterns to show, and how sure it is that the right one is known, 0..1 (`knowledge.search.silence`)."""
+
+    patterns: list[Pattern]
+    confidence: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +92,16 @@ class RAGQueryService:
         *,
         min_relevance: float | None = None,
     ) -> list[Pattern]:
-        """Return the patterns to know before a task is assigned, best first.
+        """Return the patterns to know before a task is assigned, best first; none where nothing seems to be meant.
 
         The description is compared with task descriptions and with situations. Where fewer than `max_results` patterns
-        of this agent type, task type and technology fit, others fill up. `min_relevance` (0..1) replaces the setting.
-        Raises InvalidInput, Unavailable or SpaceMismatch.
+        of this agent type, task type and technology fit, others fill up. `min_relevance` (0..1) replaces the setting;
+        0 keeps nothing back. Raises InvalidInput, Unavailable or SpaceMismatch.
         """
         task_description = _asked("task_description", task_description)
         where = replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology)
         floor = self.task_relevance if min_relevance is None else min_relevance
-        return await self._query(task_description, where, floor, max_results)
+        return (await self._answer(task_description, where, floor, max_results)).patterns
 
     async def query_for_failure(
         self,
@@ -103,19 +114,19 @@ class RAGQueryService:
         min_relevance: float | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved, best first; fills up and raises as `query_for_task` does."""
-        failure_description = _asked("failure_description", failure_description)
-        if error_message is not None:
-            error_message = _asked("error_message", error_message)
-        where = replace(
-            self._where(),
-            view=View.SITUATION,
-            entry_types=frozenset({EntryType.FAILURE_SOLUTION}),
-            agent_type=agent_type,
-            task_type=task_type,
-        )
+        where = replace(self._failures(), agent_type=agent_type, task_type=task_type)
         floor = self.failure_relevance if min_relevance is None else min_relevance
-        text = texts.failure_situation(failure_description, error_message)
-        return await self._query(text, where, floor, max_results)
+        return (await self._answer_failure(failure_description, error_message, where, floor, max_results)).patterns
+
+    async def weigh_failure(
+        self, failure_description: str, error_message: str | None = None, *, without: Collection[PointId] = ()
+    ) -> Answer:
+        """Return what `query_for_failure` says by default, and how sure it is; as if points `without` were not there.
+
+        For measurements: what would be said of a failure that is not known.
+        """
+        where = replace(self._failures(), without=frozenset(without))
+        return await self._answer_failure(failure_description, error_message, where, self.failure_relevance, 3)
 
     async def get(self, pattern_id: PatternId) -> Pattern:
         """Return a live pattern as a query would show it, with relevance 1. Raises NotFound."""
@@ -125,29 +136,43 @@ class RAGQueryService:
     def _where(self) -> Where:
         return Where(workspace=self.stores.workspace, live_at=self.stores.clock.now())
 
-    async def _query(self, text: str, where: Where, floor: float, max_results: int) -> list[Pattern]:
+    def _failures(self) -> Where:
+        return replace(self._where(), view=View.SITUATION, entry_types=frozenset({EntryType.FAILURE_SOLUTION}))
+
+    async def _answer_failure(
+        self, failure: str, error: str | None, where: Where, floor: float, max_results: int
+    ) -> Answer:
+        failure = _asked("failure_description", failure)
+        if error is not None:
+            error = _asked("error_message", error)
+        return await self._answer(texts.failure_situation(failure, error), where, floor, max_results)
+
+    async def _answer(self, text: str, where: Where, floor: float, max_results: int) -> Answer:
         if not 1 <= max_results <= MAX_RESULTS:
             raise InvalidInput("max_results", f"must be 1 to {MAX_RESULTS}, not {max_results}")
         in_use = await space_in_use(self.stores)
         if in_use is None:
-            return []
+            return Answer(patterns=[], confidence=0.0)
         bound = in_use.bound
-        question = await self._encode(in_use.embedder, text[:_MAX_QUERY_CHARS], floor, max_results)
+        asked = await self._encode(in_use.embedder, text[:_MAX_QUERY_CHARS], floor, max_results)
         anywhere = replace(where, agent_type=None, task_type=None, technology=None)
-        found = await self._find(bound, question, anywhere)
+        found = await self._find(bound, asked, anywhere)
+        judged = await self._judge(bound, asked, found, anywhere)
+        if floor > 0 and not judged.speak:
+            return Answer(patterns=[], confidence=judged.confidence)
+        matches = _relevant(judged, floor)
         if anywhere == where or found.complete:
-            matches = [
-                replace(match, fits=_fits(match.evidence.words, where)) for match in await self._matches(found, where)
-            ]
+            matches = [replace(match, fits=_fits(match.evidence.words, where)) for match in matches]
             fitting = [match for match in matches if match.fits]
             matches = fitting if _patterns_in(fitting) >= max_results else matches
         else:
-            matches = await self._matches(await self._find(bound, question, where), where)
+            others = matches
+            matches = _relevant(await self._judge(bound, asked, await self._find(bound, asked, where), where), floor)
             if _patterns_in(matches) < max_results:
                 known = {match.evidence.pattern_id for match in matches}
-                others = await self._matches(found, where)
                 matches += [replace(match, fits=False) for match in others if match.evidence.pattern_id not in known]
-        return [_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
+        shown = [_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
+        return Answer(patterns=shown, confidence=judged.confidence)
 
     async def _encode(self, embedder: Embedder, text: str, floor: float, max_results: int) -> _Question:
         counts = term_counts(text)
@@ -156,31 +181,43 @@ class RAGQueryService:
         )
         lexical, weight = query_vector(counts, statistics)
         return _Question(
-            dense=embedded.vectors[0], lexical=lexical, weight=weight, floor=floor, max_results=max_results
+            dense=embedded.vectors[0],
+            lexical=lexical,
+            weight=weight,
+            reading=read_question(text, statistics),
+            floor=floor,
+            max_results=max_results,
         )
 
     async def _find(self, bound: BoundSpace, asked: _Question, where: Where) -> _Found:
-        """Search, and drop what is not relevant."""
+        """Search, and drop what is not relevant; the best are kept whatever they score, to be told apart by reading."""
         hits = await self.stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
-        scored = ((fuse(hit.cosine, hit.lexical, asked.weight), hit.point_id) for hit in hits)
-        likely = ((score, point, relevance(score, bound.calibration)) for score, point in scored)
-        relevant = sorted((each for each in likely if each[2] >= asked.floor), reverse=True)
+        scored = sorted((_scored(hit, asked.weight) for hit in hits), key=lambda each: (-each.fused, each.point_id))
+        relevant = sum(relevance(each.fused, bound.calibration) >= asked.floor for each in scored)
         shown = max(_MOST_SHOWN, 4 * asked.max_results)
         rest = _best_of_the_rest(hits, asked.weight)
         all_seen = rest is None or relevance(rest, bound.calibration) < asked.floor
-        return _Found(nearest=tuple(relevant[:shown]), complete=all_seen and len(relevant) <= shown)
+        fetched = min(shown, max(relevant, MOST_CANDIDATES))
+        return _Found(nearest=tuple(scored[:fetched]), complete=all_seen and relevant <= shown)
 
-    async def _matches(self, found: _Found, where: Where) -> list[Match]:
-        """Fetch the words of what was found, in one hop."""
-        if not found.nearest:
-            return []
-        points = [point for _, point, _ in found.nearest]
-        evidence = await self.stores.patterns.evidence(points, now=where.live_at)
-        return [
-            Match(evidence=evidence[point], relevance=likeness, score=score)
-            for score, point, likeness in found.nearest
-            if point in evidence
-        ]
+    async def _judge(self, bound: BoundSpace, asked: _Question, found: _Found, where: Where) -> Judged:
+        """Fetch the words of what was found, in one hop, and read them."""
+        points = [each.point_id for each in found.nearest]
+        evidence = await self.stores.patterns.evidence(points, now=where.live_at) if points else {}
+        return judge(found.nearest, evidence, asked.reading, bound, self.stores.workspace)
+
+
+def _scored(hit: Hit, weight: float) -> Scored:
+    return Scored(
+        point_id=hit.point_id,
+        cosine=hit.cosine,
+        coverage=coverage(hit.lexical, weight),
+        fused=fuse(hit.cosine, hit.lexical, weight),
+    )
+
+
+def _relevant(judged: Judged, floor: float) -> list[Match]:
+    return [match for match in judged.matches if match.relevance >= floor]
 
 
 def _asked(field: str, text: str) -> str:

@@ -7,14 +7,14 @@ two is the score. k1 and b are the usual ones; the mean length is fixed per coll
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import re
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import snowballstemmer
 
@@ -35,36 +35,81 @@ _STOP_WORDS = (
 )
 _STOP = frozenset(_STOP_WORDS.split())
 _MAX_WHOLE = 80
+_LONGEST_KEPT = 40
+"""Longer ones, such as encoded bytes, hardly repeat and would fill the memory."""
 
 _local = threading.local()
 
-_REMEMBERED = 1 << 16
-"""Chunks whose terms are kept: words recur, and stemming one takes a hundred times as long as looking it up."""
+
+@lru_cache(maxsize=1 << 15)
+def _kept_stem(word: str) -> str:
+    return _stem(word)
 
 
-def _stem(words: Sequence[str]) -> list[str]:
+def stem(word: str) -> str:
+    """Return the stem of a word in lower case. Kept, as words repeat: the stemmer takes 50 microseconds for each."""
+    return _kept_stem(word) if len(word) <= _LONGEST_KEPT else _stem(word)
+
+
+def _stem(word: str) -> str:
     stemmer = getattr(_local, "stemmer", None)
     if stemmer is None:
         stemmer = _local.stemmer = snowballstemmer.stemmer("english")
-    return stemmer.stemWords(words)  # type: ignore[no-any-return]
+    return stemmer.stemWord(word)  # type: ignore[no-any-return]
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
-def _terms_of(chunk: str) -> tuple[str, ...]:
-    """Return the terms of a chunk without white space: its stemmed words, and itself where it has several."""
-    parts = [part.lower() for piece in _CAMEL.split(chunk) for part in _WORD.findall(piece)]
-    words = _stem([part for part in parts if part not in _STOP])
-    return (*words, chunk.lower()) if len(parts) > 1 and len(chunk) <= _MAX_WHOLE else tuple(words)
+@lru_cache(maxsize=1 << 15)
+def _kept_parts(chunk: str) -> tuple[tuple[str, ...], str | None]:
+    return _parts(chunk)
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
+def _parts(chunk: str) -> tuple[tuple[str, ...], str | None]:
+    parts = tuple(part.lower() for piece in _CAMEL.split(chunk) for part in _WORD.findall(piece))
+    whole = chunk.lower() if len(parts) > 1 and len(chunk) <= _MAX_WHOLE else None
+    return tuple(part for part in parts if part not in _STOP), whole
+
+
+def chunks(text: str) -> list[str]:
+    """Return what stands between blanks and punctuation, in order."""
+    return _CHUNK.findall(text)
+
+
+def words_and_whole(chunk: str) -> tuple[tuple[str, ...], str | None]:
+    """Return the words of a chunk, in lower case and without stop words, and the whole where it is an identifier."""
+    return _kept_parts(chunk) if len(chunk) <= _LONGEST_KEPT else _parts(chunk)
+
+
+def words_and_wholes(text: str) -> tuple[list[str], list[str]]:
+    """Return the words of a text in order, in lower case and without stop words, and its whole identifiers."""
+    words: list[str] = []
+    wholes: list[str] = []
+    for chunk in chunks(text):
+        parts, whole = words_and_whole(chunk)
+        words += parts
+        if whole is not None:
+            wholes.append(whole)
+    return words, wholes
+
+
+@lru_cache(maxsize=1 << 15)
+def _kept_ids(chunk: str) -> tuple[int, ...]:
+    return _ids(chunk)
+
+
+def _ids(chunk: str) -> tuple[int, ...]:
+    words, whole = words_and_whole(chunk)
+    ids = tuple(term_id(stem(word)) for word in words)
+    return ids if whole is None else (*ids, term_id(whole))
+
+
 def _ids_of(chunk: str) -> tuple[int, ...]:
-    return tuple(map(term_id, _terms_of(chunk)))
+    return _kept_ids(chunk) if len(chunk) <= _LONGEST_KEPT else _ids(chunk)
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text in order: stemmed words, and whole identifiers after their parts."""
-    return [term for chunk in _CHUNK.findall(text) for term in _terms_of(chunk)]
+    """Return the terms of a text in order: stemmed words, and whole identifiers beside their parts."""
+    words, wholes = words_and_wholes(text)
+    return [stem(word) for word in words] + wholes
 
 
 def term_id(term: str) -> int:
