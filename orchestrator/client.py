@@ -218,6 +218,7 @@ class RemoteQueries:
         max_results: int = 5,
         *,
         min_relevance: float | None = None,
+        only_if_sure: bool = False,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned, best first."""
         return await self._query(
@@ -228,6 +229,7 @@ class RemoteQueries:
             technology=technology,
             max_results=max_results,
             min_relevance=min_relevance,
+            only_if_sure=only_if_sure,
         )
 
     async def query_for_failure(
@@ -263,7 +265,7 @@ class RemoteQueries:
 class RemoteOutcomes:
     """`OutcomeService` over HTTP."""
 
-    _api: Api
+    api: Api
 
     async def record_outcome(
         self,
@@ -284,7 +286,7 @@ class RemoteOutcomes:
             "task_id": task_id,
             "run_id": run_id,
         }
-        await self._api.send("POST", "/v1/outcomes", body=body)
+        await self.api.send("POST", "/v1/outcomes", body=body)
 
 
 @dataclass(frozen=True, slots=True)

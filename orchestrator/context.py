@@ -140,6 +140,8 @@ class Queries(Protocol):
         task_type: str | None = None,
         technology: str | None = None,
         max_results: int = 5,
+        *,
+        only_if_sure: bool = False,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned."""
         ...
@@ -222,7 +224,9 @@ class OrchestratorContextBuilder:
         if isinstance(self.knowledge, BuildsContexts):
             return await self.knowledge.build_context(task, agent_type)
         check_task(task, agent_type)
-        found = await self.knowledge.queries.query_for_task(task.description, agent_type, task.type, task.technology)
+        found = await self.knowledge.queries.query_for_task(
+            task.description, agent_type, task.type, task.technology, only_if_sure=True
+        )
         built = _with_patterns(context, found, self.knowledge.settings)
         if built.patterns:
             await self.knowledge.contexts.record(built, task, agent_type)

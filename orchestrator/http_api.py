@@ -96,6 +96,7 @@ class TaskQueryBody:
     technology: str | None = None
     max_results: int = 5
     min_relevance: Relevance = None
+    only_if_sure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +251,7 @@ def _add_queries(app: FastAPI) -> None:
             body.technology,
             body.max_results,
             min_relevance=body.min_relevance,
+            only_if_sure=body.only_if_sure,
         )
         return Patterns(patterns=found)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from knowledge.errors import InvalidInput, NotFound
 from knowledge.memory import texts
+from knowledge.memory.ranking import shared
 from knowledge.memory.validation import check_text
 from knowledge.models import ContextId, Entry, EntryId, Outcome, PatternId
 from knowledge.ports import Stores
@@ -93,6 +94,4 @@ def repeats(told: str, known: str) -> bool:
     """Whether a text says nearly the same words as another one: at least `ECHO` of all their words are shared."""
     if texts.normalised(told) == texts.normalised(known):
         return True
-    mine, theirs = term_counts(told), term_counts(known)
-    either = (mine | theirs).total()
-    return either > 0 and (mine & theirs).total() / either >= ECHO
+    return shared(term_counts(told), term_counts(known)) >= ECHO

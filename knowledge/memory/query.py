@@ -68,10 +68,14 @@ class _Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The patterns to show, and how sure it is that the right one is known, 0..1 (`knowledge.search.silence`)."""
+    """The patterns to show, and how sure it is that the right one is known, 0..1 (`knowledge.search.silence`).
+
+    `sure` is whether that is enough to say something unasked.
+    """
 
     patterns: list[Pattern]
     confidence: float
+    sure: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +95,20 @@ class RAGQueryService:
         max_results: int = 5,
         *,
         min_relevance: float | None = None,
+        only_if_sure: bool = False,
     ) -> list[Pattern]:
-        """Return the patterns to know before a task is assigned, best first; none where nothing seems to be meant.
+        """Return the patterns to know before a task is assigned, best first.
 
         The description is compared with task descriptions and with situations. Where fewer than `max_results` patterns
-        of this agent type, task type and technology fit, others fill up. `min_relevance` (0..1) replaces the setting;
-        0 keeps nothing back. Raises InvalidInput, Unavailable or SpaceMismatch.
+        of this agent type, task type and technology fit, others fill up. `min_relevance` (0..1) replaces the setting.
+        `only_if_sure`: nothing at all where the best is likely no match (`knowledge.search.silence`), for what is
+        injected unasked. Raises InvalidInput, Unavailable or SpaceMismatch.
         """
         task_description = _asked("task_description", task_description)
         where = replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology)
         floor = self.task_relevance if min_relevance is None else min_relevance
-        return (await self._answer(task_description, where, floor, max_results)).patterns
+        answer = await self._answer(task_description, where, floor, max_results)
+        return answer.patterns if answer.sure or not only_if_sure else []
 
     async def query_for_failure(
         self,
@@ -121,12 +128,13 @@ class RAGQueryService:
     async def weigh_failure(
         self, failure_description: str, error_message: str | None = None, *, without: Collection[PointId] = ()
     ) -> Answer:
-        """Return what `query_for_failure` says by default, and how sure it is; as if points `without` were not there.
+        """Return what would be injected for a failure, and how sure it is; as if points `without` were not there.
 
         For measurements: what would be said of a failure that is not known.
         """
         where = replace(self._failures(), without=frozenset(without))
-        return await self._answer_failure(failure_description, error_message, where, self.failure_relevance, 3)
+        answer = await self._answer_failure(failure_description, error_message, where, self.failure_relevance, 3)
+        return answer if answer.sure else replace(answer, patterns=[])
 
     async def get(self, pattern_id: PatternId) -> Pattern:
         """Return a live pattern as a query would show it, with relevance 1. Raises NotFound."""
@@ -152,14 +160,12 @@ class RAGQueryService:
             raise InvalidInput("max_results", f"must be 1 to {MAX_RESULTS}, not {max_results}")
         in_use = await space_in_use(self.stores)
         if in_use is None:
-            return Answer(patterns=[], confidence=0.0)
+            return Answer(patterns=[], confidence=0.0, sure=False)
         bound = in_use.bound
         asked = await self._encode(in_use.embedder, text[:_MAX_QUERY_CHARS], floor, max_results)
         anywhere = replace(where, agent_type=None, task_type=None, technology=None)
         found = await self._find(bound, asked, anywhere)
         judged = await self._judge(bound, asked, found, anywhere)
-        if floor > 0 and not judged.speak:
-            return Answer(patterns=[], confidence=judged.confidence)
         matches = _relevant(judged, floor)
         if anywhere == where or found.complete:
             matches = [replace(match, fits=_fits(match.evidence.words, where)) for match in matches]
@@ -172,7 +178,7 @@ class RAGQueryService:
                 known = {match.evidence.pattern_id for match in matches}
                 matches += [replace(match, fits=False) for match in others if match.evidence.pattern_id not in known]
         shown = [_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
-        return Answer(patterns=shown, confidence=judged.confidence)
+        return Answer(patterns=shown, confidence=judged.confidence, sure=judged.speak)
 
     async def _encode(self, embedder: Embedder, text: str, floor: float, max_results: int) -> _Question:
         counts = term_counts(text)

@@ -308,7 +308,10 @@ class Answers:
         task_type: str | None = None,
         technology: str | None = None,
         max_results: int = 5,
+        *,
+        only_if_sure: bool = False,
     ) -> list[Pattern]:
+        assert only_if_sure, "what nobody asked for is injected only where it likely fits"
         self.asked.append((task_description, agent_type, task_type, technology, max_results))
         await asyncio.sleep(self.seconds)
         return list(self.answer())

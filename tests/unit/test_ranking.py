@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.memory.ranking import OTHER_FIELD_WEIGHT, Match, gate_quota, rank, strength
-from tests.support.entries import NOON, approval, evidence
+from knowledge.memory.ranking import OTHER_FIELD_WEIGHT, Match, gate_quota, rank, strength, success_rate
+from tests.support.entries import NOON, approval, evidence, failure
 
 
 def match(name: str, *, relevance: float = 0.8, score: float = 0.5, fits: bool = True, **counts: Any) -> Match:
-    return Match(evidence=evidence(name, **counts), relevance=relevance, score=score, fits=fits)
+    words = counts.pop("words", None) or failure(solution_steps=f"{name * 2} did it")
+    return Match(evidence=evidence(name, words=words, **counts), relevance=relevance, score=score, fits=fits)
 
 
 def gate(name: str, **told: Any) -> Match:
-    return match(name, words=approval(), **told)
+    return match(name, words=approval(approved_approach=f"{name * 2} did it"), **told)
 
 
 @st.composite
@@ -34,7 +35,7 @@ def matches(draw: st.DrawFn, *, distinct: bool = False) -> list[Match]:
         drawn.append(
             match(
                 name,
-                words=approval() if draw(st.booleans()) else None,
+                words=approval(approved_approach=f"{name * 2} did it") if draw(st.booleans()) else None,
                 relevance=draw(st.sampled_from([0.0, 0.7, 0.75, 0.9, 1.0])),
                 score=draw(st.sampled_from([0.3, 0.5, 0.9])),
                 fits=draw(st.booleans()),
@@ -87,11 +88,44 @@ def test_no_evidence_lifts_what_is_not_relevant(successes: int, failures: int) -
     assert strength(famous) == 0
 
 
-def test_strength_is_relevance_times_the_smoothed_success_rate() -> None:
-    assert strength(match("a", relevance=0.9, success_count=3, attempt_count=4)) == pytest.approx(0.9 * 4 / 6)
-    assert strength(match("a", relevance=0.9, success_count=0, attempt_count=0)) == pytest.approx(0.45)
+def test_strength_is_relevance_times_a_lower_bound_of_the_success_rate() -> None:
+    rate = success_rate(3, 4)
+    assert strength(match("a", relevance=0.9, success_count=3, attempt_count=4)) == pytest.approx(0.9 * rate)
     other = strength(match("a", relevance=0.9, success_count=3, attempt_count=4, fits=False))
-    assert other == pytest.approx(0.9 * 4 / 6 * OTHER_FIELD_WEIGHT)
+    assert other == pytest.approx(0.9 * rate * OTHER_FIELD_WEIGHT)
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000))
+def test_the_lower_bound_is_below_the_share_smoothed_and_rises_with_successes(successes: int, failures: int) -> None:
+    attempts = successes + failures
+    bound = success_rate(successes, attempts)
+    assert 0 < bound < (successes + 1) / (attempts + 2)
+    assert success_rate(successes + 1, attempts + 1) > bound > success_rate(successes, attempts + 1)
+
+
+def test_one_of_one_never_outranks_nine_of_ten_at_equal_relevance() -> None:
+    """D32, D33."""
+    lucky = match("lucky", success_count=1, attempt_count=1)
+    proven = match("proven", success_count=9, attempt_count=10)
+    assert ids(rank([lucky, proven], limit=2)) == ids([proven, lucky])
+
+
+def test_what_fails_when_it_is_tried_sinks_below_what_was_not_tried() -> None:
+    """D33."""
+    untried = match("untried", success_count=1, attempt_count=1)
+    failed = match("failed", success_count=1, attempt_count=2, score=0.9)
+    assert ids(rank([failed, untried], limit=2)) == ids([untried, failed])
+
+
+def test_near_copies_of_a_resolution_never_fill_the_places() -> None:
+    """D34, D38."""
+    told = "Treat a missing price as zero, then log the product and its shop for the people who keep the catalogue"
+    copies = [match(f"copy {n}", words=failure(solution_steps=f"{told} {n}"), relevance=0.9) for n in range(6)]
+    others = [match("other", relevance=0.8), match("third", relevance=0.75)]
+    shown = ids(rank(copies + others, limit=3))
+    assert shown[1:] == ids(others)
+    assert shown[0] in ids(copies)
+    assert len(rank(copies, limit=3)) == 3, "where there is nothing else, they are shown"
 
 
 def test_a_failed_attempt_lowers_a_pattern() -> None:
