@@ -15,7 +15,8 @@ SAME_RESOLUTION = 0.80
 Without equal particulars they need what situations need (`likeness.MERGE`)."""
 
 NEAR_ENOUGH = 0.40
-"""Texts of a lower cosine are not compared: no labelled twin that is found lies below (docs/evaluation.md)."""
+"""Texts of a lower cosine are not compared. Of the labelled twins that would be proposed, it loses 2 in 100 bug reports
+and 4 in 100 alerts; of those that would be merged, one in all."""
 
 
 class Verdict(StrEnum):
@@ -42,10 +43,15 @@ class Comparing:
         self.weights = likeness.shipped(model)
         self._rarity = Rarity(statistics)
         self._profiles: dict[str, TextProfile] = {}
+        self._situations: dict[tuple[str, str, float], Judgement] = {}
 
     def situations(self, one: str, other: str, cosine: float) -> Judgement:
-        """Return whether two situations are the same."""
-        return likeness.judge(self.features(one, other, cosine), self.weights)
+        """Return whether two situations are the same; asked again, it is not worked out again."""
+        asked = (one, other, cosine)
+        found = self._situations.get(asked)
+        if found is None:
+            found = self._situations[asked] = likeness.judge(self.features(one, other, cosine), self.weights)
+        return found
 
     def resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> Compared:
         """Return whether two resolutions are the same, given that their situations are or may be."""

@@ -35,7 +35,7 @@ _DECIMALS = 6
 """Cosines are rounded, since the last digits depend on where a vector stands in its batch."""
 
 MOST_COMPARED = 5
-"""An entry is compared with at most this many patterns that exist, and as many of its batch: the nearest."""
+"""An entry is compared with at most this many patterns, those founded by its batch among them: the nearest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +168,8 @@ class _Choosing:
         entry = embedding.entry
         links: list[Link] = []
         best: tuple[float, _Choice] | None = None
-        existing = _nearest(self._nearby.candidates.get(entry.entry_id, ()))
-        for candidate in sorted((*existing, *self._of_batch(embedding)), key=lambda each: each.pattern_id):
+        around = (*self._nearby.candidates.get(entry.entry_id, ()), *self._of_batch(embedding))
+        for candidate in sorted(_nearest(around), key=lambda each: each.pattern_id):
             if candidate.entry_type is not entry.entry_type:
                 continue
             found = self._compared(entry, candidate, self._nearby)
@@ -201,7 +201,7 @@ class _Choosing:
                     situation_cosine=float(cosines[at]),
                 )
             )
-        return _nearest(candidates)
+        return candidates
 
     def _compared(
         self, entry: Entry, candidate: Candidate, nearby: Nearby
