@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks import tables
 from benchmarks.bm25 import Bm25
 from benchmarks.halves import place_of, search_through
+from benchmarks.remembering import Remembering
 from benchmarks.resampling import Estimate, Figures, difference, estimate
 from benchmarks.sets import DATA, REPORTED, SETS, LabelledSet, load, missing
 from knowledge.adapters.local_embedder import LocalEmbedder
@@ -78,8 +79,9 @@ async def measure_set(folder: Path, name: str, embedder: Embedder, *, limit: int
     labelled = load(folder, name).first(limit)
     settings = KnowledgeSettings(embedding_model=BUNDLED_MODEL)
     progress.stage(f"{name}: {len(labelled.documents):,} documents, {len(labelled.queries):,} queries")
-    found, times = await retrieval_places(folder, settings, limit=limit, progress=progress)
-    parts = await _parts(labelled, embedder, progress)
+    known = Remembering(embedder)
+    found, times = await retrieval_places(folder, settings, limit=limit, progress=progress, embedder=known)
+    parts = await _parts(labelled, known, progress)
     places = parts | {OURS: [found[query_id] for query_id in labelled.query_ids]}
     return SetResult(name=name, documents=len(labelled.documents), places=places, query_p50_ms=round(median(times), 2))
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from knowledge.errors import InvalidInput
 from knowledge.models import CaptureOutcome, EntryId, EntryType, NewEntry
+from knowledge.ports import Embedder
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.progress import Stages
@@ -75,11 +76,13 @@ def throwaway_home() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def throwaway_knowledge(settings: KnowledgeSettings) -> AsyncIterator[Knowledge]:
-    """Open empty embedded stores, whatever stores the settings name; the embedder is theirs."""
+async def throwaway_knowledge(
+    settings: KnowledgeSettings, embedder: Embedder | None = None
+) -> AsyncIterator[Knowledge]:
+    """Open empty embedded stores, whatever stores the settings name; the embedder is theirs unless one is given."""
     with throwaway_home() as home:
         apart = settings.model_copy(update={"home": home, "database_url": None, "qdrant_url": None, "api_url": None})
-        async with open_knowledge(apart) as knowledge:
+        async with open_knowledge(apart, embedder=embedder) as knowledge:
             yield knowledge
 
 
@@ -114,13 +117,14 @@ async def retrieval_places(
     *,
     limit: int | None = None,
     progress: Stages | None = None,
+    embedder: Embedder | None = None,
 ) -> tuple[Mapping[str, int | None], list[float]]:
     """Return the place (1..10, None if not found) of the first relevant record for each query, and the times in ms."""
     progress = progress or Stages()
     relevant, queries = _questions(folder, limit)
     places: dict[str, int | None] = {}
     times: list[float] = []
-    async with throwaway_knowledge(settings) as knowledge:
+    async with throwaway_knowledge(settings, embedder) as knowledge:
         await _store(knowledge, folder / "corpus.jsonl")
         await knowledge.checkpoints.process_all(progress=progress.stage("Embedding"))
         asking = progress.stage("Asking")
