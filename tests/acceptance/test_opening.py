@@ -26,6 +26,7 @@ async def main():
             project_id="p", agent_type="coder", failure_description="it broke", solution_steps="mend it",
             success_verified=True,
         )
+        await knowledge.checkpoints.process_all()
         await knowledge.pruning.prune_old_knowledge()
         await knowledge.store_upkeep.rebuild()
         async with connect() as client:
