@@ -559,14 +559,20 @@ async def test_the_alias_points_at_the_space_that_was_ensured_last(index: Vector
     assert await alias_of(index) is None
 
 
+async def test_nothing_is_left_to_delete_in_a_space_that_was_never_made(index: VectorIndex) -> None:
+    unknown = make_space()
+    await index.delete(unknown, [PointId(uuid4())])
+    assert await index.delete_expired(unknown, "default", NOW) == 0
+    with pytest.raises(IndexUnavailable):
+        await index.count(unknown, "default")
+
+
 async def test_a_space_that_was_never_made_is_an_error_that_names_the_way_out(index: VectorIndex) -> None:
     unknown = make_space()
     rng = np.random.default_rng(25)
     for call in (
         index.upsert(unknown, [make_point(rng)]),
         index.search(unknown, unit(rng), words(rng), EVERYTHING, limit=3),
-        index.delete(unknown, [PointId(uuid4())]),
-        index.delete_expired(unknown, "default", NOW),
         index.count(unknown, "default"),
         index.scan(unknown, "default", after=None, limit=3),
     ):
