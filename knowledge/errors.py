@@ -13,6 +13,7 @@ HardwonError
 │   ├── IndexUnavailable         Qdrant, server or embedded engine
 │   ├── EmbedderUnavailable      the embedding endpoint
 │   └── OwnerUnavailable         the process that owns the data directory, or the hardwon server
+├── StorageRejected              Postgres refuses to store this, whenever it is asked
 ├── EmbedderRejected             the embedding endpoint refuses for good: a wrong key, model or setting
 │   └── TextRejected             it refuses this very text
 ├── AccessDenied                 a key is missing, wrong, or not allowed to do this
@@ -85,6 +86,10 @@ class EmbedderUnavailable(Unavailable):
 
 class OwnerUnavailable(Unavailable):
     """The hardwon process that owns the stores, or the configured hardwon server, does not answer."""
+
+
+class StorageRejected(HardwonError):
+    """Postgres does not take what was worked out, and will not the next time: a constraint or a trigger forbids it."""
 
 
 class EmbedderRejected(HardwonError):
