@@ -258,7 +258,7 @@ class EmbeddingRun:
         endless = sorted(entry_id for entry_id in unmarked if self._unmarked[entry_id] >= _TRIES)
         if endless:
             raise StorageRejected(
-                f"entry {endless[0]} was embedded {_TRIES} times, but Postgres does not mark it as embedded and it stays"
+                f"entry {endless[0]} was embedded {_TRIES} times, but Postgres does not mark it so and it stays"
                 " staged: if no rule or trigger of the database is why, lengthen the lease (HARDWON_LEASE_SECONDS)"
             )
 

@@ -196,7 +196,11 @@ def _without_place(query: str) -> list[str]:
 
 
 async def asked_while(stage: Stage, part: str, wire: Wire, *, calls: int, at_once: int) -> Contexts:
-    """Ask for contexts while one part is down; each call is one that has not met this yet, so none is spared."""
+    """Ask for contexts while one part is down; each call is one that has not met this yet, so none is spared.
+
+    Asked first while all is well: then there are connections for it to break.
+    """
+    await asyncio.gather(*(_ask(stage, f"before {wire} {number}", Contexts()) for number in range(at_once)))
     stage.wires[part].be(wire)
     found = Contexts()
     try:
