@@ -14,6 +14,7 @@ HardwonError
 │   ├── EmbedderUnavailable      the embedding endpoint
 │   ├── OwnerUnavailable         the process that owns the data directory, or the hardwon server
 │   └── Overloaded               the hardwon server has as much to do as it can hold; nothing was done
+├── StorageRejected              Postgres refuses to store this, whenever it is asked
 ├── EmbedderRejected             the embedding endpoint refuses for good: a wrong key, model or setting
 │   └── TextRejected             it refuses this very text
 ├── AccessDenied                 a key is missing, wrong, or not allowed to do this
@@ -94,6 +95,10 @@ class Overloaded(Unavailable):
     def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+
+
+class StorageRejected(HardwonError):
+    """Postgres does not take what was worked out, and will not the next time: a constraint or a trigger forbids it."""
 
 
 class EmbedderRejected(HardwonError):

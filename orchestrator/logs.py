@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import os
@@ -17,13 +18,19 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 class _StandardError(io.TextIOBase):
-    """Whatever standard error is at the time: a program may put another stream in its place, and close the old one."""
+    """Whatever standard error is at the time: a program may put another stream in its place, and close the old one.
+
+    Where nothing can be written (a full disk, a reader that left) the line is lost, and the work goes on.
+    """
 
     def write(self, text: str) -> int:
-        return sys.stderr.write(text)
+        with contextlib.suppress(OSError, ValueError):
+            return sys.stderr.write(text)
+        return len(text)
 
     def flush(self) -> None:
-        sys.stderr.flush()
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
 
 
 def configure_logs(*, level: int | None = None) -> None:

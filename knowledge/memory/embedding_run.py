@@ -7,12 +7,13 @@ embedder. What is decided is decided in the order in which it was captured.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from knowledge.errors import HardwonError, TextRejected
+from knowledge.errors import HardwonError, StorageRejected, TextRejected
 from knowledge.logs import get_logger
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidation import Embedding
@@ -41,6 +42,9 @@ _LOOK_AGAIN_SECONDS = 0.5
 
 _MANY = 100
 """New situations in one checkpoint from which on Postgres should not plan as if its tables were empty."""
+
+_TRIES = 5
+"""How often a checkpoint embeds an entry that it then cannot mark, as its lease was over or the model changed."""
 
 _COUNT_AT_ONCE = 2048
 """New texts whose words are counted together: common words are then written once, not once a batch."""
@@ -102,6 +106,7 @@ class EmbeddingRun:
     progress: Progress | None = None
     _in_use: SpaceInUse | None = None
     _words: dict[PointId, Collection[int]] = field(default_factory=dict)
+    _unmarked: Counter[EntryId] = field(default_factory=Counter)
 
     async def run(self) -> None:
         """Embed until nothing is left of what was there at the start; raises what a store or the embedder raises.
@@ -214,6 +219,7 @@ class EmbeddingRun:
         )
         if len(marked) < len(decisions):
             await self._take_back(bound, decisions, marked)
+            self._end_if_endless({decision.entry.entry_id for decision in decisions} - marked)
         self._words |= words
         if len(self._words) >= _COUNT_AT_ONCE:
             await self._count()
@@ -245,6 +251,16 @@ class EmbeddingRun:
         if lost:
             await self.stores.points.doubt(sorted(lost))
             await settle(self.stores, bound, also=sorted(lost))
+
+    def _end_if_endless(self, unmarked: Collection[EntryId]) -> None:
+        """Raise StorageRejected for an entry that comes back however often it is embedded: it would do so for ever."""
+        self._unmarked.update(unmarked)
+        endless = sorted(entry_id for entry_id in unmarked if self._unmarked[entry_id] >= _TRIES)
+        if endless:
+            raise StorageRejected(
+                f"entry {endless[0]} was embedded {_TRIES} times, but Postgres does not mark it so and it stays"
+                " staged: if no rule or trigger of the database is why, lengthen the lease (HARDWON_LEASE_SECONDS)"
+            )
 
     async def _count(self) -> None:
         words, self._words = self._words, {}

@@ -12,9 +12,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Forward only. A process of the version before goes on meanwhile: it writes neither column."""
+    """Forward only. A process of the version before goes on meanwhile: it writes neither column, and counts itself."""
     op.add_column("points", sa.Column("counted", sa.Boolean(), server_default=sa.text("true"), nullable=False))
-    op.alter_column("points", "counted", server_default=sa.text("false"))  # the words of all there are, were counted
     op.add_column("points", sa.Column("look_at", sa.DateTime(timezone=True), nullable=True))
     op.create_index(
         "ix_points_look_at",

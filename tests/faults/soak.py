@@ -1,6 +1,7 @@
 """A soak against a model: random operations on the real stores, and dictionaries that say what must be there (G23).
 
-`python -m tests.faults.soak --operations 200000 --seed N`; the seed is printed, and repeats the same operations.
+`python -m tests.faults.soak --operations 200000 --seed N`; each walk prints its seed, and `--walks 1` with it repeats
+the same operations.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
@@ -27,7 +30,7 @@ from knowledge.models import EntryId, EntryType, NewEntry
 from knowledge.wiring import Knowledge, open_knowledge
 from tests.conftest import SetClock
 from tests.faults.ground import Ground, ground, make_template
-from tests.faults.herd import Herd, entry_ids
+from tests.faults.herd import ROOT, Herd, entry_ids
 from tests.faults.lessons import lesson
 from tests.faults.truth import examine
 from tests.support.embedders import HashingEmbedder
@@ -35,7 +38,7 @@ from tests.support.postgres import throwaway_postgres
 
 CASES = 40
 UNRESOLVED = timedelta(days=90)
-COMPARED_EVERY = 100
+COMPARED_EVERY = 200
 
 
 @dataclass(kw_only=True)
@@ -120,6 +123,14 @@ class Model:
         return known.told.entry_type != EntryType.FAILURE_SOLUTION or known.told.verified_by is not None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killed:
+    """What a killed process had acknowledged, and what it was about to capture."""
+
+    ids: set[EntryId]
+    told: list[NewEntry]
+
+
 @dataclass
 class Soak:
     """A walk over one store."""
@@ -130,18 +141,22 @@ class Soak:
     model: Model = field(default_factory=Model)
     did: Counter[str] = field(default_factory=Counter)
     number: int = 0
-    deleted: set[EntryId] = field(default_factory=set)
+    deleted: list[EntryId] = field(default_factory=list)
 
     async def walk(self, operations: int) -> None:
         """Do so many random operations; raise Diverged where the stores are not what the model says."""
         chances = {
             "capture": 40, "resolve": 8, "query": 20, "checkpoint": 8, "end_project": 3,
-            "delete": 6, "prune": 3, "reopen": 0.5, "kill": 0.5,
+            "delete": 6, "prune": 3, "reopen": 0.2, "kill": 0.3,
         }  # fmt: skip
         done = 0
+        killed: Killed | None = None
         while done < operations:
             again = True
             async with self._open() as knowledge:
+                if killed is not None:
+                    await self._come_back(knowledge, killed)
+                    killed = None
                 await self._compare(knowledge)
                 while again and done < operations:
                     (name,) = self.rng.choices(list(chances), list(chances.values()))
@@ -153,8 +168,10 @@ class Soak:
                     if done % COMPARED_EVERY == 0:
                         await self._compare(knowledge)
             if name == "kill":
-                await self._kill()
+                killed = await self._kill()
         async with self._open() as knowledge:
+            if killed is not None:
+                await self._come_back(knowledge, killed)
             await self._compare(knowledge)
 
     def _open(self) -> AbstractAsyncContextManager[Knowledge]:
@@ -213,8 +230,8 @@ class Soak:
         if entry_id is not None:
             await knowledge.capture.delete(entry_id)
             del self.model.entries[entry_id]
-            self.deleted.add(entry_id)
-        gone = self.rng.choice(sorted(self.deleted)) if self.deleted else None
+            self.deleted.append(entry_id)
+        gone = self.rng.choice(self.deleted) if self.deleted else None
         if gone is not None:
             try:
                 await knowledge.capture.delete(gone)
@@ -237,7 +254,7 @@ class Soak:
         expected = self.model.successes(told, self.clock.now())
         self._must(counts == ([] if expected is None else [expected]), f"{told} is shown as {counts}, not {expected}")
 
-    async def _kill(self) -> None:
+    async def _kill(self) -> Killed:
         """Let another process capture and be killed at its checkpoint; what it had acknowledged is embedded later."""
         first, number = self.number + 1, self.rng.randrange(1, 8)
         self.number += number
@@ -253,13 +270,15 @@ class Soak:
         }
         await asyncio.to_thread(lambda: self.ground.herd.run(replace(self.ground.job(**job), first=first)))
         ids = entry_ids(self.ground.heard("captured")) - before
-        told = [lesson(at, sharing=1, cases=CASES) for at in range(first, first + number)]
-        async with self._open() as knowledge:
-            for entry_id in ids:
-                stored = await knowledge.capture.get(entry_id)
-                self.model.captured(entry_id, next(one for one in told if one.run_id == stored.run_id), now)
-            await knowledge.checkpoints.process_all()
-            self.model.embed(now)
+        return Killed(ids=ids, told=[lesson(at, sharing=1, cases=CASES) for at in range(first, first + number)])
+
+    async def _come_back(self, knowledge: Knowledge, killed: Killed) -> None:
+        now = self.clock.now()
+        for entry_id in killed.ids:
+            stored = await knowledge.capture.get(entry_id)
+            self.model.captured(entry_id, next(one for one in killed.told if one.run_id == stored.run_id), now)
+        await knowledge.checkpoints.process_all()
+        self.model.embed(now)
 
     def _any(self, *statuses: str) -> EntryId | None:
         fitting = [i for i, known in self.model.entries.items() if known.status in statuses]
@@ -287,28 +306,55 @@ async def _counts(knowledge: Knowledge) -> Counter[tuple[int, int]]:
         return Counter((row.success_count, row.project_count) for row in await connection.execute(live))
 
 
-def main() -> int:
-    """Walk, and say what came of it."""
-    asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--operations", type=int, default=200_000)
-    asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    given = asked.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    print(f"seed {given.seed}: {given.operations} operations", flush=True)  # noqa: T201
+def walk(operations: int, seed: int) -> int:
+    """Walk over one store, and say what came of it."""
+    print(f"seed {seed}: {operations} operations", flush=True)  # noqa: T201
     began = time.monotonic()
     with throwaway_postgres() as server, Herd() as herd:
         asyncio.run(make_template(server.dsn))
         with ground(herd, server.dsn) as made:
-            soak = Soak(made, random.Random(given.seed))
+            soak = Soak(made, random.Random(seed))
             try:
-                asyncio.run(soak.walk(given.operations))
+                asyncio.run(soak.walk(operations))
             except Diverged as diverged:
-                print(f"DIVERGED {diverged}")  # noqa: T201
+                print(f"seed {seed}: DIVERGED {diverged}")  # noqa: T201
                 return 1
     seconds = time.monotonic() - began
-    print(f"0 divergences in {seconds:.0f} s; {dict(soak.did)}")  # noqa: T201
+    print(f"seed {seed}: 0 divergences in {seconds:.0f} s; {dict(soak.did)}")  # noqa: T201
     return 0
+
+
+def walk_together(walks: int, operations: int, seed: int) -> int:
+    """Walk in so many processes at once, each over a store of its own with a seed of its own."""
+    command = [sys.executable, "-m", "tests.faults.soak", "--walks", "1"]
+    shares = [operations // walks + (number < operations % walks) for number in range(walks)]
+    running = [
+        subprocess.Popen([*command, "--operations", str(share), "--seed", str(seed + number)], cwd=ROOT)
+        for number, share in enumerate(shares)
+    ]
+    try:
+        return max(process.wait() for process in running)
+    finally:
+        for process in running:
+            process.terminate()
+
+
+def main() -> int:
+    """Walk as asked."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--operations", type=int, default=200_000)
+    asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    asked.add_argument("--walks", type=int, default=os.cpu_count() or 1, help="how many at once, a store each")
+    given = asked.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    if given.walks == 1:
+        return walk(given.operations, given.seed)
+    began = time.monotonic()
+    failed = walk_together(given.walks, given.operations, given.seed)
+    said = "DIVERGED" if failed else "0 divergences"
+    print(f"{given.operations} operations in {given.walks} walks: {said}, {time.monotonic() - began:.0f} s in all")  # noqa: T201
+    return failed
 
 
 if __name__ == "__main__":

@@ -115,6 +115,8 @@ class OpenAIServer:
     seconds_per_call: float = 0.0
     knows_dimensions: bool = True
     always: Fault | None = None
+    moods: Callable[[], Fault | None] | None = None
+    """Asked at each call for which there is no other fault."""
 
     port: int = 0
     calls: int = 0
@@ -125,6 +127,8 @@ class OpenAIServer:
     batches: list[list[str]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     """When each call came, by `time.monotonic`."""
+    faults: list[tuple[float, Fault]] = field(default_factory=list)
+    """What went wrong with which call, and when that came."""
     _faults: deque[Fault] = field(default_factory=deque)
     _started: threading.Event = field(default_factory=threading.Event)
     _stop: Callable[[], object] | None = None
@@ -182,13 +186,21 @@ class OpenAIServer:
         self.most_running = max(self.most_running, self.running)
         try:
             await asyncio.sleep(self.seconds_per_call)
-            fault = self._faults.popleft() if self._faults else self.always
+            fault = self._fault()
             answer = fault if isinstance(fault, Misdeed | Status) else self._answer(head[0], headers, asked)
             if isinstance(answer, dict) and callable(fault):
                 answer = fault(answer)
             return await self._send(reader, writer, answer, asked)
         finally:
             self.running -= 1
+
+    def _fault(self) -> Fault | None:
+        fault = self._faults.popleft() if self._faults else self.always
+        if fault is None and self.moods is not None:
+            fault = self.moods()
+        if fault is not None:
+            self.faults.append((time.monotonic(), fault))
+        return fault
 
     def _answer(self, line: str, headers: Mapping[str, str], asked: Reply) -> object:
         if line.split()[:2] != ["POST", "/v1/embeddings"]:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 import asyncpg
@@ -29,6 +30,12 @@ def throwaway_postgres() -> Iterator[EmbeddedPostgres]:
 def dsn_of(server_dsn: str, database: str) -> str:
     """Return the address of another database of the same server."""
     return server_dsn.replace("/postgres?", f"/{database}?", 1)
+
+
+def socket_of(server_dsn: str) -> Path:
+    """Return the socket that a server listens on."""
+    asked = parse_qs(urlsplit(server_dsn).query)
+    return Path(asked["host"][0]) / f".s.PGSQL.{asked['port'][0]}"
 
 
 async def create_database(server_dsn: str, *, template: str = "template0", name: str | None = None) -> str:

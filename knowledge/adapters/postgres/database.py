@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from knowledge.errors import StorageUnavailable
+from knowledge.errors import StorageRejected, StorageUnavailable
 
 
 def make_engine(dsn: str, *, pool_size: int = 10) -> AsyncEngine:
@@ -89,6 +89,30 @@ async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         if ours := translate(error):
             raise ours from error
         raise
+
+
+@asynccontextmanager
+async def storing(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """Run a block in one transaction, as above; what a constraint forbids raises StorageRejected, naming it."""
+    try:
+        async with transaction(engine) as connection:
+            yield connection
+    except IntegrityError as error:
+        raise StorageRejected(
+            f"Postgres refuses to store this ({_constraint(error)}), and will refuse it again: nothing was changed;"
+            " remove the constraint or trigger if it is none of hardwon's, else report this as a defect"
+        ) from error
+
+
+def _constraint(error: IntegrityError) -> str:
+    """Return what was violated, by the names of the schema and the code of the error, without any stored text."""
+    cause: BaseException | None = error.orig
+    while cause is not None and not isinstance(cause, asyncpg.PostgresError):
+        cause = cause.__cause__
+    if cause is None:
+        return type(error).__name__
+    named = " of ".join(filter(None, (cause.constraint_name, cause.table_name)))
+    return f"{named}, error {cause.sqlstate}" if named else f"error {cause.sqlstate}"
 
 
 @asynccontextmanager

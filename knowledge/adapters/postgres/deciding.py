@@ -48,8 +48,10 @@ def _write_points() -> sa.Insert:
         _each("views", sa.Text()),
         sa.bindparam("embedded_at", type_=TIME),
         sa.bindparam("expires_at", type_=TIME),
+        sa.false(),  # true by default: so say the inserts of the release before, which counted words itself
     )
-    new = insert(points).from_select(["id", "workspace", "pattern_id", "view", "embedded_at", "expires_at"], given)
+    columns = ["id", "workspace", "pattern_id", "view", "embedded_at", "expires_at", "counted"]
+    new = insert(points).from_select(columns, given)
     later = {
         "embedded_at": sa.func.greatest(_T.embedded_at, new.excluded.embedded_at),
         "expires_at": sa.func.greatest(_T.expires_at, new.excluded.expires_at),

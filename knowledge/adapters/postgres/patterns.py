@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among, locked_in_order, recount
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, storing, transaction
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, behind_point, to_entry
@@ -91,7 +91,7 @@ class PostgresPatterns(PatternStore):
 
     @asynccontextmanager
     async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
-        async with transaction(self._engine) as connection:
+        async with storing(self._engine) as connection:
             await alone_with_patterns(connection, self._workspace)
             yield PostgresDeciding(connection, self._workspace, token)
 
@@ -113,7 +113,7 @@ class PostgresPatterns(PatternStore):
             )
             .returning(_E.id, _E.pattern_id)
         )
-        async with transaction(self._engine) as connection:
+        async with storing(self._engine) as connection:
             await connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK)))
             marked = (await connection.execute(mark)).all()
             await recount(connection, (row.pattern_id for row in marked))

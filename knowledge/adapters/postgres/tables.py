@@ -192,7 +192,7 @@ points = sa.Table(
     sa.Column("view", sa.String(20), nullable=False),
     sa.Column("embedded_at", TIME, nullable=False),
     sa.Column("expires_at", TIME, nullable=False),
-    sa.Column("counted", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("counted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("look_at", TIME),
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
 )
