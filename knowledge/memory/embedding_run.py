@@ -40,6 +40,9 @@ log = get_logger(__name__)
 _LOOK_AGAIN_SECONDS = 0.5
 """How often a checkpoint looks whether what others hold is done, or their lease is over."""
 
+_FINISH_SECONDS = 5.0
+"""What a batch that is being stored may take when the checkpoint is broken off."""
+
 _MANY = 100
 """New situations in one checkpoint from which on Postgres should not plan as if its tables were empty."""
 
@@ -135,7 +138,7 @@ class EmbeddingRun:
                 if claim.entries:
                     storing = await self._embed_then_store(claim, storing, total)
                 elif storing is not None:
-                    await storing
+                    await asyncio.shield(storing)
                     storing = None
                 elif not await self.stores.entries.pending(there_at_start):
                     break
@@ -143,6 +146,8 @@ class EmbeddingRun:
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         finally:
             if storing is not None:
+                # what is embedded is paid for: it is stored, however this ends
+                await asyncio.wait([storing], timeout=_FINISH_SECONDS)
                 storing.cancel()
                 await asyncio.gather(storing, return_exceptions=True)
 
@@ -165,7 +170,7 @@ class EmbeddingRun:
         try:
             embedded = await self._embed(lease)
             if storing is not None:
-                await storing
+                await asyncio.shield(storing)
         except BaseException:
             await lease.end(give_back=True)
             raise

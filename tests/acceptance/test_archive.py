@@ -276,7 +276,8 @@ async def test_archives_go_over_http_both_ways_whatever_their_size(
 
 
 def test_the_form_of_an_archive_names_every_column_or_leaves_it_out_on_purpose() -> None:
-    left_out = {"entries": {"embedded", "lease_token", "lease_until"}}
+    # where the index may differ is not of the data: an import fills it anew, and looks for what nothing stands behind
+    left_out = {"entries": {"embedded", "lease_token", "lease_until"}, "points": {"look_at"}}
     assert tuple(FORMAT) == PARTS
     for part, (table, names) in FORMAT.items():
         assert set(names) | left_out.get(part, set()) == set(table.c.keys()), part

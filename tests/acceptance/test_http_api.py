@@ -46,8 +46,8 @@ from tests.support.postgres import create_database, drop_database
 from tests.support.processes import Commands, embedding_by, entry, free_port, until
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
-IN_PROCESS = {"upkeep.refill", "upkeep.backfill", "store_upkeep.reembed"}
-"""Parts of upkeep that take an open embedder or are called by other services."""
+IN_PROCESS = {"upkeep.refill", "upkeep.backfill", "store_upkeep.reembed", "queries.weigh_failure"}
+"""What takes an open embedder, is called by other services, or measures them."""
 SITUATION = str(entry()["failure_description"])
 
 
@@ -294,7 +294,7 @@ def test_the_client_has_the_same_services_with_the_same_methods_and_arguments() 
                 assert [*theirs.parameters.values()][1:] == [*ours.parameters.values()][1:], f"{service}.{name}"
                 assert theirs.return_annotation == ours.return_annotation, f"{service}.{name}"
                 compared += 1
-    assert {"capture", "checkpoints", "queries", "pruning", "upkeep", "store_upkeep"} <= set(vars(client))
+    assert {"capture", "checkpoints", "queries", "outcomes", "pruning", "upkeep", "store_upkeep"} <= set(vars(client))
     assert compared >= 21
     for name in ("stats", "workspaces", "in_workspace"):
         ours, theirs = inspect.signature(getattr(Knowledge, name)), inspect.signature(getattr(KnowledgeClient, name))

@@ -122,11 +122,13 @@ def test_a_checkpoint_goes_on_when_its_owner_leaves_in_the_middle(
             commands.owner("POST", "/v1/entries:batch", {"entries": told})
             with commands.start("checkpoint", "--json") as asking:
                 slow.seconds_per_call = 0.2
-                until(lambda: len(slow.batches) > 2)
+                until(lambda: len(slow.batches) > 5)
                 owner.process.send_signal(how)
                 code, out, err = asking.end()
                 assert (code, err) == (0, "")
-                assert 0 < json.loads(out)["embedded"] < 14
+                embedded = json.loads(out)["embedded"]
+                assert 0 < embedded <= 14
+                assert embedded < 14 or how == signal.SIGTERM, "one that is told to stop may finish first"
             slow.seconds_per_call = 0
         with commands.program():  # what the killed one had leased comes back
             until(lambda: commands.owner("POST", "/v1/checkpoints", {})["embedded"] == 0)
@@ -257,7 +259,7 @@ def test_a_command_that_is_interrupted_closes_its_stores_in_order(home: Path, tm
         slow.seconds_per_call = 0.2
         with commands.start("checkpoint", "--json") as checkpoint:
             calls = slow.calls
-            until(lambda: slow.calls > calls + 2)
+            until(lambda: slow.calls > calls + 3)
             code, out, err = checkpoint.end(signal.SIGINT)
             assert (code, out, err) == (130, "", "stopped\n")
         assert not (home / "postgres/data/postmaster.pid").exists()

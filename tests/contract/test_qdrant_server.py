@@ -138,7 +138,8 @@ async def test_expired_points_go_by_one_delete_with_a_filter_and_none_is_sent_fo
     assert await index.delete_expired(SPACE, "default", NOW) == 0
     assert await index.delete_expired(SPACE, "default", NOW + timedelta(days=365)) == 30
     count, delete = ("POST", f"/collections/{NAME}/points/count"), ("POST", f"/collections/{NAME}/points/delete")
-    assert server.requests == [count, count, delete]
+    there = ("GET", f"/collections/{NAME}/exists")
+    assert server.requests == [there, count, there, count, delete]
 
 
 async def test_points_go_out_in_batches_that_a_server_takes(inside: Inside) -> None:

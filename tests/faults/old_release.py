@@ -185,7 +185,7 @@ class OldRelease:
             await self._connection.execute(VECTOR, point, self.bound.space.fingerprint, half)
             found[point] = (entry, view, vector)
         await self._connection.execute(LINK, entry.entry_id, pattern, list(found), token)
-        return dict(found)
+        return {UUID(int=point.int): told for point, told in found.items()}
 
     async def delete(self, entry_id: EntryId) -> None:
         sole = [PointId(row["id"]) for row in await self._connection.fetch(SOLE, WORKSPACE, entry_id)]
