@@ -48,6 +48,8 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "test": ("every test", [TEST]),
     "check": ("format, lint, types, import contracts, then every test", [*LINT, TEST]),
     "lint": ("the fast half of check", LINT),
+    "faults": ("kills, outages, races, full disks: the long form", [["python", "-m", "tests.faults"]]),
+    "soak": ("200,000 random operations against a model", [["python", "-m", "tests.faults.soak"]]),
     "serve": ("the API, the scheduler and the web page, on 127.0.0.1:8420", [["hardwon", "serve"]]),
     "bench": ("the benchmarks", [["python", "-m", "benchmarks"]]),
     "evaluate": ("quality on labelled sets", [["python", "-m", "benchmarks.evaluate"]]),

@@ -214,7 +214,7 @@ async def _connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) 
         stack.push_async_callback(_leave, server)
         if cancelled is not None:
             raise cancelled
-        engine = make_engine(server.dsn)
+        engine = make_engine(server.dsn, revive=server.ensure)
     stack.push_async_callback(engine.dispose)
     return engine
 

@@ -177,7 +177,7 @@ class OldRelease:
         pattern = PatternId(await self._connection.fetchval(KNOWN, WORKSPACE, key) or own)
         if pattern == own:
             await self._connection.execute(FOUND, own, WORKSPACE, entry.entry_type.value, key, entry.entry_id, at)
-        found = {}
+        found: dict[UUID, tuple[Entry, View, Any]] = {}
         for (view, text), vector in zip(views.items(), embedded.vectors, strict=True):
             point = point_id_of(WORKSPACE, pattern, view, texts.normalised(text))
             await self._connection.execute(POINT, point, WORKSPACE, pattern, view.value, at, expires)
@@ -185,7 +185,7 @@ class OldRelease:
             await self._connection.execute(VECTOR, point, self.bound.space.fingerprint, half)
             found[point] = (entry, view, vector)
         await self._connection.execute(LINK, entry.entry_id, pattern, list(found), token)
-        return {UUID(int=point.int): told for point, told in found.items()}
+        return found
 
     async def delete(self, entry_id: EntryId) -> None:
         sole = [PointId(row["id"]) for row in await self._connection.fetch(SOLE, WORKSPACE, entry_id)]

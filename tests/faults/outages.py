@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from pydantic import SecretStr
 
@@ -140,6 +141,13 @@ class Contexts:
     @property
     def in_time(self) -> int:
         return sum(late <= SLACK_SECONDS for late in self.late)
+
+    def __iadd__(self, other: Contexts) -> Self:
+        self.calls += other.calls
+        self.degraded += other.degraded
+        self.late += other.late
+        self.took += other.took
+        return self
 
     def __str__(self) -> str:
         """Say it in a line."""

@@ -35,6 +35,7 @@ class Races:
     alive: dict[EntryId, int] = field(default_factory=dict)
     deleted: set[EntryId] = field(default_factory=set)
     truths: list[Truth] = field(default_factory=list)
+    calls: int = 0
 
     async def round(self) -> Truth:
         """Let two checkpoints, a prune and deletions run at once, and compare the accounts afterwards."""
@@ -61,6 +62,7 @@ class Races:
         return truth
 
     async def _wait(self, place: str) -> None:
+        self.calls += 1
         await asyncio.sleep(self.rng.random() ** 2 * LONGEST_WAIT)
 
     async def _delete(self, knowledge: Knowledge, entry_id: EntryId) -> None:

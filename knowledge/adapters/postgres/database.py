@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 import sqlalchemy as sa
@@ -14,9 +16,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from knowledge.errors import StorageRejected, StorageUnavailable
 
+_SERVER_SETTINGS = {"application_name": "hardwon", "timezone": "UTC"}
+_CONNECT_SECONDS = 10
 
-def make_engine(dsn: str, *, pool_size: int = 10) -> AsyncEngine:
-    """Return an engine on a Postgres address; nothing is connected yet. Its errors repeat no stored text."""
+
+def make_engine(dsn: str, *, pool_size: int = 10, revive: Callable[[], None] | None = None) -> AsyncEngine:
+    """Return an engine on a Postgres address; nothing is connected yet. Its errors repeat no stored text.
+
+    Where nobody listens, `revive` is called, in a thread, and the connection tried again.
+    """
+    connecting: dict[str, Any] = {
+        "connect_args": {"timeout": _CONNECT_SECONDS, "server_settings": _SERVER_SETTINGS},
+    }
+    if revive is not None:
+        connecting = {"async_creator": lambda: _connect(dsn, revive)}
     engine = create_async_engine(
         sa.make_url(dsn).set(drivername="postgresql+asyncpg"),
         hide_parameters=True,
@@ -24,10 +37,21 @@ def make_engine(dsn: str, *, pool_size: int = 10) -> AsyncEngine:
         max_overflow=pool_size,
         pool_pre_ping=False,
         pool_recycle=1800,
-        connect_args={"timeout": 10, "server_settings": {"application_name": "hardwon", "timezone": "UTC"}},
+        **connecting,
     )
     sa.event.listen(engine.sync_engine, "handle_error", _forget_texts)
     return engine
+
+
+async def _connect(dsn: str, revive: Callable[[], None]) -> asyncpg.Connection[asyncpg.Record]:
+    async def connect() -> asyncpg.Connection[asyncpg.Record]:
+        return await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS, server_settings=_SERVER_SETTINGS)
+
+    try:
+        return await connect()
+    except (FileNotFoundError, ConnectionRefusedError):
+        await asyncio.to_thread(revive)
+        return await connect()
 
 
 _REPEATS = re.compile(r"\nDETAIL:.*|(?<=invalid input for query argument).*", re.DOTALL)
@@ -65,18 +89,29 @@ def translate(error: BaseException) -> StorageUnavailable | None:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, _REFUSED):
-            return StorageUnavailable(f"Postgres refuses the connection: {cause}; check HARDWON_DATABASE_URL")
+            return StorageUnavailable(
+                f"Postgres refuses the connection: {_first_line(cause)}; check HARDWON_DATABASE_URL"
+            )
         if isinstance(cause, asyncpg.DeadlockDetectedError):
             return StorageUnavailable("Postgres broke off two operations that waited for each other; do it again")
+        if isinstance(cause, asyncpg.DiskFullError):
+            return StorageUnavailable(
+                f"there is no space left for Postgres ({_first_line(cause)}): make room on its disk, and it goes on"
+            )
         if isinstance(cause, _GONE):
             return StorageUnavailable(
-                f"Postgres does not answer ({type(cause).__name__}: {cause});"
+                f"Postgres does not answer ({type(cause).__name__}: {_first_line(cause)});"
                 " is it running, and is HARDWON_DATABASE_URL right?"
             )
         if isinstance(cause, DBAPIError) and cause.connection_invalidated:
             return StorageUnavailable("Postgres closed the connection; the same call may work now")
         cause = cause.__cause__ or getattr(cause, "orig", None)
     return None
+
+
+def _first_line(cause: BaseException) -> str:
+    """Return what a driver says, without its hints."""
+    return str(cause).partition("\n")[0]
 
 
 @asynccontextmanager
