@@ -48,11 +48,12 @@ _PROBE = "dimensions"
 class RetryPolicy:
     """How long an endpoint is waited for: `timeout_seconds` for one call, `patience_seconds` for all tries together.
 
-    A text that was refused is not sent again for `refusal_seconds`.
+    A text that was refused is not sent again for `refusal_seconds`. A call that hangs on while the endpoint comes back
+    and the longest delay after it take less than 30 s together (docs/reliability.md, G5).
     """
 
     attempts: int = 4
-    timeout_seconds: float = 30.0
+    timeout_seconds: float = 20.0
     first_delay_seconds: float = 0.5
     longest_delay_seconds: float = 8.0
     patience_seconds: float = 60.0

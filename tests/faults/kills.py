@@ -15,7 +15,14 @@ from tests.faults.ground import Ground, wait_until
 from tests.faults.truth import Truth
 from tests.support.faults import Mutant
 
-ONCE = ("spaces.bind", "entries.add", "checkpoints.start", "index.ensure", "checkpoints.finish")
+ONCE = (
+    "spaces.bind",
+    "entries.add",
+    "checkpoints.start",
+    "index.ensure",
+    "points.count_words",
+    "checkpoints.finish",
+)
 """Passed once in the life of a worker; the first one once in the life of a store, so it comes first."""
 OFTEN = (
     "entries.claim",
@@ -26,7 +33,6 @@ OFTEN = (
     "deciding.write",
     "deciding.commit",
     "index.upsert",
-    "points.count_words",
     "points.overtaken",
     "patterns.mark_embedded",
 )

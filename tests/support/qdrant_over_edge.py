@@ -26,7 +26,7 @@ import httpx
 import qdrant_edge as edge
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -55,6 +55,14 @@ class Faults:
     seconds: float = 0.0
     after: int = 0
     path: str = "/"
+
+
+async def _read(request: Request) -> bytes:
+    """Return the body; nothing of one whose client was killed."""
+    try:
+        return await request.body()
+    except ClientDisconnect:
+        return b""
 
 
 class QdrantOverEdge:
@@ -112,7 +120,7 @@ class QdrantOverEdge:
                 return JSONResponse({"status": {"error": fault.kind}}, status, {"Retry-After": "3"})
             if fault.kind == "refuse":
                 self._refuse()
-            raw = await request.body()
+            raw = await _read(request)
             try:
                 result = do(json.loads(raw) if raw else {}, request.path_params.get("name", ""))
             except Refused as no:
