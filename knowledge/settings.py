@@ -82,6 +82,8 @@ class KnowledgeSettings(BaseSettings):
     """Unset: OPENAI_API_KEY."""
     embedding_dims: int | None = Field(default=None, ge=2, le=65536)
     """Asks the endpoint for shorter vectors; only some models can."""
+    embedding_timeout_seconds: float = Field(default=20.0, ge=1, le=3600)
+    """What one call of an endpoint may take, with up to `checkpoint_batch` texts."""
     query_deadline_ms: int = Field(default=300, ge=1, le=600_000)
     task_relevance: float = Field(default=0.7, ge=0, le=1)
     failure_relevance: float = Field(default=0.75, ge=0, le=1)

@@ -187,13 +187,16 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
         from knowledge.adapters.local_embedder import LocalEmbedder  # noqa: PLC0415
 
         return LocalEmbedder()
-    from knowledge.adapters.openai_embedder import OpenAIEmbedder  # noqa: PLC0415
+    from knowledge.adapters.openai_embedder import OpenAIEmbedder, RetryPolicy  # noqa: PLC0415
 
+    patience = RetryPolicy()
+    seconds = settings.embedding_timeout_seconds
     return OpenAIEmbedder(
         settings.embedding_model or "",
         api_key=settings.embedding_api_key,
         base_url=settings.embedding_base_url,
         dimensions=settings.embedding_dims,
+        retry=replace(patience, timeout_seconds=seconds, patience_seconds=max(patience.patience_seconds, 3 * seconds)),
     )
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from knowledge.adapters.openai_embedder import OpenAIEmbedder
 from knowledge.errors import InvalidSetting
 from knowledge.settings import BUNDLED_MODEL, OPENAI_MODEL, KnowledgeSettings, default_home, unknown_variables
+from knowledge.wiring import make_embedder
 
 TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_HOME": ("/data/hardwon", "home", Path("/data/hardwon")),
@@ -22,6 +24,7 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_EMBEDDING_BASE_URL": ("http://models/v1", "embedding_base_url", "http://models/v1"),
     "HARDWON_EMBEDDING_API_KEY": ("k", "embedding_api_key", SecretStr("k")),
     "HARDWON_EMBEDDING_DIMS": ("512", "embedding_dims", 512),
+    "HARDWON_EMBEDDING_TIMEOUT_SECONDS": ("120", "embedding_timeout_seconds", 120.0),
     "HARDWON_QUERY_DEADLINE_MS": ("450", "query_deadline_ms", 450),
     "HARDWON_TASK_RELEVANCE": ("0.6", "task_relevance", 0.6),
     "HARDWON_FAILURE_RELEVANCE": ("1", "failure_relevance", 1.0),
@@ -174,3 +177,16 @@ def test_what_looks_like_a_setting_and_is_none_is_found_with_the_nearest_name() 
         "HARDWON_XYZZY": None,
         "Hardwon_Lease_Second": "HARDWON_LEASE_SECONDS",
     }
+
+
+@pytest.mark.parametrize(("told", "timeout", "patience"), [(None, 20, 60), ("1", 1, 60), ("120", 120, 360)])
+def test_a_slow_endpoint_may_be_given_more_time(
+    monkeypatch: pytest.MonkeyPatch, told: str | None, timeout: float, patience: float
+) -> None:
+    monkeypatch.setenv("HARDWON_EMBEDDING_MODEL", "some-model")
+    monkeypatch.setenv("HARDWON_EMBEDDING_BASE_URL", "http://127.0.0.1:9/v1")
+    if told is not None:
+        monkeypatch.setenv("HARDWON_EMBEDDING_TIMEOUT_SECONDS", told)
+    embedder = make_embedder(KnowledgeSettings())
+    assert isinstance(embedder, OpenAIEmbedder)
+    assert (embedder._retry.timeout_seconds, embedder._retry.patience_seconds) == (timeout, patience)
