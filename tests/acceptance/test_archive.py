@@ -308,7 +308,7 @@ def test_an_embedded_store_moves_to_servers_through_a_pipe_and_a_killed_import_g
 ) -> None:
     """G2, G15: killed with SIGKILL in the middle, run again."""
     source = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
-    number = 1500
+    number = 500
     told = [entry(failure_description=f"case {at} of the cart breaks", task_id=str(at)) for at in range(number)]
     (tmp_path / "entries.jsonl").write_text(lines(told))
     asked = ("query", "failure", "case 77 of the cart", "--min-relevance", "0")
