@@ -20,7 +20,7 @@ from benchmarks import tables
 from benchmarks.bm25 import Bm25
 from benchmarks.halves import place_of, search_through
 from benchmarks.remembering import Remembering
-from benchmarks.resampling import Estimate, Figures, difference, estimate
+from benchmarks.resampling import Figures, Verdict, difference, estimate
 from benchmarks.sets import DATA, REPORTED, SETS, LabelledSet, load, missing
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.ports import Embedder
@@ -62,16 +62,6 @@ class SetResult:
 
 
 MEASURES = ("hit_at_1", "hit_at_3", "hit_at_10", "mrr_at_10")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """One measure of one set, or of the mean over the sets, by system; `gain` is ours less BM25, query by query."""
-
-    measure: str
-    systems: Mapping[str, Estimate]
-    gain: Estimate
-    reported_bm25: float | None
 
 
 async def measure_set(folder: Path, name: str, embedder: Embedder, *, limit: int | None, progress: Stages) -> SetResult:

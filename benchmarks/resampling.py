@@ -6,7 +6,7 @@ Over several sets each is resampled on its own and the means are averaged: every
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,3 +73,13 @@ def evenly(groups: Sequence[Figures], each: int) -> Figures:
     """Return `each` draws from every group, so that a large group counts no more than a small one."""
     rng = np.random.default_rng(_SEED)
     return np.concatenate([rng.choice(group, each) for group in groups if len(group)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One measure of one set, or of the mean over the sets, by system; `gain` is ours less BM25, query by query."""
+
+    measure: str
+    systems: Mapping[str, Estimate]
+    gain: Estimate
+    reported_bm25: float | None

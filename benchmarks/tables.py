@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from benchmarks.resampling import Estimate
-
-if TYPE_CHECKING:
-    from benchmarks.evaluate import Verdict
+from benchmarks.resampling import Estimate, Verdict
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EVALUATION = DOCS / "evaluation.md"
