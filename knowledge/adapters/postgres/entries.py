@@ -249,6 +249,7 @@ class PostgresEntries(EntryStore):
             .returning(_E.point_ids)
         )
         async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
             await self._leave_points(connection, (await connection.execute(dead)).scalars())
 
     async def abandon(self, project_id: str, *, unvouched: bool) -> int:
@@ -262,6 +263,7 @@ class PostgresEntries(EntryStore):
             .returning(_E.point_ids)
         )
         async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
             of_each = (await connection.execute(update)).scalars().all()
             await self._leave_points(connection, of_each)
             return len(of_each)

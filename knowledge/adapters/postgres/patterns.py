@@ -140,7 +140,7 @@ class PostgresPatterns(PatternStore):
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with transaction(self._engine) as connection:
             await alone_with_patterns(connection, self._workspace)
-            stale = sa.select(_T.id).where(self._stale(now)).limit(limit).with_for_update().cte("stale")
+            stale = sa.select(_T.id).where(self._stale(now)).order_by(_T.id).limit(limit).with_for_update().cte("stale")
             stale_points = await connection.execute(sa.delete(points).where(_T.id.in_(sa.select(stale.c.id))))
             expired = await self._delete_entries(connection, self._expired(knowledge_staging, now), limit)
             unresolved = await self._delete_entries(connection, self._unresolved(knowledge_staging, open_before), limit)

@@ -29,7 +29,10 @@ AT_ONCE: sa.ColumnElement[Any] = sa.literal_column("'-infinity'::timestamptz")
 
 
 async def doubt(connection: AsyncConnection, *which: sa.ColumnElement[bool]) -> int:
-    """Have points compared with the index, since an entry came or went otherwise than by a checkpoint."""
+    """Have points compared with the index, since an entry came or went otherwise than by a checkpoint.
+
+    Be `alone_with_patterns`, as whoever writes points is: else two wait for each other's in a circle.
+    """
     ordered = sa.select(_T.id).where(*which).order_by(_T.id).with_for_update().cte("ordered")
     look = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(look_at=AT_ONCE)
     return (await connection.execute(look)).rowcount
@@ -84,12 +87,18 @@ class PostgresPoints(PointStore):
             return {PointId(found) for found in (await connection.execute(query)).scalars()}
 
     async def doubt(self, point_ids: Sequence[PointId]) -> None:
-        async with reading(self._engine) as connection:
+        async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
             await doubt(connection, self._ours(), among(_T.id, point_ids))
 
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
+        late = (self._ours(), among(_T.id, point_ids), _T.embedded_at > embedded_at)
         async with reading(self._engine) as connection:
-            return await doubt(connection, self._ours(), among(_T.id, point_ids), _T.embedded_at > embedded_at)
+            if not await connection.scalar(sa.select(sa.exists().where(*late))):
+                return 0
+        async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
+            return await doubt(connection, *late)
 
     @asynccontextmanager
     async def settling(
@@ -153,6 +162,7 @@ class PostgresPoints(PointStore):
 
     async def count_words(self, counted: Mapping[PointId, Collection[int]]) -> None:
         async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
             which = sa.select(_T.id).where(self._ours(), among(_T.id, counted), ~_T.counted)
             ordered = which.order_by(_T.id).with_for_update().cte("ordered")
             count = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(counted=True).returning(_T.id)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.postgres.counting import alone_with_patterns
 from knowledge.adapters.postgres.database import reading, transaction
 from knowledge.adapters.postgres.points import doubt, stored_points, to_stored_point
 from knowledge.adapters.postgres.rows import behind_point
@@ -70,10 +71,12 @@ class PostgresUpkeep(UpkeepStore):
     async def doubt_unsupported(self) -> int:
         supported = sa.exists().where(behind_point())
         async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
             return await doubt(connection, _T.workspace == self._workspace, _T.look_at.is_(None), ~supported)
 
     async def replace_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
         async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
             await connection.execute(sa.delete(lexicon).where(lexicon.c.workspace == self._workspace))
             await add_terms(connection, self._workspace, frequencies, documents)
             mine = sa.and_(_T.workspace == self._workspace, ~_T.counted, sa.exists().where(behind_point()))
