@@ -28,7 +28,7 @@ class Judged:
     """The live patterns among what was found, the likeliest first.
 
     `confidence` is how sure it is that one of them is meant, 0..1. `speak` is false where that is too little to say
-    anything; without weights for the model, or with few candidates, only a floor of relevance keeps silence.
+    anything unasked; without weights for the model, or with few candidates, only a floor of relevance keeps silence.
     """
 
     matches: tuple[Match, ...]

@@ -1,4 +1,4 @@
-"""Whether the best match of a question is one at all; where it is not, nothing is said.
+"""Whether the best match of a question is one at all; where it is not, nothing is injected unasked.
 
 A score of its own cannot tell "known" from "the same area, but not known" (docs/evaluation.md). Several signs together
 can, in part: a logistic model of what the best of the candidates reach, fitted on questions asked with and without

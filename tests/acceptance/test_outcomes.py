@@ -146,3 +146,22 @@ async def test_outcomes_live_a_year_as_knowledge_does(knowledge: Knowledge, cloc
     clock.move(timedelta(days=70))
     await knowledge.pruning.prune()
     assert record(await the_pattern(knowledge)) == (1, 1, 1)
+
+
+async def test_a_project_that_is_deleted_takes_its_outcomes_along(knowledge: Knowledge) -> None:
+    """D19: what was tried in it no longer counts for the patterns of others, and its own patterns are gone."""
+    first = await learned(knowledge)
+    context = await given(knowledge, project="second")
+    pattern_id = context.patterns[0].pattern_id
+    await fail(knowledge, project_id="second", failure_description="Something else broke", solution_steps="Mend it")
+    await knowledge.checkpoints.process_all()
+    await knowledge.outcomes.record_outcome(context.context_id, pattern_id, worked=False)
+    assert record(await knowledge.queries.get(pattern_id)) == (1, 2, 1)
+    await knowledge.capture.delete_project("second")
+    assert record(await knowledge.queries.get(pattern_id)) == (1, 1, 1)
+    assert (await knowledge.stats()).patterns == 1
+    await knowledge.outcomes.record_outcome(
+        (await given(knowledge, project="web-shop")).context_id, pattern_id, worked=True
+    )
+    await knowledge.capture.delete(first)
+    assert (await knowledge.stats()).patterns == 0, "an outcome alone is no evidence"

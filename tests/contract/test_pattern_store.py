@@ -134,7 +134,8 @@ async def test_two_checkpoints_that_decide_on_the_same_new_words_make_one_patter
 
 async def test_another_workspace_does_not_wait_for_a_decision(store: Store) -> None:
     async with store.of("ours").patterns.deciding(LeaseToken(uuid4())), asyncio.timeout(5):
-        await learn(store.of("theirs"), told(1))
+        pattern = await learn(store.of("theirs"), told(1))
+    assert counts(await store.of("theirs").patterns.get(pattern, now=NOON)) == (1, 1, 1)
 
 
 async def test_a_decision_made_before_stands(stores: Stores) -> None:

@@ -162,9 +162,16 @@ class InMemoryEntries(EntryStore):
         for checkpoint_id, (workspace, report) in list(state.checkpoints.items()):
             if (workspace, report.project_id) == (mine, project_id):
                 del state.checkpoints[checkpoint_id]
-        for context_id, row in list(state.contexts.items()):
-            if (row.workspace, row.task.project_id) == (mine, project_id):
-                del state.contexts[context_id]
+        rows = [row for row in state.contexts.values() if (row.workspace, row.task.project_id) == (mine, project_id)]
+        handed_out = {row.context.context_id for row in rows}
+        for context_id in handed_out:
+            del state.contexts[context_id]
+        gone = [
+            key
+            for key, outcome in state.outcomes.items()
+            if key[0] == mine and (outcome.project_id == project_id or outcome.context_id in handed_out)
+        ]
+        state.recount({state.outcomes.pop(key).pattern_id for key in gone})
         return True
 
     def _row(self, entry_id: EntryId) -> EntryRow:

@@ -192,7 +192,7 @@ class InMemoryState:
             embedded = [entry for entry in support[pattern_id] if entry.status is EntryStatus.EMBEDDED]
             runs = {_event(entry): True for entry in embedded}
             for outcome in self.outcomes.values():
-                if outcome.pattern_id == pattern_id:
+                if embedded and outcome.pattern_id == pattern_id:
                     run = (outcome.project_id, outcome.task_id, outcome.run_id)
                     runs[run] = runs.get(run, False) or outcome.worked
             self.patterns[pattern_id] = replace(

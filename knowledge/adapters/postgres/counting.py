@@ -41,7 +41,8 @@ def locked_in_order(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[boo
 async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> None:
     """Derive the counts of patterns from their evidence; one without entries and points goes.
 
-    One that has points yet goes with the last of them: they say what the index may still hold.
+    One that has points yet goes with the last of them: they say what the index may still hold. Outcomes alone are no
+    evidence: they count while an embedded entry does.
 
     A distinct (project, task, run) is one attempt, of an entry or an outcome, and a success unless only failure is told
     of it; an entry's id stands in for a missing task, the hash of its content for a missing run (product.md).
@@ -61,6 +62,7 @@ async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> N
             sa.func.count(runs.c.pattern_id).filter(runs.c.worked).label("successes"),
             sa.func.count(sa.distinct(runs.c.project_id)).filter(runs.c.worked).label("projects"),
             sa.exists().where(_E.pattern_id == _P.id).label("has_entries"),
+            sa.exists().where(_E.pattern_id == _P.id, EMBEDDED).label("live"),
         )
         .select_from(patterns.outerjoin(runs, runs.c.pattern_id == _P.id))
         .where(among(_P.id, ids))
@@ -73,7 +75,11 @@ async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> N
         sa.update(patterns)
         .add_cte(gone)
         .where(_P.id == counted.c.id, sa.or_(counted.c.has_entries, in_index))
-        .values(success_count=counted.c.successes, attempt_count=counted.c.attempts, project_count=counted.c.projects)
+        .values(
+            success_count=sa.case((counted.c.live, counted.c.successes), else_=0),
+            attempt_count=sa.case((counted.c.live, counted.c.attempts), else_=0),
+            project_count=sa.case((counted.c.live, counted.c.projects), else_=0),
+        )
     )
     await connection.execute(update)
 

@@ -327,12 +327,20 @@ class PostgresEntries(EntryStore):
             return sa.and_(table.c.workspace == self._workspace, table.c.project_id == project_id)
 
         async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
             # a capture that is under way holds the project's row: either it is seen, or it comes after
             await connection.execute(sa.select(projects.c.project_id).where(of_project(projects)).with_for_update())
             if await connection.scalar(sa.select(sa.exists().where(of_project(knowledge_staging)))):
                 return False
-            for table in (outcomes, contexts, checkpoints, projects):
+            handed_out = sa.select(contexts.c.id).where(of_project(contexts))
+            told = sa.or_(of_project(outcomes), outcomes.c.context_id.in_(handed_out))
+            touched = (
+                await connection.execute(sa.delete(outcomes).where(told).returning(outcomes.c.pattern_id))
+            ).scalars()
+            others = set(touched)  # patterns of other projects that were tried in this one
+            for table in (contexts, checkpoints, projects):
                 await connection.execute(sa.delete(table).where(of_project(table)))
+            await recount(connection, others)
         return True
 
 
