@@ -424,11 +424,27 @@ class TextPoint:
     vector: Vector
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Founder:
+    """What a pattern is compared by: the entry that founded it, or its oldest one that is left.
+
+    `situation` is the vector of that entry's situation.
+    """
+
+    pattern_id: PatternId
+    entry: Entry
+    situation: Vector
+
+
 class LinkKind(StrEnum):
-    """How two patterns stand to each other: another way out of the same situation, or likely the same pattern."""
+    """How two patterns stand to each other.
+
+    Another way out of the same situation, likely the same pattern, or neither, as a person said who took them apart.
+    """
 
     RIVAL = "rival"
     TWIN = "twin"
+    APART = "apart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from knowledge.models import (
     Entry,
     EntryId,
     Evidence,
+    Founder,
     HandedOut,
     Hit,
     LeaseToken,
@@ -284,7 +285,14 @@ class Deciding(Protocol):
         ...
 
     async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
-        """Return the patterns that have one of the keys."""
+        """Return the patterns that entries with one of the keys belong to.
+
+        As ruled or decided before, or founded with it.
+        """
+        ...
+
+    async def existing(self, pattern_ids: Collection[PatternId]) -> set[PatternId]:
+        """Return those of the patterns that are there."""
         ...
 
     async def write(
@@ -292,7 +300,8 @@ class Deciding(Protocol):
     ) -> Mapping[PointId, bool]:
         """Write patterns, links, points and vectors; return the points kept, at most `MAX_POINTS` a pattern.
 
-        True for those whose words are in the lexicon already.
+        True for those whose words are in the lexicon already. An entry that joined for other reasons than equal texts
+        (`why`) binds its key to the pattern, so that whoever repeats it comes there too.
         """
         ...
 
@@ -315,6 +324,10 @@ class PatternStore(Protocol):
 
     async def analyse(self) -> None:
         """Have the store look at what it holds now, so that it plans its queries well after many entries came in."""
+        ...
+
+    async def founders(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> Mapping[PointId, Founder]:
+        """Return what the patterns of points are compared by; left out are those without entries or a vector."""
         ...
 
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:

@@ -8,7 +8,7 @@ for a person to join.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -67,6 +67,26 @@ class Nearby:
     comparing: Comparing
     candidates: Mapping[EntryId, Sequence[Candidate]] = field(default_factory=dict)
     resolutions: Mapping[str, Vector] = field(default_factory=dict)
+
+    @property
+    def patterns(self) -> set[PatternId]:
+        """The patterns that may be joined."""
+        return {candidate.pattern_id for around in self.candidates.values() for candidate in around}
+
+    def among(self, there: Collection[PatternId]) -> Nearby:
+        """Return the same without patterns that are gone."""
+        if self.patterns <= set(there):
+            return self
+        left = {
+            entry_id: [candidate for candidate in around if candidate.pattern_id in there]
+            for entry_id, around in self.candidates.items()
+        }
+        return replace(self, candidates=left)
+
+
+def rounded_cosine(one: Vector, other: Vector) -> float:
+    """Return the cosine of two vectors of length 1, without the digits that depend on where they stood in a batch."""
+    return round(float(one @ other), _DECIMALS)
 
 
 def decide(

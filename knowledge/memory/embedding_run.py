@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from knowledge.errors import HardwonError, StorageRejected, TextRejected
 from knowledge.logs import get_logger
 from knowledge.memory import consolidation, texts
+from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
 from knowledge.memory.points import stored_text, to_point
 from knowledge.memory.retention import add_years
@@ -108,8 +109,13 @@ class EmbeddingRun:
     selection: Selection
     progress: Progress | None = None
     _in_use: SpaceInUse | None = None
+    _consolidating: Consolidating = field(init=False)
     _words: dict[PointId, Collection[int]] = field(default_factory=dict)
     _unmarked: Counter[EntryId] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing remembered."""
+        self._consolidating = Consolidating(stores=self.stores)
 
     async def run(self) -> None:
         """Embed until nothing is left of what was there at the start; raises what a store or the embedder raises.
@@ -233,6 +239,7 @@ class EmbeddingRun:
     async def _decide(
         self, bound: BoundSpace, embedded: _Embedded, embedded_at: datetime, expires_at: datetime
     ) -> tuple[list[Decision], Mapping[PointId, bool]]:
+        nearby = await self._consolidating.around(embedded.in_use, embedded.embeddings)
         async with self.stores.patterns.deciding(embedded.lease.claim.token) as deciding:
             held = await deciding.held([embedding.entry.entry_id for embedding in embedded.embeddings])
             keys = {texts.match_key(embedding.entry) for embedding in embedded.embeddings}
@@ -241,7 +248,9 @@ class EmbeddingRun:
                 held=held,
                 known=await deciding.patterns_by_key(sorted(keys)),
                 workspace=self.stores.workspace,
+                nearby=nearby and nearby.among(await deciding.existing(nearby.patterns)),
             )
+            self._consolidating.decided(decisions)
             kept = await deciding.write(decisions, bound.space, embedded_at=embedded_at, expires_at=expires_at)
         return decisions, kept
 
@@ -271,6 +280,7 @@ class EmbeddingRun:
         words, self._words = self._words, {}
         if words:
             await self.stores.points.count_words(words)
+            self._consolidating.counted()
 
     async def _grown(self, bound: BoundSpace, before: int) -> None:
         """See to it that the lexicon, relevance and Postgres' plans fit what is there now.

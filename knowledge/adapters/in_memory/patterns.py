@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -24,11 +24,16 @@ from knowledge.models import (
     EntryStatus,
     EntryType,
     Evidence,
+    Founder,
     LeaseToken,
+    Link,
+    LinkKind,
     PatternId,
     PointId,
     PruneReport,
     TextPoint,
+    View,
+    pattern_id_of,
 )
 from knowledge.ports import Deciding, PatternStore
 
@@ -50,6 +55,8 @@ class _InMemoryDeciding(Deciding):
         self._patterns = _in_front_of(state.patterns)
         self._points = _in_front_of(state.points)
         self._vectors: dict[tuple[PointId, str], npt.NDArray[np.float16]] = {}
+        self._match_keys = _in_front_of(state.match_keys)
+        self._links = _in_front_of(state.links)
         self.locked: set[EntryId] = set()
 
     async def held(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId | None]:
@@ -60,11 +67,17 @@ class _InMemoryDeciding(Deciding):
 
     async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
         wanted = set(match_keys)
-        return {
+        founded = {
             row.match_key: row.pattern_id
             for row in self._patterns.values()
             if row.workspace == self._workspace and row.match_key in wanted
         }
+        keys = {key: self._match_keys.get((self._workspace, key)) for key in wanted}
+        return founded | {key: pattern_id for key, pattern_id in keys.items() if pattern_id is not None}
+
+    async def existing(self, pattern_ids: Collection[PatternId]) -> set[PatternId]:
+        rows = (self._patterns.get(pattern_id) for pattern_id in pattern_ids)
+        return {row.pattern_id for row in rows if row is not None and row.workspace == self._workspace}
 
     async def write(
         self, decisions: Sequence[Decision], space: EmbeddingSpace, *, embedded_at: datetime, expires_at: datetime
@@ -85,7 +98,20 @@ class _InMemoryDeciding(Deciding):
                     entry=replace(row.entry, pattern_id=decision.pattern_id),
                     point_ids=tuple(point.point_id for point in decision.points if point.point_id in kept),
                 )
+            if decision.why:
+                self._match_keys.setdefault((self._workspace, decision.match_key), decision.pattern_id)
+            for link in decision.links:
+                self._link(decision.pattern_id, link)
         return {point_id: self._points[point_id].counted for point_id in kept}
+
+    def _link(self, pattern_id: PatternId, link: Link) -> None:
+        pair = min(pattern_id, link.pattern_id), max(pattern_id, link.pattern_id)
+        known = self._links.get(pair)
+        if pattern_id == link.pattern_id or (
+            known and (known.kind is LinkKind.APART or known.probability >= link.probability)
+        ):
+            return
+        self._links[pair] = replace(link, pattern_id=pair[1])
 
     def commit(self) -> None:
         """Make what was written the truth."""
@@ -93,6 +119,8 @@ class _InMemoryDeciding(Deciding):
         self._state.patterns.update(self._patterns.maps[0])
         self._state.points.update(self._points.maps[0])
         self._state.vectors.update(self._vectors)
+        self._state.match_keys.update(self._match_keys.maps[0])
+        self._state.links.update(self._links.maps[0])
 
     def _mine(self, entry_id: EntryId) -> EntryRow | None:
         row = self._entries.get(entry_id)
@@ -172,6 +200,33 @@ class InMemoryPatterns(PatternStore):
 
     async def analyse(self) -> None:
         """Nothing is planned here."""
+
+    async def founders(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> Mapping[PointId, Founder]:
+        rows = (self._state.points.get(point_id) for point_id in point_ids)
+        known = {row.point_id: row.pattern_id for row in rows if row and row.workspace == self._workspace}
+        of_pattern = {pattern_id: self._founder(space, pattern_id) for pattern_id in set(known.values())}
+        return {point_id: founder for point_id, of in known.items() if (founder := of_pattern[of])}
+
+    def _founder(self, space: EmbeddingSpace, pattern_id: PatternId) -> Founder | None:
+        kept = {EntryStatus.EMBEDDED, EntryStatus.STAGED}
+        rows = [
+            row
+            for row in self._state.entries.values()
+            if row.entry.pattern_id == pattern_id and row.entry.status in kept and row.point_ids
+        ]
+        rows.sort(
+            key=lambda row: (
+                pattern_id_of(self._workspace, row.entry.entry_id) != pattern_id,
+                row.entry.captured_at,
+                row.entry.entry_id,
+            )
+        )
+        for point_id in rows[0].point_ids if rows else ():
+            vector = self._state.vectors.get((point_id, space.fingerprint))
+            if self._state.points[point_id].view is View.SITUATION and vector is not None:
+                situation = vector.astype(np.float32)
+                return Founder(pattern_id=pattern_id, entry=rows[0].entry, situation=situation)
+        return None
 
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
         rows = (self._state.points.get(point_id) for point_id in point_ids)

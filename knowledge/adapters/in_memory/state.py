@@ -24,6 +24,7 @@ from knowledge.models import (
     EntryId,
     EntryStatus,
     LeaseToken,
+    Link,
     Outcome,
     PatternId,
     PointId,
@@ -108,6 +109,10 @@ class InMemoryState:
     active_space: str | None = None
     documents: Counter[str] = field(default_factory=Counter)
     frequencies: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    match_keys: dict[tuple[str, str], PatternId] = field(default_factory=dict)
+    """By workspace and key: entries that belong to a pattern though it was founded with other texts."""
+    links: dict[tuple[PatternId, PatternId], Link] = field(default_factory=dict)
+    """Of two patterns, the lower id first; each as seen from there."""
     checkpoints: dict[CheckpointId, tuple[str, CheckpointReport]] = field(default_factory=dict)
     contexts: dict[ContextId, ContextRow] = field(default_factory=dict)
     outcomes: dict[tuple[str, PatternId, str, str, str], Outcome] = field(default_factory=dict)
@@ -187,7 +192,7 @@ class InMemoryState:
         lonely = {pattern_id for pattern_id, entries in support.items() if not entries}
         in_index = {point.pattern_id for point in self.points.values()}
         for pattern_id in lonely - in_index:
-            self.patterns.pop(pattern_id, None)
+            self._forget_pattern(pattern_id)
         for pattern_id in support.keys() & self.patterns.keys():
             embedded = [entry for entry in support[pattern_id] if entry.status is EntryStatus.EMBEDDED]
             runs = {_event(entry): True for entry in embedded}
@@ -202,6 +207,11 @@ class InMemoryState:
                 project_count=len({project for (project, _, _), worked in runs.items() if worked}),
             )
         return lonely
+
+    def _forget_pattern(self, pattern_id: PatternId) -> None:
+        self.patterns.pop(pattern_id, None)
+        self.match_keys = {key: bound for key, bound in self.match_keys.items() if bound != pattern_id}
+        self.links = {pair: link for pair, link in self.links.items() if pattern_id not in pair}
 
 
 def _unique_keys(entry: Entry) -> list[tuple[str, ...]]:

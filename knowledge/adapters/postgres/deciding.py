@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,13 +13,26 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from knowledge.adapters.postgres.tables import TIME, knowledge_staging, patterns, points, vectors
-from knowledge.models import MAX_POINTS, Decision, EmbeddingSpace, EntryId, LeaseToken, PatternId, PointId
+from knowledge.adapters.postgres.counting import among
+from knowledge.adapters.postgres.tables import TIME, knowledge_staging, links, match_keys, patterns, points, vectors
+from knowledge.models import (
+    MAX_POINTS,
+    Decision,
+    EmbeddingSpace,
+    EntryId,
+    LeaseToken,
+    Link,
+    LinkKind,
+    PatternId,
+    PointId,
+)
 from knowledge.ports import Deciding
 
 _E = knowledge_staging.c
 _P = patterns.c
 _T = points.c
+_K = match_keys.c
+_L = links.c
 
 
 def _each(name: str, type_: sa.types.TypeEngine[Any]) -> sa.ColumnElement[Any]:
@@ -86,12 +99,20 @@ def _link_entries() -> sa.Update:
     )
 
 
+def _link_patterns() -> sa.Insert:
+    new = insert(links)
+    likelier = sa.and_(_L.kind != LinkKind.APART, new.excluded.probability > _L.probability)
+    told = {name: new.excluded[name] for name in ("kind", "probability", "why", "found_at")}
+    return new.on_conflict_do_update(index_elements=[_L.lower_id, _L.upper_id], set_=told, where=likelier)
+
+
 # Built once: putting such a statement together takes longer than Postgres takes for a row.
-_FOUND_PATTERNS, _WRITE_POINTS, _KEEP_VECTORS, _LINK_ENTRIES = (
+_FOUND_PATTERNS, _WRITE_POINTS, _KEEP_VECTORS, _LINK_ENTRIES, _LINK_PATTERNS = (
     _found_patterns(),
     _write_points(),
     _keep_vectors(),
     _link_entries(),
+    _link_patterns(),
 )
 
 
@@ -114,8 +135,20 @@ class PostgresDeciding(Deciding):
 
     async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
         asked = sa.any_(sa.literal(list(match_keys), sa.ARRAY(sa.Text)))
-        query = sa.select(_P.match_key, _P.id).where(_P.workspace == self._workspace, _P.match_key == asked)
-        return {row.match_key: row.id for row in await self._connection.execute(query)}
+        founded = sa.select(_P.match_key, _P.id.label("pattern_id"), sa.literal(0).label("goes_before")).where(
+            _P.workspace == self._workspace, _P.match_key == asked
+        )
+        bound = sa.select(_K.match_key, _K.pattern_id, sa.literal(1)).where(
+            _K.workspace == self._workspace, _K.match_key == asked
+        )
+        either = founded.union_all(bound).order_by("goes_before")
+        return {row.match_key: row.pattern_id for row in await self._connection.execute(either)}
+
+    async def existing(self, pattern_ids: Collection[PatternId]) -> set[PatternId]:
+        if not pattern_ids:
+            return set()
+        query = sa.select(_P.id).where(_P.workspace == self._workspace, among(_P.id, pattern_ids))
+        return {PatternId(found) for found in (await self._connection.execute(query)).scalars()}
 
     async def write(
         self, decisions: Sequence[Decision], space: EmbeddingSpace, *, embedded_at: datetime, expires_at: datetime
@@ -135,7 +168,40 @@ class PostgresDeciding(Deciding):
                 "token": self._token,
             }
             await self._connection.execute(_LINK_ENTRIES, asked)
+            await self._bind_keys([each for each in decisions if each.why], embedded_at)
+            await self._link([(each.pattern_id, link) for each in decisions for link in each.links], embedded_at)
         return counted
+
+    async def _bind_keys(self, joined: Sequence[Decision], decided_at: datetime) -> None:
+        bound = [
+            {
+                "workspace": self._workspace,
+                "match_key": each.match_key,
+                "pattern_id": each.pattern_id,
+                "why": list(each.why),
+                "decided_at": decided_at,
+            }
+            for each in joined
+        ]
+        if bound:
+            await self._connection.execute(insert(match_keys).on_conflict_do_nothing(), bound)
+
+    async def _link(self, found: Sequence[tuple[PatternId, Link]], found_at: datetime) -> None:
+        rows = [
+            {
+                "lower_id": min(pattern_id, link.pattern_id),
+                "upper_id": max(pattern_id, link.pattern_id),
+                "workspace": self._workspace,
+                "kind": link.kind,
+                "probability": link.probability,
+                "why": list(link.why),
+                "found_at": found_at,
+            }
+            for pattern_id, link in found
+            if pattern_id != link.pattern_id
+        ]
+        if rows:
+            await self._connection.execute(_LINK_PATTERNS, rows)
 
     async def _found(self, founding: Sequence[Decision], founded_at: datetime) -> None:
         if founding:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -21,14 +22,17 @@ from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge_staging, patterns, points, vectors
 from knowledge.errors import NotFound
 from knowledge.models import (
+    EmbeddingSpace,
     EntryId,
     EntryStatus,
     EntryType,
     Evidence,
+    Founder,
     LeaseToken,
     PatternId,
     PointId,
     PruneReport,
+    View,
 )
 from knowledge.ports import Deciding, PatternStore
 
@@ -82,6 +86,42 @@ _EVIDENCE = _with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_
 _ONE_PATTERN = _with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
 
 
+def _founders() -> sa.Select[Any]:
+    """Select the founding entries of points' patterns, or the oldest that is left, with their situations' vectors."""
+    told, kept = points.alias("told"), _E.status.in_([sa.literal_column("'embedded'"), sa.literal_column("'staged'")])
+    oldest = (
+        sa.select(*ENTRY_COLUMNS, _E.point_ids)
+        .where(_E.pattern_id == _T.pattern_id, kept, sa.func.cardinality(_E.point_ids) > 0)
+        .order_by((_E.id == _P.founding_entry_id).desc(), _E.timestamp, _E.id)
+        .limit(1)
+        .lateral("founder")
+    )
+    situation = (
+        sa.select(vectors.c.vector)
+        .select_from(told.join(vectors, vectors.c.point_id == told.c.id))
+        .where(
+            told.c.id == sa.any_(oldest.c.point_ids),
+            told.c.view == View.SITUATION,
+            vectors.c.space == sa.bindparam("space", type_=sa.Text),
+        )
+        .limit(1)
+        .lateral("situation")
+    )
+    return (
+        sa.select(_T.id.label("point_id"), _P.id.label("found_id"), situation.c.vector, oldest)
+        .select_from(points.join(patterns, _P.id == _T.pattern_id))
+        .join(oldest, sa.true())
+        .join(situation, sa.true())
+        .where(
+            _T.workspace == sa.bindparam("workspace"),
+            _T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))),
+        )
+    )
+
+
+_FOUNDERS = _founders()
+
+
 class PostgresPatterns(PatternStore):
     """Patterns of one workspace."""
 
@@ -123,6 +163,11 @@ class PostgresPatterns(PatternStore):
         async with reading(self._engine) as connection:
             for table in (knowledge_staging, patterns, points):
                 await connection.execute(sa.text(f"ANALYZE {table.name}"))
+
+    async def founders(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> Mapping[PointId, Founder]:
+        asked = {"workspace": self._workspace, "space": space.fingerprint, "points": list(point_ids)}
+        async with reading(self._engine) as connection:
+            return {PointId(row.point_id): _founder(row) for row in await connection.execute(_FOUNDERS, asked)}
 
     async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
         asked = {"workspace": self._workspace, "now": now, "points": list(point_ids)}
@@ -199,6 +244,11 @@ class PostgresPatterns(PatternStore):
     def _unresolved(self, entries: sa.FromClause, before: datetime) -> sa.ColumnElement[bool]:
         never = entries.c.status.in_([sa.literal_column("'open'"), sa.literal_column("'abandoned'")])
         return sa.and_(entries.c.workspace == self._workspace, never, entries.c.timestamp < before)
+
+
+def _founder(row: sa.Row[Any]) -> Founder:
+    situation = np.frombuffer(row.vector, dtype=np.float16).astype(np.float32)
+    return Founder(pattern_id=PatternId(row.found_id), entry=to_entry(row), situation=situation)
 
 
 def _evidence(row: sa.Row[Any]) -> Evidence:

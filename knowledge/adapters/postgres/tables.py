@@ -217,6 +217,44 @@ vectors = sa.Table(
 )
 """The embedding of a point's text in a space, as float16: what a rebuild needs to cost no embedding call."""
 
+match_keys = sa.Table(
+    "match_keys",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("match_key", sa.String(64), primary_key=True),
+    sa.Column("pattern_id", UUID(as_uuid=True), nullable=False),
+    sa.Column("why", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
+    sa.Column("ruled", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("decided_at", TIME, nullable=False),
+    sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
+)
+"""Entries that belong to a pattern though it was founded with other texts: decided, or ruled by a person.
+
+These go before `patterns.match_key`.
+"""
+
+sa.Index("ix_match_keys_pattern", match_keys.c.pattern_id)
+
+links = sa.Table(
+    "links",
+    metadata,
+    sa.Column("lower_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("upper_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("kind", sa.String(20), nullable=False),
+    sa.Column("probability", sa.Float, nullable=False),
+    sa.Column("why", sa.ARRAY(sa.Text), nullable=False),
+    sa.Column("found_at", TIME, nullable=False),
+    sa.ForeignKeyConstraint(["lower_id"], ["patterns.id"], ondelete="CASCADE"),
+    sa.ForeignKeyConstraint(["upper_id"], ["patterns.id"], ondelete="CASCADE"),
+    sa.CheckConstraint("kind IN ('rival', 'twin', 'apart')", name="kind"),
+    sa.CheckConstraint("lower_id < upper_id", name="order"),
+)
+"""Pairs of patterns that have to do with each other: rivals, likely twins, and those a person keeps apart."""
+
+sa.Index("ix_links_upper", links.c.upper_id)
+sa.Index("ix_links_kind", links.c.workspace, links.c.kind, links.c.probability)
+
 checkpoints = sa.Table(
     "checkpoints",
     metadata,

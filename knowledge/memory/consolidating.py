@@ -1,0 +1,161 @@
+"""What the entries of a checkpoint may join beyond equal texts: looked up before a decision is made about them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from knowledge.memory import consolidation, likeness, texts
+from knowledge.memory.comparing import NEAR_ENOUGH, Comparing
+from knowledge.memory.consolidation import Candidate, Embedding, Nearby, rounded_cosine
+from knowledge.memory.spaces import SpaceInUse
+from knowledge.models import (
+    BoundSpace,
+    Decision,
+    EntryId,
+    EntryType,
+    Founder,
+    PointId,
+    SparseVector,
+    TermStatistics,
+    Vector,
+    View,
+    Where,
+)
+from knowledge.ports import Stores
+from knowledge.search.wording import term_ids
+
+_WITHOUT_WORDS = SparseVector(indices=(), values=())
+_BATCHES_ON_THEIR_WAY = 2
+"""So many batches may be decided whose points the index does not have yet."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Consolidating:
+    """Finds the patterns near the entries of one checkpoint, batch after batch.
+
+    Under an embedding model without fitted weights nothing is looked for: only equal texts join (`likeness.shipped`).
+    """
+
+    stores: Stores
+    _seen: Counter[int] = field(default_factory=Counter)
+    """In how many situations of this checkpoint each term was seen; the lexicon does not count them yet."""
+    _situations: int = 0
+    _on_their_way: deque[list[Founder]] = field(default_factory=lambda: deque(maxlen=_BATCHES_ON_THEIR_WAY))
+
+    async def around(self, in_use: SpaceInUse, embeddings: Sequence[Embedding]) -> Nearby | None:
+        """Return the patterns that the entries may join, and what it takes to compare them."""
+        model = in_use.bound.space.model
+        if likeness.shipped(model) is None or not embeddings:
+            return None
+        candidates = await self._candidates(in_use.bound, embeddings)
+        nearby = Nearby(
+            comparing=Comparing(await self._statistics(embeddings, candidates), model), candidates=candidates
+        )
+        # in a thread, for it takes as long as embedding a text of the batch or two
+        wanted = await asyncio.to_thread(
+            consolidation.wanted_resolutions,
+            embeddings,
+            held=dict.fromkeys(embedding.entry.entry_id for embedding in embeddings),
+            known={},
+            workspace=self.stores.workspace,
+            nearby=nearby,
+        )
+        if not wanted:
+            return nearby
+        embedded = await in_use.embedder.embed(wanted, "document")
+        return replace(nearby, resolutions=dict(zip(wanted, embedded.vectors, strict=True)))
+
+    def decided(self, decisions: Sequence[Decision]) -> None:
+        """Remember what a batch founded, until the index has it."""
+        self._on_their_way.append(
+            [
+                Founder(pattern_id=decision.pattern_id, entry=decision.entry, situation=point.vector)
+                for decision in decisions
+                if decision.founds
+                for point in decision.points
+                if point.view is View.SITUATION
+            ]
+        )
+
+    def counted(self) -> None:
+        """Forget how often terms were seen: the lexicon counts them now."""
+        self._seen.clear()
+        self._situations = 0
+
+    async def _candidates(
+        self, bound: BoundSpace, embeddings: Sequence[Embedding]
+    ) -> Mapping[EntryId, Sequence[Candidate]]:
+        near = {embedding.entry.entry_id: await self._near(bound, embedding) for embedding in embeddings}
+        found = {point_id for points in near.values() for point_id in points}
+        founders = await self.stores.patterns.founders(bound.space, sorted(found)) if found else {}
+        late = [founder for batch in self._on_their_way for founder in batch]
+        late_vectors = np.array([founder.situation for founder in late])
+        candidates: dict[EntryId, Sequence[Candidate]] = {}
+        for embedding in embeddings:
+            vector = embedding.vectors[View.SITUATION]
+            around = {
+                founder.pattern_id: founder
+                for point_id in near[embedding.entry.entry_id]
+                if (founder := founders.get(point_id))
+            }
+            if late:
+                around |= {late[at].pattern_id: late[at] for at in np.flatnonzero(late_vectors @ vector >= NEAR_ENOUGH)}
+            if around:
+                candidates[embedding.entry.entry_id] = [_candidate(founder, vector) for founder in around.values()]
+        return candidates
+
+    async def _near(self, bound: BoundSpace, embedding: Embedding) -> Sequence[PointId]:
+        """Return the points nearest to the situation of an entry."""
+        where = Where(
+            workspace=self.stores.workspace,
+            live_at=self.stores.clock.now(),
+            view=View.SITUATION,
+            entry_types=frozenset({EntryType(embedding.entry.entry_type)}),
+        )
+        vector = embedding.vectors[View.SITUATION]
+        hits = await self.stores.index.search(
+            bound.space, vector, _WITHOUT_WORDS, where, limit=consolidation.MOST_COMPARED
+        )
+        await asyncio.sleep(0)  # an embedded index computes in this process: others get their turn
+        return [hit.point_id for hit in hits if hit.cosine >= NEAR_ENOUGH]
+
+    async def _statistics(
+        self, embeddings: Sequence[Embedding], candidates: Mapping[EntryId, Sequence[Candidate]]
+    ) -> TermStatistics:
+        """Return how common the terms of all texts compared are: in the lexicon, and in this checkpoint so far."""
+        situations = [texts.situation(embedding.entry) for embedding in embeddings]
+        asked: set[int] = set()
+        for situation in situations:
+            terms = term_ids(situation)
+            self._seen.update(terms)
+            asked |= terms
+        self._situations += len(situations)
+        for told in _told(embeddings, candidates):
+            asked |= term_ids(told)
+        counted = await self.stores.spaces.statistics(sorted(asked))
+        frequencies = {term: counted.frequencies.get(term, 0) + self._seen[term] for term in asked}
+        return TermStatistics(documents=counted.documents + self._situations, frequencies=frequencies)
+
+
+def _told(embeddings: Sequence[Embedding], candidates: Mapping[EntryId, Sequence[Candidate]]) -> Collection[str]:
+    """Return the texts that may be compared, besides the situations of the entries."""
+    around = {candidate.pattern_id: candidate for each in candidates.values() for candidate in each}
+    told = {texts.resolution(embedding.entry) for embedding in embeddings}
+    for candidate in around.values():
+        told |= {candidate.situation, candidate.resolution}
+    return told
+
+
+def _candidate(founder: Founder, vector: Vector) -> Candidate:
+    return Candidate(
+        pattern_id=founder.pattern_id,
+        entry_type=founder.entry.entry_type,
+        situation=texts.situation(founder.entry),
+        resolution=texts.resolution(founder.entry),
+        situation_cosine=rounded_cosine(founder.situation, vector),
+    )

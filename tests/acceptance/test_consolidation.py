@@ -1,0 +1,109 @@
+"""Consolidation at checkpoints: tellings of one thing become one pattern, two things never; likely ones are linked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import sqlalchemy as sa
+
+from knowledge.adapters.local_embedder import LocalEmbedder
+from knowledge.adapters.postgres.tables import links, match_keys
+from knowledge.models import EntryId, PatternId
+from knowledge.wiring import Knowledge
+from tests.acceptance.test_merging import NAMES, in_two_wordings
+from tests.acceptance.test_the_loop import fail
+from tests.conftest import Opens
+
+
+@pytest.fixture
+async def bundled(opens: Opens) -> AsyncIterator[Knowledge]:
+    """The services with the bundled embedding model, whose likeness was measured."""
+    async with opens(embedder=LocalEmbedder()) as opened:
+        yield opened
+
+
+SOLUTION = "Export the name from shop/_pricing.py again"
+OTHER_SOLUTION = "Import the name from shop.money, where it lives since release 4"
+
+
+async def told(knowledge: Knowledge, text: str, *, solution: str = SOLUTION, project: str = "p") -> EntryId:
+    return await fail(
+        knowledge, project_id=project, failure_description=text, error_message=None, solution_steps=solution
+    )
+
+
+async def pattern_of(knowledge: Knowledge, entry_id: EntryId) -> PatternId:
+    entry = await knowledge.stores.entries.get(entry_id)
+    assert entry.pattern_id is not None
+    return entry.pattern_id
+
+
+async def kinds(knowledge: Knowledge) -> dict[frozenset[PatternId], str]:
+    async with knowledge.engine.connect() as connection:
+        rows = await connection.execute(sa.select(links.c.lower_id, links.c.upper_id, links.c.kind))
+        return {frozenset({row.lower_id, row.upper_id}): row.kind for row in rows}
+
+
+async def test_two_wordings_of_one_defect_are_one_pattern_in_one_checkpoint(bundled: Knowledge) -> None:
+    entries = [[await told(bundled, text) for text in in_two_wordings(name)] for name in NAMES]
+    report = await bundled.checkpoints.process_all()
+    patterns = [[await pattern_of(bundled, entry_id) for entry_id in of_name] for of_name in entries]
+    assert [len(set(of_name)) for of_name in patterns] == [1] * len(NAMES)
+    assert len({pattern for of_name in patterns for pattern in of_name}) == len(NAMES)
+    assert (report.founded, report.joined) == (len(NAMES), len(NAMES))
+
+
+async def test_and_over_two_checkpoints(bundled: Knowledge) -> None:
+    wordings = [in_two_wordings(name) for name in NAMES]
+    first = [await told(bundled, one) for one, _ in wordings]
+    await bundled.checkpoints.process_all()
+    second = [await told(bundled, other, project="q") for _, other in wordings]
+    await bundled.checkpoints.process_all()
+    for one, other in zip(first, second, strict=True):
+        assert await pattern_of(bundled, one) == await pattern_of(bundled, other)
+    (found, *_) = await bundled.queries.query_for_failure(wordings[0][0])
+    assert (found.success_count, found.project_count) == (2, 2)
+
+
+async def test_one_repeated_in_its_own_words_comes_to_the_pattern_that_it_joined(bundled: Knowledge) -> None:
+    """The decision is kept by its text: however common its words are later, a repetition is decided the same."""
+    wordings = [in_two_wordings(name) for name in NAMES]
+    first = [await told(bundled, one) for one, _ in wordings]
+    await bundled.checkpoints.process_all()
+    joined = await told(bundled, wordings[0][1])
+    await bundled.checkpoints.process_all()
+    async with bundled.engine.connect() as connection:
+        (kept,) = (await connection.execute(sa.select(match_keys))).all()
+    assert kept.pattern_id == await pattern_of(bundled, first[0])
+    assert any(why.startswith("situation: ") for why in kept.why)
+    await bundled.capture.delete(first[0])  # whose words it was compared with
+    for number in range(40):  # from now on the name is a common word
+        await told(bundled, f"{NAMES[0]} failed for the {number}th time")
+    repeated = await told(bundled, wordings[0][1], project="q")
+    await bundled.checkpoints.process_all()
+    assert await pattern_of(bundled, repeated) == await pattern_of(bundled, joined) == kept.pattern_id
+
+
+async def test_the_same_situation_with_another_resolution_is_a_rival(bundled: Knowledge) -> None:
+    text = in_two_wordings(NAMES[0])[0]
+    first = await told(bundled, text)
+    second = await told(bundled, text, solution=OTHER_SOLUTION)
+    await bundled.checkpoints.process_all()
+    patterns = {await pattern_of(bundled, first), await pattern_of(bundled, second)}
+    assert len(patterns) == 2
+    assert await kinds(bundled) == {frozenset(patterns): "rival"}
+
+
+async def test_two_defects_that_a_name_tells_apart_are_two_patterns_and_no_twins(bundled: Knowledge) -> None:
+    entries = [await told(bundled, in_two_wordings(name)[0]) for name in NAMES]
+    await bundled.checkpoints.process_all()
+    assert len({await pattern_of(bundled, entry_id) for entry_id in entries}) == len(NAMES)
+    assert await kinds(bundled) == {}
+
+
+async def test_a_model_that_nobody_measured_merges_only_equal_texts(knowledge: Knowledge) -> None:
+    entries = [await told(knowledge, text) for text in in_two_wordings(NAMES[0])]
+    await knowledge.checkpoints.process_all()
+    assert len({await pattern_of(knowledge, entry_id) for entry_id in entries}) == 2
+    assert await kinds(knowledge) == {}
