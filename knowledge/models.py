@@ -458,6 +458,25 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedPatterns:
+    """Two live patterns that have to do with each other, the more tried one first; `probability` that they are one."""
+
+    kind: LinkKind
+    probability: float
+    why: tuple[str, ...]
+    patterns: tuple[Evidence, Evidence]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """An entry that goes to another pattern; `points` are the ids that its texts had and have there."""
+
+    entry_id: EntryId
+    match_key: str
+    points: Mapping[PointId, PointId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """Which pattern an entry joins or founds, and the points its texts stand for there.
 

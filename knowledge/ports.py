@@ -31,6 +31,9 @@ from knowledge.models import (
     HandedOut,
     Hit,
     LeaseToken,
+    LinkedPatterns,
+    LinkKind,
+    Move,
     Outcome,
     PatternId,
     Point,
@@ -347,6 +350,50 @@ class PatternStore(Protocol):
 
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
         """Return what a whole prune would delete."""
+        ...
+
+
+class Regrouping(Protocol):
+    """A transaction in which entries change patterns, alone in its workspace until it ends."""
+
+    async def patterns_of(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId]:
+        """Return the patterns of entries; left out are those that are of none."""
+        ...
+
+    async def entries(self, pattern_id: PatternId) -> list[Entry]:
+        """Return all entries of a pattern, the oldest first."""
+        ...
+
+    async def found(self, pattern_id: PatternId, founder: Entry, *, match_key: str, founded_at: datetime) -> None:
+        """Write a pattern without entries."""
+        ...
+
+    async def move(self, moves: Sequence[Move], to: PatternId, *, now: datetime) -> None:
+        """Give entries to a pattern, with their points under new ids and their keys, for good; recount."""
+        ...
+
+    async def absorb(self, keep: PatternId, other: PatternId, *, now: datetime) -> None:
+        """Give a pattern the keys, outcomes and links of one that it has the entries of; recount."""
+        ...
+
+    async def keep_apart(self, one: PatternId, other: PatternId, *, now: datetime) -> None:
+        """Write down that two patterns are never to be proposed as one."""
+        ...
+
+
+class GroupingStore(Protocol):
+    """Which entries of one workspace make up a pattern, for a person who sees it otherwise."""
+
+    async def links(self, kind: LinkKind, *, of: PatternId | None, now: datetime, limit: int) -> list[LinkedPatterns]:
+        """Return up to `limit` linked pairs, both of them live, the likeliest first; `of`: those of one pattern."""
+        ...
+
+    async def entries(self, pattern_id: PatternId, *, limit: int) -> list[Entry]:
+        """Return up to `limit` entries of a pattern, the oldest first."""
+        ...
+
+    def regrouping(self) -> AbstractAsyncContextManager[Regrouping]:
+        """Open the transaction in which entries change patterns; it commits when the block ends well."""
         ...
 
 

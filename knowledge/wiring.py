@@ -19,6 +19,7 @@ from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, Postgre
 from knowledge.adapters.postgres.contexts import PostgresContexts
 from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.entries import PostgresEntries
+from knowledge.adapters.postgres.grouping import PostgresGrouping
 from knowledge.adapters.postgres.migrating import migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.points import PostgresPoints
@@ -29,6 +30,7 @@ from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.checkpoint import CheckpointEmbeddingService
 from knowledge.memory.contexts import ContextLog
+from knowledge.memory.grouping import PatternGroupingService
 from knowledge.memory.outcomes import OutcomeService
 from knowledge.memory.pruning import KnowledgePruningService
 from knowledge.memory.query import RAGQueryService
@@ -62,6 +64,7 @@ class Knowledge:
     pruning: KnowledgePruningService
     contexts: ContextLog
     outcomes: OutcomeService
+    grouping: PatternGroupingService
     upkeep: KnowledgeUpkeepService
     store_upkeep: StoreUpkeepService
     archives: ArchiveService
@@ -134,6 +137,7 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
         pruning=KnowledgePruningService(stores=stores),
         contexts=ContextLog(stores=stores),
         outcomes=OutcomeService(stores=stores),
+        grouping=PatternGroupingService(stores=stores, grouping=PostgresGrouping(engine, stores.workspace)),
         upkeep=upkeep_of(stores.workspace),
         store_upkeep=StoreUpkeepService(
             workspaces=jobs.workspaces,

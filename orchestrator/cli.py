@@ -16,6 +16,7 @@ import typer
 from knowledge.errors import HardwonError, InvalidInput
 from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, NewEntry, PatternId, Task
 from knowledge.settings import KnowledgeSettings
+from orchestrator.cli_patterns import patterns
 from orchestrator.cli_run import Json, Workspace, run
 from orchestrator.cli_upkeep import add_upkeep
 from orchestrator.logs import configure_logs, warn_of_unknown_settings
@@ -429,6 +430,7 @@ def evaluate_abstention(
 
 
 add_upkeep(app)
+app.add_typer(patterns, name="patterns")
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
@@ -15,7 +14,6 @@ from pydantic import Field
 from jobs.table import run_job
 from knowledge.errors import (
     InvalidInput,
-    NotFound,
     Unavailable,
 )
 from knowledge.models import (
@@ -39,6 +37,7 @@ from orchestrator.admission import Admission
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
 from orchestrator.http_opened import Open
+from orchestrator.http_patterns import add_patterns
 from orchestrator.http_upkeep import add_upkeep
 from orchestrator.problems import PROBLEM, Problem, tell_problems
 
@@ -183,6 +182,7 @@ def make_app(knowledge: Knowledge) -> FastAPI:
     tell_problems(app)
     _add_entries(app)
     _add_queries(app)
+    add_patterns(app)
     _add_operations(app)
     add_upkeep(app)
     _add_health(app)
@@ -284,29 +284,6 @@ def _add_queries(app: FastAPI) -> None:
             task_id=body.task_id,
             run_id=body.run_id,
         )
-
-    @app.get("/v1/patterns/{pattern_id}", tags=["queries"])
-    async def get_pattern(pattern_id: UUID, knowledge: Open) -> Pattern:
-        """Return a live pattern."""
-        return await knowledge.queries.get(PatternId(pattern_id))
-
-    @app.delete("/v1/patterns/{pattern_id}", status_code=204, tags=["queries"])
-    async def delete_pattern(pattern_id: UUID, knowledge: Open) -> None:
-        """Delete a pattern with all the entries that are evidence for it."""
-        pattern: Pattern | None = await knowledge.queries.get(PatternId(pattern_id))
-        while pattern is not None:
-            for entry_id in pattern.entry_ids:
-                with contextlib.suppress(NotFound):
-                    await knowledge.capture.delete(entry_id)
-            pattern = await _rest_of(knowledge, pattern)
-
-
-async def _rest_of(knowledge: Knowledge, pattern: Pattern) -> Pattern | None:
-    """Return the pattern again where it still stands: it names only some of its entries at a time."""
-    try:
-        return await knowledge.queries.get(pattern.pattern_id)
-    except NotFound:
-        return None
 
 
 def _add_operations(app: FastAPI) -> None:

@@ -20,11 +20,13 @@ from uuid import UUID
 from knowledge.errors import InvalidInput
 
 FORMAT = "hardwon-archive"
-VERSION = 1
+VERSION = 2
 PARTS = (
     "spaces",
     "projects",
     "patterns",
+    "match_keys",
+    "links",
     "entries",
     "points",
     "vectors",
@@ -34,6 +36,9 @@ PARTS = (
     "outcomes",
 )
 """In this order each row comes after those it refers to."""
+
+_SINCE = {"match_keys": 2, "links": 2}
+"""The format version a part came with, where it is not the first; older archives are read without it."""
 
 SLICE_ROWS = 500
 SLICE_BYTES = 4 * 1024 * 1024
@@ -85,8 +90,12 @@ class ArchiveWriter:
 
     def end(self) -> bytes:
         """Return the manifest and the end."""
-        manifest = {"format": FORMAT, "version": VERSION, "parts": {name: s.told() for name, s in self._sums.items()}}
-        return self._gzip.compress(_line({"manifest": manifest})) + self._gzip.flush()
+        return self._gzip.compress(_line({"manifest": _manifest(VERSION, self._sums)})) + self._gzip.flush()
+
+
+def _manifest(version: int, sums: Mapping[str, _Sum]) -> dict[str, Any]:
+    parts = {name: told.told() for name, told in sums.items() if _SINCE.get(name, 1) <= version}
+    return {"format": FORMAT, "version": version, "parts": parts}
 
 
 def check(file: IO[bytes]) -> dict[str, int]:
@@ -112,7 +121,7 @@ def check(file: IO[bytes]) -> dict[str, int]:
             raise damaged("holds a line that is none of its own")
     if manifest is None:
         raise damaged("is cut off, its manifest is missing")
-    if manifest != {"format": FORMAT, "version": VERSION, "parts": {name: s.told() for name, s in sums.items()}}:
+    if manifest not in [_manifest(version, sums) for version in range(1, VERSION + 1)]:
         raise damaged("is damaged, it does not hold what its manifest says")
     return {name: part.count for name, part in sums.items()}
 
@@ -178,9 +187,9 @@ def _check_head(line: bytes) -> None:
         named, version = None, None
     if named != FORMAT:
         raise InvalidInput("archive", "is no archive of hardwon: give the file that hardwon export wrote")
-    if version != VERSION:
+    if version not in range(1, VERSION + 1):
         raise InvalidInput(
-            "archive", f"is of format version {version}, this hardwon reads {VERSION}: use the one that wrote it"
+            "archive", f"is of format version {version}, this hardwon reads up to {VERSION}: use the one that wrote it"
         )
 
 

@@ -139,7 +139,7 @@ class RAGQueryService:
     async def get(self, pattern_id: PatternId) -> Pattern:
         """Return a live pattern as a query would show it, with relevance 1. Raises NotFound."""
         evidence = await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
-        return _pattern(evidence, 1.0)
+        return to_pattern(evidence)
 
     def _where(self) -> Where:
         return Where(workspace=self.stores.workspace, live_at=self.stores.clock.now())
@@ -177,7 +177,7 @@ class RAGQueryService:
             if _patterns_in(matches) < max_results:
                 known = {match.evidence.pattern_id for match in matches}
                 matches += [replace(match, fits=False) for match in others if match.evidence.pattern_id not in known]
-        shown = [_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
+        shown = [to_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
         return Answer(patterns=shown, confidence=judged.confidence, sure=judged.speak)
 
     async def _encode(self, embedder: Embedder, text: str, floor: float, max_results: int) -> _Question:
@@ -266,7 +266,8 @@ def _patterns_in(matches: Sequence[Match]) -> int:
     return len({match.evidence.pattern_id for match in matches})
 
 
-def _pattern(evidence: Evidence, likeness: float) -> Pattern:
+def to_pattern(evidence: Evidence, likeness: float = 1.0) -> Pattern:
+    """Return a pattern as it is shown, in the words of its most trusted evidence."""
     words = evidence.words
     return Pattern(
         pattern_id=evidence.pattern_id,

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from knowledge.adapters.postgres.archive import FORMAT
 from knowledge.errors import Conflict, InvalidInput
 from knowledge.memory.archive import PARTS, VERSION, ArchiveWriter, check
-from knowledge.models import Pattern, Task
+from knowledge.models import LinkKind, Pattern, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -192,7 +192,7 @@ async def test_what_is_not_a_whole_archive_of_this_version_is_refused_before_any
     broken = {
         "cut off": [archive[: len(archive) // 2], archive[:-1], without_manifest(archive)],
         "damaged|no gzip": [one_row_less(archive), one_letter_else(archive), bytes(flipped)],
-        f"format version 2, this hardwon reads {VERSION}": [changed(archive, version=2)],
+        f"format version 99, this hardwon reads up to {VERSION}": [changed(archive, version=99)],
         "no archive of hardwon|no gzip": [changed(archive, format="poem"), b"PK\3\4 a zip", gzip.compress(b"[]\n")],
         "empty|cut off": [b"", gzip.compress(b"")],
         "after": [archive + b"more"],
@@ -364,3 +364,38 @@ async def test_an_export_that_is_cut_off_leaves_no_file_and_the_one_before_as_it
     rows = await write_archive(str(tmp_path / "archive"), knowledge.archives.export_archive())
     with (tmp_path / "archive").open("rb") as archive:
         assert check(archive) == rows
+
+
+async def test_what_a_person_ruled_goes_along(knowledge: Knowledge, elsewhere: OpensElsewhere) -> None:
+    one = await fail(knowledge, failure_description="The nightly export runs out of memory")
+    other = await fail(knowledge, failure_description="Exporting orders dies at night")
+    await knowledge.checkpoints.process_all()
+    kept, gone = [(await knowledge.capture.get(entry_id)).pattern_id for entry_id in (one, other)]
+    assert kept is not None
+    assert gone is not None
+    await knowledge.grouping.join(kept, gone)
+    split = await knowledge.grouping.split([other])
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(await whole(knowledge)))
+        again = await fail(second, failure_description="Exporting orders dies at night", project_id="second")
+        await second.checkpoints.process_all()
+        assert (await second.capture.get(again)).pattern_id == split.pattern_id
+        (pair,) = await second.grouping.grouping.links(LinkKind.APART, of=kept, now=second.stores.clock.now(), limit=9)
+        assert {pattern.pattern_id for pattern in pair.patterns} == {kept, split.pattern_id}
+        assert (await second.upkeep.verify()).sound
+
+
+async def test_an_archive_of_version_1_is_read_without_what_came_later(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    await fill(knowledge)
+    lines_now = gzip.decompress(await whole(knowledge)).splitlines()
+    *rows, last = (json.loads(line) for line in lines_now[1:])
+    parts = {name: told for name, told in last["manifest"]["parts"].items() if name not in {"match_keys", "links"}}
+    first = {"format": "hardwon-archive", "version": 1}
+    assert not [row for row in rows if row[0] in {"match_keys", "links"}], "nothing was ruled or likely"
+    old = [first, *rows, {"manifest": {**first, "parts": parts}}]
+    packed = gzip.compress("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in old).encode())
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(packed))
+        await assert_same_answers(knowledge, second)

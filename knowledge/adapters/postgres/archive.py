@@ -40,6 +40,8 @@ FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
             tables.patterns,
             "id workspace entry_type match_key founding_entry_id success_count attempt_count project_count founded_at",
         ),
+        ("match_keys", tables.match_keys, "workspace match_key pattern_id why ruled decided_at"),
+        ("links", tables.links, "lower_id upper_id workspace kind probability why found_at"),
         ("entries", tables.knowledge_staging, _ENTRY),
         ("points", tables.points, "id workspace pattern_id view embedded_at expires_at counted"),
         ("vectors", tables.vectors, "point_id space vector"),
@@ -57,7 +59,7 @@ FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
         ),
     )
 }
-"""The columns of each part: those of format version 1, spelt out, so that a new column never changes it unseen.
+"""The columns of each part: those of the format version, spelt out, so that a new column never changes it unseen.
 
 A lease is left out: what is leased here is staged there.
 """
@@ -242,6 +244,17 @@ async def _add_points(connection: AsyncConnection, part: str, told: Rows) -> int
     return added
 
 
+async def _add_keys(connection: AsyncConnection, part: str, told: Rows) -> int:
+    """Bind keys to patterns; where both stores know one, a person's ruling goes first, then what was decided later."""
+    table, _ = FORMAT[part]
+    keys = tables.match_keys.c
+    new = insert(table)
+    later = sa.tuple_(new.excluded.ruled, new.excluded.decided_at) > sa.tuple_(keys.ruled, keys.decided_at)
+    values = {name: new.excluded[name] for name in ("pattern_id", "why", "ruled", "decided_at")}
+    bound = new.on_conflict_do_update(index_elements=[keys.workspace, keys.match_key], set_=values, where=later)
+    return len((await connection.execute(bound.returning(keys.match_key), told)).all())
+
+
 async def _add_terms(connection: AsyncConnection, part: str, told: Rows) -> int:
     """Take the greater count of each term: they only grow, so that is the later one, and twice is once."""
     table, _ = FORMAT[part]
@@ -258,6 +271,7 @@ async def _add_terms(connection: AsyncConnection, part: str, told: Rows) -> int:
 _WRITE: Mapping[str, Callable[[AsyncConnection, str, Rows], Awaitable[int]]] = {
     "spaces": _add_spaces,
     "patterns": _add_patterns,
+    "match_keys": _add_keys,
     "entries": _add_entries,
     "points": _add_points,
     "lexicon": _add_terms,
@@ -284,7 +298,7 @@ def _value(column: sa.Column[Any], told: Any) -> Any:
     if told is None:
         return None
     kind = column.type
-    if isinstance(kind, sa.ARRAY):
+    if isinstance(kind, sa.ARRAY) and isinstance(kind.item_type, sa.UUID):
         return [UUID(each) for each in told]
     if isinstance(kind, sa.UUID):
         return UUID(told)

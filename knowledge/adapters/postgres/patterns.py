@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -84,6 +84,7 @@ _WANTED = (
 )
 _EVIDENCE = _with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_id == _P.id)
 _ONE_PATTERN = _with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
+_SOME_PATTERNS = _with_words().where(_P.id == sa.any_(sa.bindparam("patterns", type_=sa.ARRAY(UUID_TYPE))))
 
 
 def _founders() -> sa.Select[Any]:
@@ -120,6 +121,15 @@ def _founders() -> sa.Select[Any]:
 
 
 _FOUNDERS = _founders()
+
+
+async def live_patterns(
+    connection: AsyncConnection, workspace: str, pattern_ids: Collection[UUID], now: datetime
+) -> dict[PatternId, Evidence]:
+    """Return those of the patterns that are live."""
+    asked = {"workspace": workspace, "now": now, "patterns": list(pattern_ids)}
+    found = [_evidence(row) for row in await connection.execute(_SOME_PATTERNS, asked)]
+    return {evidence.pattern_id: evidence for evidence in found}
 
 
 class PostgresPatterns(PatternStore):

@@ -1,0 +1,234 @@
+"""Entries that change patterns on a person's word, and the links between patterns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among, recount
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.patterns import live_patterns
+from knowledge.adapters.postgres.points import AT_ONCE, doubt
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
+from knowledge.adapters.postgres.spaces import SWITCH_LOCK
+from knowledge.adapters.postgres.tables import (
+    contexts,
+    knowledge_staging,
+    links,
+    match_keys,
+    outcomes,
+    patterns,
+    points,
+    vectors,
+)
+from knowledge.models import (
+    MAX_POINTS,
+    Entry,
+    EntryId,
+    LinkedPatterns,
+    LinkKind,
+    Move,
+    PatternId,
+    PointId,
+)
+from knowledge.ports import GroupingStore, Regrouping
+
+_E = knowledge_staging.c
+_T = points.c
+_V = vectors.c
+_K = match_keys.c
+_L = links.c
+_O = outcomes.c
+
+
+class PostgresRegrouping(Regrouping):
+    """Entries that change patterns in one transaction."""
+
+    def __init__(self, connection: AsyncConnection, workspace: str) -> None:
+        self._connection = connection
+        self._workspace = workspace
+
+    async def patterns_of(self, entry_ids: Sequence[EntryId]) -> dict[EntryId, PatternId]:
+        query = sa.select(_E.id, _E.pattern_id).where(
+            _E.workspace == self._workspace, among(_E.id, entry_ids), _E.pattern_id.is_not(None)
+        )
+        return {EntryId(row.id): PatternId(row.pattern_id) for row in await self._connection.execute(query)}
+
+    async def entries(self, pattern_id: PatternId) -> list[Entry]:
+        query = _entries_of(self._workspace, pattern_id)
+        return [to_entry(row) for row in await self._connection.execute(query)]
+
+    async def found(self, pattern_id: PatternId, founder: Entry, *, match_key: str, founded_at: datetime) -> None:
+        new = insert(patterns).values(
+            id=pattern_id,
+            workspace=self._workspace,
+            entry_type=founder.entry_type,
+            match_key=match_key,
+            founding_entry_id=founder.entry_id,
+            founded_at=founded_at,
+        )
+        await self._connection.execute(new)
+
+    async def move(self, moves: Sequence[Move], to: PatternId, *, now: datetime) -> None:
+        left = {EntryId(i): PatternId(of) for i, of in (await self.patterns_of([m.entry_id for m in moves])).items()}
+        kept = await self._kept(moves, to)
+        await self._copy_points({old: new for move in moves for old, new in move.points.items() if new in kept}, to)
+        for move in moves:
+            moved = (
+                sa.update(knowledge_staging)
+                .where(_E.id == move.entry_id)
+                .values(pattern_id=to, point_ids=[new for new in move.points.values() if new in kept])
+            )
+            await self._connection.execute(moved)
+        await self._bind({move.match_key for move in moves}, to, now)
+        await doubt(self._connection, among(_T.id, {old for move in moves for old in move.points}))
+        await recount(self._connection, {to, *left.values()})
+
+    async def _kept(self, moves: Sequence[Move], to: PatternId) -> set[PointId]:
+        """Return the new points that there are texts for and that fit into the pattern's limit."""
+        olds = {old for move in moves for old in move.points}
+        there = set((await self._connection.execute(sa.select(_T.id).where(among(_T.id, olds)))).scalars())
+        kept = set((await self._connection.execute(sa.select(_T.id).where(_T.pattern_id == to))).scalars())
+        for move in moves:
+            kept.update(new for old, new in move.points.items() if old in there and len(kept) < MAX_POINTS)
+        return {PointId(point_id) for point_id in kept}
+
+    async def _copy_points(self, ids: dict[PointId, PointId], to: PatternId) -> None:
+        """Write points again under their new ids, with their vectors, and have the index look at them."""
+        pairs = sa.select(
+            sa.func.unnest(sa.literal(list(ids), sa.ARRAY(UUID_TYPE))).label("old"),
+            sa.func.unnest(sa.literal(list(ids.values()), sa.ARRAY(UUID_TYPE))).label("new"),
+        ).subquery("pairs")
+        told = sa.select(
+            pairs.c.new, _T.workspace, sa.literal(to, UUID_TYPE), _T.view, _T.embedded_at, _T.expires_at, _T.counted,
+            AT_ONCE,
+        ).where(_T.id == pairs.c.old)  # fmt: skip
+        names = ["id", "workspace", "pattern_id", "view", "embedded_at", "expires_at", "counted", "look_at"]
+        new = insert(points).from_select(names, told)
+        later = {name: sa.func.greatest(_T[name], new.excluded[name]) for name in ("embedded_at", "expires_at")}
+        await self._connection.execute(
+            new.on_conflict_do_update(index_elements=[_T.id], set_=later | {"look_at": AT_ONCE})
+        )
+        kept = sa.select(pairs.c.new, _V.space, _V.vector).where(_V.point_id == pairs.c.old)
+        copied = insert(vectors).from_select(["point_id", "space", "vector"], kept).on_conflict_do_nothing()
+        await self._connection.execute(copied)
+
+    async def _bind(self, keys: set[str], to: PatternId, now: datetime) -> None:
+        rows = [
+            {"workspace": self._workspace, "match_key": key, "pattern_id": to, "ruled": True, "decided_at": now}
+            for key in sorted(keys)
+        ]
+        new = insert(match_keys)
+        told = {name: new.excluded[name] for name in ("pattern_id", "ruled", "decided_at")}
+        ruled = new.on_conflict_do_update(index_elements=[_K.workspace, _K.match_key], set_=told)
+        await self._connection.execute(ruled, rows)
+
+    async def absorb(self, keep: PatternId, other: PatternId, *, now: datetime) -> None:
+        execute = self._connection.execute
+        own = sa.select(patterns.c.match_key).where(patterns.c.id == other)
+        bound = sa.select(_K.match_key).where(_K.pattern_id == other)
+        await self._bind({*(await execute(own)).scalars(), *(await execute(bound)).scalars()}, keep, now)
+        event = (_O.workspace, _O.project_id, _O.task_id, _O.run_id)
+        known = sa.select(*event).where(_O.pattern_id == keep)
+        # told of both in one run: a success of either is one
+        worked = sa.select(*event).where(_O.pattern_id == other, _O.worked)
+        of_keep = sa.and_(_O.pattern_id == keep, sa.tuple_(*event).in_(worked))
+        await execute(sa.update(outcomes).where(of_keep).values(worked=True))
+        of_other = sa.and_(_O.pattern_id == other, sa.tuple_(*event).not_in(known))
+        await execute(sa.update(outcomes).where(of_other).values(pattern_id=keep))
+        await execute(sa.delete(outcomes).where(_O.pattern_id == other))
+        shown = contexts.c.pattern_ids
+        handed_out = sa.and_(contexts.c.workspace == self._workspace, sa.literal(other, UUID_TYPE) == sa.any_(shown))
+        await execute(
+            sa.update(contexts).where(handed_out).values(pattern_ids=sa.func.array_replace(shown, other, keep))
+        )
+        await self._relink(keep, other)
+        await recount(self._connection, {keep, other})
+
+    async def _relink(self, keep: PatternId, other: PatternId) -> None:
+        """Give a pattern the links of another one, but for that between the two."""
+        execute = self._connection.execute
+        third = sa.case((_L.lower_id == other, _L.upper_id), else_=_L.lower_id)
+        kept = sa.literal(keep, UUID_TYPE)
+        told = sa.select(
+            sa.func.least(kept, third), sa.func.greatest(kept, third), _L.workspace, _L.kind, _L.probability, _L.why,
+            _L.found_at,
+        ).where(sa.or_(_L.lower_id == other, _L.upper_id == other), third != keep)  # fmt: skip
+        names = ["lower_id", "upper_id", "workspace", "kind", "probability", "why", "found_at"]
+        await execute(insert(links).from_select(names, told).on_conflict_do_nothing())
+        await execute(sa.delete(links).where(sa.or_(_L.lower_id == other, _L.upper_id == other)))
+
+    async def keep_apart(self, one: PatternId, other: PatternId, *, now: datetime) -> None:
+        new = insert(links).values(
+            lower_id=min(one, other),
+            upper_id=max(one, other),
+            workspace=self._workspace,
+            kind=LinkKind.APART,
+            probability=0.0,
+            why=["taken apart by a person"],
+            found_at=now,
+        )
+        told = {name: new.excluded[name] for name in ("kind", "probability", "why", "found_at")}
+        await self._connection.execute(new.on_conflict_do_update(index_elements=[_L.lower_id, _L.upper_id], set_=told))
+
+
+class PostgresGrouping(GroupingStore):
+    """The grouping of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def links(self, kind: LinkKind, *, of: PatternId | None, now: datetime, limit: int) -> list[LinkedPatterns]:
+        def live(pattern_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+            return sa.exists().where(_E.pattern_id == pattern_id, EMBEDDED, _E.expires_at > now)
+
+        which = [_L.workspace == self._workspace, _L.kind == kind, live(_L.lower_id), live(_L.upper_id)]
+        if of is not None:
+            which.append(sa.or_(_L.lower_id == of, _L.upper_id == of))
+        query = sa.select(links).where(*which).order_by(_L.probability.desc(), _L.lower_id, _L.upper_id).limit(limit)
+        async with reading(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+            ids = {pattern_id for row in rows for pattern_id in (row.lower_id, row.upper_id)}
+            known = await live_patterns(connection, self._workspace, ids, now)
+        found = []
+        for row in rows:
+            pair = [known[i] for i in (PatternId(row.lower_id), PatternId(row.upper_id)) if i in known]
+            if len(pair) == 2:  # else it went in between
+                pair.sort(key=lambda each: (-each.success_count, each.founded_at, each.pattern_id))
+                found.append(
+                    LinkedPatterns(
+                        kind=LinkKind(row.kind),
+                        probability=row.probability,
+                        why=tuple(row.why),
+                        patterns=(pair[0], pair[1]),
+                    )
+                )
+        return found
+
+    async def entries(self, pattern_id: PatternId, *, limit: int) -> list[Entry]:
+        async with reading(self._engine) as connection:
+            rows = await connection.execute(_entries_of(self._workspace, pattern_id).limit(limit))
+            return [to_entry(row) for row in rows]
+
+    @asynccontextmanager
+    async def regrouping(self) -> AsyncIterator[Regrouping]:
+        async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK)))
+            yield PostgresRegrouping(connection, self._workspace)
+
+
+def _entries_of(workspace: str, pattern_id: PatternId) -> sa.Select[Any]:
+    return (
+        sa.select(*ENTRY_COLUMNS)
+        .where(_E.workspace == workspace, _E.pattern_id == pattern_id)
+        .order_by(_E.timestamp, _E.id)
+    )

@@ -1,0 +1,90 @@
+"""The commands of patterns: likely twins to join, and entries to split off."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from knowledge.models import DEFAULT_WORKSPACE, EntryId, PatternId
+from orchestrator.cli_run import Json, Workspace, run
+
+patterns = typer.Typer(help="See, join and split patterns.", no_args_is_help=True)
+
+
+@patterns.command("suggest")
+def suggest(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many pairs.")] = 20,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show patterns that are likely the same, the likeliest first; `patterns join` makes two one."""
+    from orchestrator import connect
+    from orchestrator.reports_patterns import print_pairs_of_patterns
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            pairs = await knowledge.grouping.suggest(limit=limit)
+        print_pairs_of_patterns(pairs, as_json=as_json)
+
+    run(work)
+
+
+@patterns.command("show")
+def show(
+    pattern_id: Annotated[UUID, typer.Argument(help="The pattern's id.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show a pattern with its entries, likely twins and rivals."""
+    from orchestrator import connect
+    from orchestrator.reports_patterns import print_details
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            details = await knowledge.grouping.show(PatternId(pattern_id))
+        print_details(details, as_json=as_json)
+
+    run(work)
+
+
+@patterns.command("join")
+def join(
+    keep: Annotated[UUID, typer.Argument(help="The pattern to keep.")],
+    other: Annotated[UUID, typer.Argument(help="The one that becomes part of it.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Make two patterns one, for good; no text is changed. `patterns split` takes entries out again."""
+    from orchestrator import connect
+    from orchestrator.reports_patterns import print_grouped
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            pattern = await knowledge.grouping.join(PatternId(keep), PatternId(other))
+        print_grouped(pattern, as_json=as_json)
+
+    run(work)
+
+
+@patterns.command("split")
+def split(
+    entry_ids: Annotated[list[UUID], typer.Argument(help="The entries that are to leave, of one pattern.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Give entries, and those with the same words, a pattern of their own, for good."""
+    from orchestrator import connect
+    from orchestrator.reports_patterns import print_grouped
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            pattern = await knowledge.grouping.split([EntryId(entry_id) for entry_id in entry_ids])
+        print_grouped(pattern, as_json=as_json)
+
+    run(work)

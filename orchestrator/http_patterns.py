@@ -1,0 +1,87 @@
+"""The routes of patterns: one of them, likely twins, and what a person joins and splits."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+from uuid import UUID
+
+from fastapi import FastAPI, Query
+from pydantic import Field
+
+from knowledge.errors import NotFound
+from knowledge.memory.grouping import MAX_SUGGESTIONS, PatternDetails, PatternPair
+from knowledge.models import EntryId, Pattern, PatternId
+from knowledge.wiring import Knowledge
+from orchestrator.http_opened import Open
+
+_MOST_SPLIT = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinBody:
+    """The pattern that becomes part of the one in the path."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    other: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitBody:
+    """Entries of one pattern that are to leave it together."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    entry_ids: Annotated[list[UUID], Field(max_length=_MOST_SPLIT)]
+
+
+def add_patterns(app: FastAPI) -> None:
+    """Add the routes of patterns to an app."""
+    _add_grouping(app)
+
+    @app.get("/v1/patterns/{pattern_id}", tags=["patterns"])
+    async def get_pattern(pattern_id: UUID, knowledge: Open) -> Pattern:
+        """Return a live pattern."""
+        return await knowledge.queries.get(PatternId(pattern_id))
+
+    @app.delete("/v1/patterns/{pattern_id}", status_code=204, tags=["patterns"])
+    async def delete_pattern(pattern_id: UUID, knowledge: Open) -> None:
+        """Delete a pattern with all the entries that are evidence for it."""
+        pattern: Pattern | None = await knowledge.queries.get(PatternId(pattern_id))
+        while pattern is not None:
+            for entry_id in pattern.entry_ids:
+                with contextlib.suppress(NotFound):
+                    await knowledge.capture.delete(entry_id)
+            pattern = await _rest_of(knowledge, pattern)
+
+
+def _add_grouping(app: FastAPI) -> None:
+    @app.get("/v1/patterns:suggest", tags=["patterns"])
+    async def suggest(
+        knowledge: Open, limit: Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS)] = 20
+    ) -> list[PatternPair]:
+        """Return patterns that are likely the same, for a person to join, the likeliest first."""
+        return await knowledge.grouping.suggest(limit=limit)
+
+    @app.get("/v1/patterns/{pattern_id}/details", tags=["patterns"])
+    async def show(pattern_id: UUID, knowledge: Open) -> PatternDetails:
+        """Return a live pattern with its entries, likely twins and rivals."""
+        return await knowledge.grouping.show(PatternId(pattern_id))
+
+    @app.post("/v1/patterns/{pattern_id}/join", tags=["patterns"])
+    async def join(pattern_id: UUID, body: JoinBody, knowledge: Open) -> Pattern:
+        """Make another pattern part of this one, for good."""
+        return await knowledge.grouping.join(PatternId(pattern_id), PatternId(body.other))
+
+    @app.post("/v1/patterns:split", status_code=201, tags=["patterns"])
+    async def split(body: SplitBody, knowledge: Open) -> Pattern:
+        """Give entries of a pattern, and those with the same words, one of their own, for good."""
+        return await knowledge.grouping.split([EntryId(entry_id) for entry_id in body.entry_ids])
+
+
+async def _rest_of(knowledge: Knowledge, pattern: Pattern) -> Pattern | None:
+    """Return the pattern again where it still stands: it names only some of its entries at a time."""
+    try:
+        return await knowledge.queries.get(pattern.pattern_id)
+    except NotFound:
+        return None

@@ -1,0 +1,211 @@
+"""A person joins and splits patterns; what is ruled stands, whatever is repeated, rebuilt or embedded anew."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from knowledge.adapters.local_embedder import LocalEmbedder
+from knowledge.errors import InvalidInput, NotFound
+from knowledge.models import EntryId, LinkKind, PatternId, Task
+from knowledge.wiring import Knowledge
+from orchestrator import OrchestratorContextBuilder
+from tests.acceptance.test_consolidation import pattern_of, told
+from tests.conftest import Opens, SetClock
+from tests.support.embedders import HashingEmbedder
+from tests.support.processes import Commands, lines
+from tests.support.stores import numbered
+
+ONE = "The nightly export stops with out of memory at the orders table"
+OTHER = "Nightly export of the orders table dies: the process runs out of memory"
+THIRD = "Login fails for users with an umlaut in their name"
+
+
+@pytest.fixture
+async def bundled(opens: Opens) -> AsyncIterator[Knowledge]:
+    """The services with the bundled embedding model, whose likeness was measured."""
+    async with opens(embedder=LocalEmbedder()) as opened:
+        yield opened
+
+
+async def two(knowledge: Knowledge) -> tuple[EntryId, EntryId]:
+    one, other = await told(knowledge, ONE, project="a"), await told(knowledge, OTHER, project="b")
+    await told(knowledge, THIRD)
+    await knowledge.checkpoints.process_all()
+    return one, other
+
+
+async def patterns_of(knowledge: Knowledge, *entries: EntryId) -> list[PatternId]:
+    return [await pattern_of(knowledge, entry_id) for entry_id in entries]
+
+
+async def sound(knowledge: Knowledge) -> bool:
+    report = await knowledge.upkeep.verify()
+    return report.sound and report.points > 0
+
+
+async def test_joined_patterns_are_one_with_the_evidence_of_both(knowledge: Knowledge) -> None:
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    joined = await knowledge.grouping.join(keep, gone)
+    assert (joined.pattern_id, joined.success_count, joined.project_count) == (keep, 2, 2)
+    assert await patterns_of(knowledge, one, other) == [keep, keep]
+    for text in (ONE, OTHER):
+        (found, *_) = await knowledge.queries.query_for_failure(text, min_relevance=0.5)
+        assert found.pattern_id == keep
+    assert (await knowledge.capture.get(other)).failure_description == OTHER, "no text is changed"
+    assert await sound(knowledge)
+    with pytest.raises(NotFound, match="no live pattern"):
+        await knowledge.queries.get(gone)
+
+
+async def test_what_repeats_the_words_of_either_comes_to_the_pattern_that_was_kept(knowledge: Knowledge) -> None:
+    keep, gone = await patterns_of(knowledge, *await two(knowledge))
+    await knowledge.grouping.join(keep, gone)
+    repeated = [await told(knowledge, text, project="c") for text in (ONE, OTHER)]
+    await knowledge.checkpoints.process_all()
+    assert await patterns_of(knowledge, *repeated) == [keep, keep]
+    assert (await knowledge.queries.get(keep)).success_count == 4
+
+
+async def test_a_join_survives_a_rebuild_another_model_and_the_day_its_old_points_are_forgotten(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    await knowledge.grouping.join(keep, gone)
+    await knowledge.store_upkeep.rebuild()
+    assert await sound(knowledge)
+    await knowledge.store_upkeep.reembed(HashingEmbedder(dims=128), force=True)
+    assert await sound(knowledge)
+    clock.move(timedelta(days=2))
+    await knowledge.pruning.prune()
+    assert await patterns_of(knowledge, one, other) == [keep, keep]
+    repeated = await told(knowledge, OTHER, project="c")
+    await knowledge.checkpoints.process_all()
+    assert await pattern_of(knowledge, repeated) == keep
+    assert await sound(knowledge)
+
+
+async def test_what_was_split_off_is_a_pattern_of_its_own_and_its_words_stay_there(knowledge: Knowledge) -> None:
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    await knowledge.grouping.join(keep, gone)
+    again = await told(knowledge, OTHER, project="c")
+    await knowledge.checkpoints.process_all()
+
+    split = await knowledge.grouping.split([other])
+    assert await patterns_of(knowledge, one, other, again) == [keep, split.pattern_id, split.pattern_id]
+    assert (split.success_count, (await knowledge.queries.get(keep)).success_count) == (2, 1)
+    assert await sound(knowledge)
+    repeated = await told(knowledge, OTHER, project="d")
+    await knowledge.checkpoints.process_all()
+    assert await pattern_of(knowledge, repeated) == split.pattern_id
+
+
+async def test_the_founder_of_a_pattern_can_be_split_off_too(knowledge: Knowledge) -> None:
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    await knowledge.grouping.join(keep, gone)
+    split = await knowledge.grouping.split([one])
+    repeated = [await told(knowledge, text, project="c") for text in (ONE, OTHER)]
+    await knowledge.checkpoints.process_all()
+    assert await patterns_of(knowledge, one, other, *repeated) == [split.pattern_id, keep, split.pattern_id, keep]
+    assert await sound(knowledge)
+
+
+async def test_a_split_can_be_joined_again(knowledge: Knowledge) -> None:
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    await knowledge.grouping.join(keep, gone)
+    split = await knowledge.grouping.split([other])
+    joined = await knowledge.grouping.join(keep, split.pattern_id)
+    assert joined.success_count == 2
+    assert await sound(knowledge)
+
+
+async def test_outcomes_of_the_joined_pattern_count_for_the_one_that_is_kept(knowledge: Knowledge) -> None:
+    keep, gone = await patterns_of(knowledge, *await two(knowledge))
+    task = Task(description=OTHER, project_id="z", task_id="T", run_id="1")
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    assert gone in [pattern.pattern_id for pattern in context.patterns]
+    await knowledge.outcomes.record_outcome(context.context_id, gone, worked=False)
+    joined = await knowledge.grouping.join(keep, gone)
+    assert (joined.success_count, joined.attempt_count) == (2, 3)
+    await knowledge.outcomes.record_outcome(context.context_id, keep, worked=True)
+    assert (await knowledge.queries.get(keep)).success_count == 3
+
+
+async def test_what_cannot_be_joined_or_split_is_refused_and_nothing_is_changed(knowledge: Knowledge) -> None:
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    gate = await knowledge.capture.capture_gate_approval(
+        project_id="p", gate_type="design_review", approved_approach="Cache per tenant", proposal="A cache"
+    )
+    await knowledge.checkpoints.process_all()
+    of_gate = await pattern_of(knowledge, gate)
+    for refused, reason in (
+        (knowledge.grouping.join(keep, keep), "is the pattern to keep"),
+        (knowledge.grouping.join(keep, of_gate), "gate_approval"),
+        (knowledge.grouping.split([]), "is empty"),
+        (knowledge.grouping.split([one]), "all that pattern"),
+        (knowledge.grouping.split([one, other]), "2 patterns"),
+        (knowledge.grouping.suggest(limit=0), "limit"),
+    ):
+        with pytest.raises(InvalidInput, match=reason):
+            await refused
+    for missing in (
+        knowledge.grouping.join(keep, PatternId(numbered(9))),
+        knowledge.grouping.split([EntryId(numbered(9))]),
+        knowledge.grouping.show(PatternId(numbered(9))),
+    ):
+        with pytest.raises(NotFound):
+            await missing
+    assert await patterns_of(knowledge, one, other) == [keep, gone]
+
+
+async def test_likely_twins_are_proposed_until_a_person_says_what_they_are(bundled: Knowledge) -> None:
+    one, other = await two(bundled)
+    (pair,) = await bundled.grouping.suggest()
+    assert pair.kind is LinkKind.TWIN
+    assert {pattern.pattern_id for pattern in pair.patterns} == set(await patterns_of(bundled, one, other))
+    keep, gone = (pattern.pattern_id for pattern in pair.patterns)
+    assert [each.patterns for each in (await bundled.grouping.show(keep)).twins] == [pair.patterns]
+
+    await bundled.grouping.join(keep, gone)
+    assert await bundled.grouping.suggest() == []
+    details = await bundled.grouping.show(keep)
+    assert {entry.entry_id for entry in details.entries} == {one, other}
+
+    await bundled.grouping.split([other])
+    assert await bundled.grouping.suggest() == [], "a person took them apart"
+    await told(bundled, OTHER, project="c")
+    await bundled.checkpoints.process_all()
+    assert await bundled.grouping.suggest() == []
+
+
+def test_the_commands_show_join_and_split(home: Path, tmp_path: Path) -> None:
+    commands = Commands(home)
+    rows = [
+        {
+            "entry_type": "failure_solution", "project_id": project, "agent_type": "backend", "success_verified": True,
+            "failure_description": text, "solution_steps": "Read the table in slices of 1,000 rows",
+        }
+        for project, text in (("a", ONE), ("b", OTHER), ("c", THIRD))
+    ]  # fmt: skip
+    file = tmp_path / "entries.jsonl"
+    file.write_text(lines(rows))
+    commands.json("capture", file)
+    commands.json("checkpoint")
+    (pair,) = commands.json("patterns", "suggest")["pairs"]
+    keep, gone = (pattern["pattern_id"] for pattern in pair["patterns"])
+    assert f"hardwon patterns join {keep} {gone}" in commands.run("patterns", "suggest").stdout
+    assert commands.json("patterns", "join", keep, gone)["success_count"] == 2
+    shown = commands.json("patterns", "show", keep)
+    assert len(shown["entries"]) == 2
+    split = commands.json("patterns", "split", shown["entries"][1]["entry_id"])
+    assert split["success_count"] == 1
+    assert "no live pattern" in commands.refused("patterns", "show", gone)
