@@ -225,6 +225,7 @@ def query_failure(
     error: Annotated[str | None, typer.Option(help="The error message.")] = None,
     agent_type: AgentType = None,
     task_type: TaskType = None,
+    technology: Technology = None,
     max_results: Annotated[int, typer.Option(min=1, max=100)] = 3,
     min_relevance: MinRelevance = None,
     *,
@@ -238,7 +239,13 @@ def query_failure(
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:
             found = await knowledge.queries.query_for_failure(
-                text, error, agent_type, task_type, max_results, min_relevance=min_relevance
+                text,
+                error,
+                agent_type,
+                task_type,
+                max_results,
+                technology=technology,
+                min_relevance=min_relevance,
             )
         print_patterns(found, as_json=as_json)
 

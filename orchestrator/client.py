@@ -240,6 +240,7 @@ class RemoteQueries:
         task_type: str | None = None,
         max_results: int = 3,
         *,
+        technology: str | None = None,
         min_relevance: float | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved, best first."""
@@ -249,6 +250,7 @@ class RemoteQueries:
             error_message=error_message,
             agent_type=agent_type,
             task_type=task_type,
+            technology=technology,
             max_results=max_results,
             min_relevance=min_relevance,
         )

@@ -108,6 +108,7 @@ class FailureQueryBody:
     error_message: str | None = None
     agent_type: str | None = None
     task_type: str | None = None
+    technology: str | None = None
     max_results: int = 3
     min_relevance: Relevance = None
 
@@ -264,6 +265,7 @@ def _add_queries(app: FastAPI) -> None:
             body.agent_type,
             body.task_type,
             body.max_results,
+            technology=body.technology,
             min_relevance=body.min_relevance,
         )
         return Patterns(patterns=found)
