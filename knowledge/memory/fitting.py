@@ -43,9 +43,9 @@ def fits(evidence: Evidence, where: Where) -> bool:
 
 
 def _asked_and_told(evidence: Evidence, where: Where) -> Iterator[tuple[Collection[str], str]]:
-    """Yield the values that are told of each field that is asked for, and the one asked for."""
+    """Yield the values that are told of each field that is asked for, by any of its entries, and the one asked for."""
     for field in _FIELDS:
         asked = getattr(where, field)
         if asked is not None:
-            told = getattr(evidence.words, field)
-            yield (() if told is None else (told,)), asked
+            told = (getattr(each, field) for each in evidence.circumstances)
+            yield {value for value in told if value is not None}, asked

@@ -139,7 +139,7 @@ def _pattern(evidence: Evidence, likeness: float) -> Pattern:
         entry_type=evidence.entry_type,
         problem=texts.situation(words),
         solution=texts.resolution(words),
-        when_to_try=texts.when_to_try(words),
+        when_to_try=texts.when_to_try(evidence),
         success_count=evidence.success_count,
         attempt_count=evidence.attempt_count,
         project_count=evidence.project_count,

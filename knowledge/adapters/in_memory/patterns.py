@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
+import re
+from collections import ChainMap, Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,7 +17,11 @@ import numpy.typing as npt
 from knowledge.adapters.in_memory.state import LONG_AGO, EntryRow, InMemoryState, PatternRow, PointRow
 from knowledge.errors import NotFound
 from knowledge.models import (
+    ERROR_CODE,
+    ERROR_NAME,
+    MAX_CIRCUMSTANCES,
     MAX_POINTS,
+    Circumstance,
     Decision,
     EmbeddingSpace,
     Entry,
@@ -273,7 +278,8 @@ def _trust(entry: Entry) -> int:
 def _evidence(pattern: PatternRow, live: Iterable[Entry]) -> Evidence:
     by_id = sorted(live, key=lambda entry: entry.entry_id)
     latest = sorted(by_id, key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
-    words = max(latest, key=_trust)  # the first of equals: the latest
+    trusted = sorted(latest, key=_trust, reverse=True)  # the first of equals: the latest
+    words = trusted[0]
     return Evidence(
         pattern_id=pattern.pattern_id,
         entry_type=words.entry_type,
@@ -283,4 +289,38 @@ def _evidence(pattern: PatternRow, live: Iterable[Entry]) -> Evidence:
         project_count=pattern.project_count,
         founded_at=pattern.founded_at,
         entry_ids=tuple(entry.entry_id for entry in latest[:SHOWN_ENTRY_IDS]),
+        circumstances=_circumstances(by_id),
+        when_to_try=next((entry.when_to_try for entry in trusted if entry.when_to_try is not None), None),
     )
+
+
+def _circumstances(entries: Sequence[Entry]) -> tuple[Circumstance, ...]:
+    counted = Counter(
+        (entry.agent_type, entry.technology, entry.task_type, entry.gate_type, _error(entry)) for entry in entries
+    )
+    # as Postgres sorts: what is not told last
+    often = sorted(counted.items(), key=lambda each: (-each[1], *((told is None, told or "") for told in each[0])))
+    return tuple(
+        Circumstance(
+            entries=count,
+            agent_type=agent_type,
+            technology=technology,
+            task_type=task_type,
+            gate_type=gate_type,
+            error=error,
+        )
+        for (agent_type, technology, task_type, gate_type, error), count in often[:MAX_CIRCUMSTANCES]
+    )
+
+
+def _error(entry: Entry) -> str | None:
+    """Return the name of an error, else its code: of the error message, else the name the failure begins with."""
+    message = entry.error_message or ""
+    looked_at = (
+        (ERROR_NAME, message[:2000]),
+        (ERROR_NAME, message[-2000:]),
+        (ERROR_CODE, message[:2000]),
+        (ERROR_NAME, (entry.failure_description or "")[:200]),
+    )
+    found = (re.search(pattern, text) for pattern, text in looked_at)
+    return next((match.group(1) for match in found if match), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -21,6 +22,8 @@ from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge_staging, patterns, points, vectors
 from knowledge.errors import NotFound
 from knowledge.models import (
+    MAX_CIRCUMSTANCES,
+    Circumstance,
     EntryId,
     EntryStatus,
     EntryType,
@@ -44,7 +47,9 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """Select live patterns with their words: those of the most trusted, then latest, evidence."""
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
     trust = sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0)
-    words = sa.select(*ENTRY_COLUMNS).where(live).order_by(trust.desc(), _E.embedded_at.desc(), _E.id).limit(1)
+    trusted_first = (trust.desc(), _E.embedded_at.desc(), _E.id)
+    words = sa.select(*ENTRY_COLUMNS).where(live).order_by(*trusted_first).limit(1)
+    when = sa.select(_E.when_to_try).where(live, _E.when_to_try.is_not(None)).order_by(*trusted_first).limit(1)
     latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
     return sa.select(
         *columns,
@@ -54,8 +59,32 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         _P.project_count,
         _P.founded_at,
         sa.func.array(latest.scalar_subquery()).label("entry_ids"),
+        _circumstances(live).label("circumstances"),
+        when.scalar_subquery().label("when_told"),
         words.lateral("words"),
     ).where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
+
+
+def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Select what the live entries of a pattern tell of where it worked, as the objects of a JSON array."""
+    told = {
+        "agent_type": _E.agent_type,
+        "technology": _E.technology,
+        "task_type": _E.task_type,
+        "gate_type": _E.gate_type,
+        "error": _E.error_signature,
+    }
+    named = itertools.chain.from_iterable((sa.literal_column(f"'{name}'"), column) for name, column in told.items())
+    each = (
+        sa.select(sa.func.jsonb_build_object(sa.literal_column("'entries'"), sa.func.count(), *named).label("each"))
+        .where(live)
+        .group_by(*told.values())
+        .order_by(sa.func.count().desc(), *told.values())
+        .limit(MAX_CIRCUMSTANCES)
+        .correlate(patterns)
+        .subquery("circumstances")
+    )
+    return sa.select(sa.func.jsonb_agg(each.c.each)).scalar_subquery()
 
 
 _IN_USE = (
@@ -212,4 +241,6 @@ def _evidence(row: sa.Row[Any]) -> Evidence:
         project_count=row.project_count,
         founded_at=row.founded_at,
         entry_ids=tuple(row._mapping["entry_ids"]),  # noqa: SLF001 - SQLAlchemy's public name for a row by key
+        circumstances=tuple(Circumstance(**told) for told in row.circumstances),
+        when_to_try=row.when_told,
     )
