@@ -270,7 +270,7 @@ class Evidence:
     """A live pattern with its counts and the words of its most trusted, then latest, evidence.
 
     `circumstances` are those of all its live entries, the most frequent first; `when_to_try` is as captured, of the
-    most trusted, then latest, entry that tells it.
+    most trusted, then latest, entry that tells it. `of_project` is whether any is of the project asked for, if one is.
     """
 
     pattern_id: PatternId
@@ -283,6 +283,7 @@ class Evidence:
     entry_ids: tuple[EntryId, ...]
     circumstances: tuple[Circumstance, ...]
     when_to_try: str | None = None
+    of_project: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

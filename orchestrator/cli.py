@@ -252,6 +252,31 @@ def query_failure(
     run(work)
 
 
+@query.command("gate")
+def query_gate(
+    gate_type: Annotated[str, typer.Argument(help="The gate, such as design_review.")],
+    text: Annotated[str, typer.Argument(help="The proposal.")],
+    project: Annotated[str | None, typer.Option(help="The project whose decisions count more.")] = None,
+    max_results: Annotated[int, typer.Option(min=1, max=100)] = 5,
+    min_relevance: MinRelevance = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show what people objected to in such proposals, and what passed at once."""
+    from orchestrator import connect
+    from orchestrator.reports import print_patterns
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.queries.query_for_gate(
+                gate_type, text, project_id=project, max_results=max_results, min_relevance=min_relevance
+            )
+        print_patterns(found, as_json=as_json)
+
+    run(work)
+
+
 @app.command()
 def context(
     text: Annotated[str, typer.Argument(help="The task's description.")],

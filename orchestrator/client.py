@@ -255,6 +255,25 @@ class RemoteQueries:
             min_relevance=min_relevance,
         )
 
+    async def query_for_gate(
+        self,
+        gate_type: str,
+        proposal: str,
+        *,
+        project_id: str | None = None,
+        max_results: int = 5,
+        min_relevance: float | None = None,
+    ) -> list[Pattern]:
+        """Return what people decided on proposals like this one at such a gate, best first."""
+        return await self._query(
+            "gate",
+            gate_type=gate_type,
+            proposal=proposal,
+            project_id=project_id,
+            max_results=max_results,
+            min_relevance=min_relevance,
+        )
+
     async def get(self, pattern_id: PatternId) -> Pattern:
         """Return a live pattern."""
         return await self.api.call("GET", f"/v1/patterns/{pattern_id}", Pattern)

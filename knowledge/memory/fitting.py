@@ -28,7 +28,7 @@ _FIELDS = ("agent_type", "task_type", "technology", "gate_type")
 
 def fit(evidence: Evidence, where: Where) -> float:
     """Return what a pattern counts by its fields, 0..1: 1 where all are as asked, and where nothing is asked."""
-    factor = 1.0
+    factor = OTHER if evidence.of_project is False else 1.0
     for told, asked in _asked_and_told(evidence, where):
         if not told:
             factor *= UNTOLD

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput
 from knowledge.memory import texts
-from knowledge.memory.ranking import rank
+from knowledge.memory.ranking import Match, rank, rank_for_gate
 from knowledge.memory.searching import Question, search
 from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
-from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
+from knowledge.models import EntryType, Pattern, PatternId, PointId, View, Where
 from knowledge.ports import Stores
 
 MAX_RESULTS = 100
+_DECIDED = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
 _MAX_QUERY_CHARS = 20_000
 """A longer question is cut: the model reads its beginning only, and the words of a log repeat."""
 
@@ -79,6 +80,34 @@ class RAGQueryService:
         floor = self.failure_relevance if min_relevance is None else min_relevance
         return (await self._answer_failure(failure_description, error_message, where, floor, max_results)).patterns
 
+    async def query_for_gate(
+        self,
+        gate_type: str,
+        proposal: str,
+        *,
+        project_id: str | None = None,
+        max_results: int = 5,
+        min_relevance: float | None = None,
+    ) -> list[Pattern]:
+        """Return what people decided on proposals like this one at such a gate, best first.
+
+        What they turned down, with the revision they accepted, and what passed at once: of both, while there are any.
+        Another gate's decisions follow only where there are fewer than three of this one (of `max_results`, if that is
+        less). What was decided in the project of `project_id` counts more. Raises as `query_for_task` does.
+        """
+        check_text("gate_type", gate_type)
+        if project_id is not None:
+            check_text("project_id", project_id)
+        question = Question(
+            text=_asked("proposal", proposal),
+            where=replace(self._where(), entry_types=_DECIDED, gate_type=gate_type),
+            floor=self.task_relevance if min_relevance is None else min_relevance,
+            max_results=_checked(max_results),
+            project_id=project_id,
+        )
+        found = await search(self.stores, question)
+        return [_pattern(match) for match in rank_for_gate(found.matches, limit=max_results)]
+
     async def weigh_failure(
         self, failure_description: str, error_message: str | None = None, *, without: Collection[PointId] = ()
     ) -> Answer:
@@ -93,7 +122,7 @@ class RAGQueryService:
     async def get(self, pattern_id: PatternId) -> Pattern:
         """Return a live pattern as a query would show it, with relevance 1. Raises NotFound."""
         evidence = await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
-        return _pattern(evidence, 1.0)
+        return _pattern(Match(evidence=evidence, relevance=1.0, score=1.0))
 
     def _where(self) -> Where:
         return Where(workspace=self.stores.workspace, live_at=self.stores.clock.now())
@@ -110,12 +139,17 @@ class RAGQueryService:
         return await self._answer(texts.failure_situation(failure, error), where, floor, max_results)
 
     async def _answer(self, text: str, where: Where, floor: float, max_results: int) -> Answer:
-        if not 1 <= max_results <= MAX_RESULTS:
-            raise InvalidInput("max_results", f"must be 1 to {MAX_RESULTS}, not {max_results}")
-        question = Question(text=text[:_MAX_QUERY_CHARS], where=where, floor=floor, max_results=max_results)
+        question = Question(text=text[:_MAX_QUERY_CHARS], where=where, floor=floor, max_results=_checked(max_results))
         found = await search(self.stores, question)
-        shown = [_pattern(match.evidence, match.relevance) for match in rank(found.matches, limit=max_results)]
+        shown = [_pattern(match) for match in rank(found.matches, limit=max_results)]
         return Answer(patterns=shown, confidence=found.confidence, sure=found.speak)
+
+
+def _checked(max_results: int) -> int:
+    """Return how many results are asked for. Raises InvalidInput for too many, or none."""
+    if not 1 <= max_results <= MAX_RESULTS:
+        raise InvalidInput("max_results", f"must be 1 to {MAX_RESULTS}, not {max_results}")
+    return max_results
 
 
 def _asked(field: str, text: str) -> str:
@@ -132,7 +166,8 @@ def _asked(field: str, text: str) -> str:
     return text
 
 
-def _pattern(evidence: Evidence, likeness: float) -> Pattern:
+def _pattern(match: Match) -> Pattern:
+    evidence = match.evidence
     words = evidence.words
     return Pattern(
         pattern_id=evidence.pattern_id,
@@ -143,7 +178,7 @@ def _pattern(evidence: Evidence, likeness: float) -> Pattern:
         success_count=evidence.success_count,
         attempt_count=evidence.attempt_count,
         project_count=evidence.project_count,
-        relevance=likeness,
+        relevance=match.relevance,
         agent_type=words.agent_type,
         task_type=words.task_type,
         technology=words.technology,

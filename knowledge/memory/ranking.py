@@ -60,13 +60,43 @@ def rank(matches: Iterable[Match], *, limit: int) -> list[Match]:
     five places while others fit; so does what resolves it in nearly the words of one before, which is left out where
     anything else is left. Whatever comes first, three of the places after it are for patterns of the fields asked for.
     """
+    return _within_quotas(_in_order(matches, limit), limit)
+
+
+def rank_for_gate(matches: Iterable[Match], *, limit: int) -> list[Match]:
+    """Return the best `limit` decisions of a gate, best first; those of another gate only behind fewer than three.
+
+    Of the gate's own, what was turned down and what passed both have two of five places, one of three, while there are
+    any. The rest is as in `rank`.
+    """
+    everything = list(matches)
+    shown = _both_kinds(_in_order((match for match in everything if match.fits), limit), limit)
+    if len(shown) < min(ENOUGH, limit):
+        left = limit - len(shown)
+        shown += _both_kinds(_in_order((match for match in everything if not match.fits), left), left)
+    return shown
+
+
+def _in_order(matches: Iterable[Match], limit: int) -> list[Match]:
+    """Return the matches, a pattern once, best first, near copies last."""
     best: dict[object, Match] = {}
     for match in matches:
         known = best.get(match.evidence.pattern_id)
         if known is None or (strength(match), match.score) > (strength(known), known.score):
             best[match.evidence.pattern_id] = match
-    ordered = sorted(best.values(), key=_order)
-    return _within_quotas(_copies_last(ordered, limit), limit)
+    return _copies_last(sorted(best.values(), key=_order), limit)
+
+
+def _both_kinds(ordered: list[Match], limit: int) -> list[Match]:
+    """Return the first `limit`, of which neither entry type takes all while there are others."""
+    share = limit - (gate_quota(limit) if limit > 1 else 0)
+    taken: Counter[EntryType] = Counter()
+    shown: list[Match] = []
+    held_back: list[Match] = []
+    for match in ordered:
+        taken[match.evidence.entry_type] += 1
+        (shown if taken[match.evidence.entry_type] <= share else held_back).append(match)
+    return sorted([*shown[:limit], *held_back][:limit], key=ordered.index)
 
 
 def gate_quota(limit: int) -> int:

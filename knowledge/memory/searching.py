@@ -26,12 +26,16 @@ _MOST_SHOWN = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A text to find situations for. `where` names fields that fit best; `floor` is the least relevance, 0..1."""
+    """A text to find situations for. `where` names fields that fit best; `floor` is the least relevance, 0..1.
+
+    What was learned in the project of `project_id` counts more.
+    """
 
     text: str
     where: Where
     floor: float
     max_results: int
+    project_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +80,12 @@ async def search(stores: Stores, question: Question) -> Found:
     asked = await _encode(stores, in_use.embedder, question.text)
     anywhere = replace(where, agent_type=None, task_type=None, technology=None, gate_type=None)
     nearest = await _find(stores, bound, asked, question, anywhere)
-    judged = await _judge(stores, bound, asked, nearest, anywhere)
+    judged = await _judge(stores, bound, asked, nearest, question)
     matches = _relevant(judged, question)
     if anywhere != where and not nearest.complete and not enough(matches, question):
         narrow = await _find(stores, bound, asked, question, where)
         known = {match.evidence.pattern_id for match in matches}
-        more = _relevant(await _judge(stores, bound, asked, narrow, where), question)
+        more = _relevant(await _judge(stores, bound, asked, narrow, question), question)
         matches += [match for match in more if match.evidence.pattern_id not in known]
     return Found(matches=tuple(matches), confidence=judged.confidence, speak=judged.speak)
 
@@ -111,10 +115,12 @@ async def _find(stores: Stores, bound: BoundSpace, asked: _Encoded, question: Qu
     return _Nearest(points=tuple(scored[:fetched]), complete=all_seen and relevant <= shown)
 
 
-async def _judge(stores: Stores, bound: BoundSpace, asked: _Encoded, nearest: _Nearest, where: Where) -> Judged:
+async def _judge(stores: Stores, bound: BoundSpace, asked: _Encoded, nearest: _Nearest, question: Question) -> Judged:
     """Fetch the words of what was found, in one hop, and read them."""
     points = [each.point_id for each in nearest.points]
-    evidence = await stores.patterns.evidence(points, now=where.live_at) if points else {}
+    if not points:
+        return judge((), {}, asked.reading, bound, stores.workspace)
+    evidence = await stores.patterns.evidence(points, now=question.where.live_at, project_id=question.project_id)
     return judge(nearest.points, evidence, asked.reading, bound, stores.workspace)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -390,6 +390,19 @@ async def test_when_to_try_is_that_of_the_most_trusted_then_latest_entry_that_te
     assert (found.words.entry_id, found.when_to_try) == (numbered(3), "As verified")
     later = await stores.patterns.get(pattern, now=A_YEAR_LATER - 2 * DAY)
     assert later.when_to_try == "As claimed"
+
+
+async def test_evidence_says_whether_any_of_it_is_of_a_project(stores: Stores) -> None:
+    await learn(stores, told(1, project_id="a"), at=NOON - DAY)
+    await learn(stores, told(2, project_id="b"))
+    point = situation_point(stores, told(1))
+
+    async def of(project_id: str | None, at: datetime = NOON) -> bool | None:
+        found = await stores.patterns.evidence([point], now=at, project_id=project_id)
+        return found[point].of_project
+
+    assert [await of(each) for each in ("a", "b", "c", None)] == [True, True, False, None]
+    assert await of("a", A_YEAR_LATER - DAY) is False, "that of this project is past its year"
 
 
 async def test_each_point_of_a_pattern_leads_to_it(stores: Stores) -> None:

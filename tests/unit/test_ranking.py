@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.memory.fitting import OTHER, UNTOLD
-from knowledge.memory.ranking import Match, gate_quota, rank, strength, success_rate
+from knowledge.memory.ranking import Match, gate_quota, rank, rank_for_gate, strength, success_rate
+from knowledge.models import EntryType
 from tests.support.entries import NOON, approval, evidence, failure
 
 
@@ -168,6 +169,23 @@ def test_whatever_comes_first_three_places_are_for_the_fields_asked_for(found: l
     strongest = max(found, key=strength, default=None)
     gates_only = all(each.evidence.words.gate_type for each in found)
     assert strongest is None or gates_only or strength(shown[0]) == strength(strongest)
+
+
+@given(matches(distinct=True), st.integers(1, 6), st.randoms())
+def test_a_gate_is_shown_its_own_decisions_first_and_of_both_kinds(
+    found: list[Match], limit: int, chance: random.Random
+) -> None:
+    kinds = (EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL)
+    decided = [replace(each, evidence=replace(each.evidence, entry_type=chance.choice(kinds))) for each in found]
+    shown = rank_for_gate(decided, limit=limit)
+    own = [each for each in decided if each.fits]
+    expected = min(limit, len(own) if len(own) >= min(3, limit) else len(decided))
+    assert len(shown) == len(set(ids(shown))) == expected
+    assert [each.fits for each in shown] == sorted((each.fits for each in shown), reverse=True)
+    for kind in kinds:
+        there = sum(each.evidence.entry_type is kind for each in own)
+        of_kind = sum(each.evidence.entry_type is kind for each in shown if each.fits)
+        assert of_kind >= min(there, gate_quota(limit) if limit > 1 else 0)
 
 
 @given(matches(distinct=True), st.integers(1, 6))

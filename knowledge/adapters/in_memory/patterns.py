@@ -178,10 +178,12 @@ class InMemoryPatterns(PatternStore):
     async def analyse(self) -> None:
         """Nothing is planned here."""
 
-    async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
+    async def evidence(
+        self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
+    ) -> Mapping[PointId, Evidence]:
         rows = (self._state.points.get(point_id) for point_id in point_ids)
         patterns = {row.point_id: row.pattern_id for row in rows if row and row.workspace == self._workspace}
-        live = self._live(patterns.values(), now)
+        live = self._live(patterns.values(), now, project_id)
         return {point_id: live[pattern_id] for point_id, pattern_id in patterns.items() if pattern_id in live}
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
@@ -190,13 +192,15 @@ class InMemoryPatterns(PatternStore):
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
         return live[pattern_id]
 
-    def _live(self, pattern_ids: Iterable[PatternId], now: datetime) -> dict[PatternId, Evidence]:
+    def _live(
+        self, pattern_ids: Iterable[PatternId], now: datetime, project_id: str | None = None
+    ) -> dict[PatternId, Evidence]:
         support: dict[PatternId, list[Entry]] = {pattern_id: [] for pattern_id in pattern_ids}
         for row in self._state.entries.values():
             entry = row.entry
             if entry.workspace == self._workspace and entry.pattern_id in support and _embedded_until(entry) > now:
                 support[entry.pattern_id].append(entry)
-        return {i: _evidence(self._state.patterns[i], entries) for i, entries in support.items() if entries}
+        return {i: _evidence(self._state.patterns[i], found, project_id) for i, found in support.items() if found}
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with self._state.deciding[self._workspace]:
@@ -275,7 +279,7 @@ def _trust(entry: Entry) -> int:
     return int(entry.verified_by is not None)
 
 
-def _evidence(pattern: PatternRow, live: Iterable[Entry]) -> Evidence:
+def _evidence(pattern: PatternRow, live: Iterable[Entry], project_id: str | None) -> Evidence:
     by_id = sorted(live, key=lambda entry: entry.entry_id)
     latest = sorted(by_id, key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
     trusted = sorted(latest, key=_trust, reverse=True)  # the first of equals: the latest
@@ -290,6 +294,7 @@ def _evidence(pattern: PatternRow, live: Iterable[Entry]) -> Evidence:
         founded_at=pattern.founded_at,
         entry_ids=tuple(entry.entry_id for entry in latest[:SHOWN_ENTRY_IDS]),
         circumstances=_circumstances(by_id),
+        of_project=None if project_id is None else any(entry.project_id == project_id for entry in by_id),
         when_to_try=next((entry.when_to_try for entry in trusted if entry.when_to_try is not None), None),
     )
 

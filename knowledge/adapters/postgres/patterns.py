@@ -39,6 +39,8 @@ _E = knowledge_staging.c
 _P = patterns.c
 _T = points.c
 
+_PROJECT = sa.bindparam("project", type_=sa.Text)
+
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
 
@@ -61,6 +63,7 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         sa.func.array(latest.scalar_subquery()).label("entry_ids"),
         _circumstances(live).label("circumstances"),
         when.scalar_subquery().label("when_told"),
+        sa.case((_PROJECT.is_not(None), sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
         words.lateral("words"),
     ).where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
 
@@ -153,13 +156,15 @@ class PostgresPatterns(PatternStore):
             for table in (knowledge_staging, patterns, points):
                 await connection.execute(sa.text(f"ANALYZE {table.name}"))
 
-    async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
-        asked = {"workspace": self._workspace, "now": now, "points": list(point_ids)}
+    async def evidence(
+        self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
+    ) -> Mapping[PointId, Evidence]:
+        asked = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
         async with reading(self._engine) as connection:
             return {row.point_id: _evidence(row) for row in await connection.execute(_EVIDENCE, asked)}
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
-        asked = {"workspace": self._workspace, "now": now, "pattern": pattern_id}
+        asked = {"workspace": self._workspace, "now": now, "pattern": pattern_id, "project": None}
         async with reading(self._engine) as connection:
             row = (await connection.execute(_ONE_PATTERN, asked)).first()
         if row is None:
@@ -243,4 +248,5 @@ def _evidence(row: sa.Row[Any]) -> Evidence:
         entry_ids=tuple(row._mapping["entry_ids"]),  # noqa: SLF001 - SQLAlchemy's public name for a row by key
         circumstances=tuple(Circumstance(**told) for told in row.circumstances),
         when_to_try=row.when_told,
+        of_project=row.of_project,
     )
