@@ -243,9 +243,36 @@ class BoundSpace:
     calibration: Calibration
 
 
+ERROR_NAME = r"(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]{0,60}(Error|Exception|Warning))(?![A-Za-z0-9_])"
+"""An error by its name, such as `TypeError`: group 1. For Postgres and Python alike."""
+
+ERROR_CODE = r"(?<![A-Za-z0-9_])(E[A-Z]{3,12}|[A-Z]{1,6}-?[0-9]{2,6})(?![A-Za-z0-9_])"
+"""An error by its code, such as `ECONNREFUSED`, `E0308` or `ORA-00942`: group 1. For Postgres and Python alike."""
+
+MAX_CIRCUMSTANCES = 20
+"""A pattern tells of at most so many circumstances, the most frequent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstance:
+    """What so many entries of a pattern tell of where it worked. `error` is the name or code of the error."""
+
+    entries: int
+    agent_type: str | None = None
+    technology: str | None = None
+    task_type: str | None = None
+    gate_type: str | None = None
+    error: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A live pattern with its counts and the words of its most trusted, then latest, evidence."""
+    """A live pattern with its counts and the words of its most trusted, then latest, evidence.
+
+    `circumstances` are those of all its live entries, the most frequent first; `when_to_try` is as captured, of the
+    most trusted, then latest, entry that tells it. `of_project` is whether any is of the project asked for, if one is.
+    `rivals` are the patterns of the same situation with another resolution.
+    """
 
     pattern_id: PatternId
     entry_type: EntryType
@@ -255,6 +282,10 @@ class Evidence:
     project_count: int
     founded_at: datetime
     entry_ids: tuple[EntryId, ...]
+    circumstances: tuple[Circumstance, ...]
+    when_to_try: str | None = None
+    of_project: bool | None = None
+    rivals: tuple[PatternId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +293,7 @@ class Pattern:
     """One way of resolving a situation, as an answer to a query.
 
     `relevance` is 0..1 (`knowledge.search.calibration`); `success_count` counts distinct (project, task, run).
+    `rivals` are the patterns of the same situation with another resolution.
     """
 
     pattern_id: PatternId
@@ -279,6 +311,7 @@ class Pattern:
     gate_type: str | None
     entry_ids: tuple[EntryId, ...]
     founded_at: datetime
+    rivals: tuple[PatternId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -333,8 +333,13 @@ class PatternStore(Protocol):
         """Return what the patterns of points are compared by; left out are those without entries or a vector."""
         ...
 
-    async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
-        """Return the live patterns behind points, with words; points without live evidence are left out."""
+    async def evidence(
+        self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
+    ) -> Mapping[PointId, Evidence]:
+        """Return the live patterns behind points, with words; points without live evidence are left out.
+
+        With `project_id` also whether an entry of that project is among the evidence of each.
+        """
         ...
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:

@@ -226,6 +226,7 @@ def query_failure(
     error: Annotated[str | None, typer.Option(help="The error message.")] = None,
     agent_type: AgentType = None,
     task_type: TaskType = None,
+    technology: Technology = None,
     max_results: Annotated[int, typer.Option(min=1, max=100)] = 3,
     min_relevance: MinRelevance = None,
     *,
@@ -239,7 +240,38 @@ def query_failure(
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:
             found = await knowledge.queries.query_for_failure(
-                text, error, agent_type, task_type, max_results, min_relevance=min_relevance
+                text,
+                error,
+                agent_type,
+                task_type,
+                max_results,
+                technology=technology,
+                min_relevance=min_relevance,
+            )
+        print_patterns(found, as_json=as_json)
+
+    run(work)
+
+
+@query.command("gate")
+def query_gate(
+    gate_type: Annotated[str, typer.Argument(help="The gate, such as design_review.")],
+    text: Annotated[str, typer.Argument(help="The proposal.")],
+    project: Annotated[str | None, typer.Option(help="The project whose decisions count more.")] = None,
+    max_results: Annotated[int, typer.Option(min=1, max=100)] = 5,
+    min_relevance: MinRelevance = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show what people objected to in such proposals, and what passed at once."""
+    from orchestrator import connect
+    from orchestrator.reports import print_patterns
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.queries.query_for_gate(
+                gate_type, text, project_id=project, max_results=max_results, min_relevance=min_relevance
             )
         print_patterns(found, as_json=as_json)
 

@@ -241,6 +241,7 @@ class RemoteQueries:
         task_type: str | None = None,
         max_results: int = 3,
         *,
+        technology: str | None = None,
         min_relevance: float | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved, best first."""
@@ -250,6 +251,26 @@ class RemoteQueries:
             error_message=error_message,
             agent_type=agent_type,
             task_type=task_type,
+            technology=technology,
+            max_results=max_results,
+            min_relevance=min_relevance,
+        )
+
+    async def query_for_gate(
+        self,
+        gate_type: str,
+        proposal: str,
+        *,
+        project_id: str | None = None,
+        max_results: int = 5,
+        min_relevance: float | None = None,
+    ) -> list[Pattern]:
+        """Return what people decided on proposals like this one at such a gate, best first."""
+        return await self._query(
+            "gate",
+            gate_type=gate_type,
+            proposal=proposal,
+            project_id=project_id,
             max_results=max_results,
             min_relevance=min_relevance,
         )

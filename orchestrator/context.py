@@ -113,11 +113,20 @@ def _block(patterns: Sequence[Pattern], texts: Sequence[str]) -> str:
             f"- Solution: {solution}",
             f"- When to try: {when}",
         ]
-        if pattern.attempt_count > pattern.success_count or pattern.project_count > 1:
+        rival = _rival_of(pattern, patterns)
+        if pattern.attempt_count > pattern.success_count or pattern.project_count > 1 or rival:
             projects = "1 project" if pattern.project_count == 1 else f"{pattern.project_count} projects"
             lines.append(f"- Record: {pattern.success_count} of {pattern.attempt_count} attempts, {projects}")
+        if rival and rival < number:
+            lines.append(f"- Alternative to: Pattern {rival}")
         lines.append("")
     return "\n".join([*lines, _RECOMMENDATION, "", CLOSING, ""])
+
+
+def _rival_of(pattern: Pattern, shown: Sequence[Pattern]) -> int | None:
+    """Return the number of the first pattern of the block that is another way out of the same situation."""
+    numbers = (number for number, other in enumerate(shown, 1) if other.pattern_id in pattern.rivals)
+    return next(numbers, None)
 
 
 def basic_context(task: Task) -> str:

@@ -107,7 +107,20 @@ class FailureQueryBody:
     error_message: str | None = None
     agent_type: str | None = None
     task_type: str | None = None
+    technology: str | None = None
     max_results: int = 3
+    min_relevance: Relevance = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateQueryBody:
+    """A proposal about to go to a gate."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    gate_type: str
+    proposal: str
+    project_id: str | None = None
+    max_results: int = 5
     min_relevance: Relevance = None
 
 
@@ -264,6 +277,19 @@ def _add_queries(app: FastAPI) -> None:
             body.agent_type,
             body.task_type,
             body.max_results,
+            technology=body.technology,
+            min_relevance=body.min_relevance,
+        )
+        return Patterns(patterns=found)
+
+    @app.post("/v1/queries/gate", tags=["queries"])
+    async def query_for_gate(body: GateQueryBody, knowledge: Open) -> Patterns:
+        """What people objected to in proposals like this one, and what passed at once."""
+        found = await knowledge.queries.query_for_gate(
+            body.gate_type,
+            body.proposal,
+            project_id=body.project_id,
+            max_results=body.max_results,
             min_relevance=body.min_relevance,
         )
         return Patterns(patterns=found)

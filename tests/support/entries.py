@@ -9,6 +9,7 @@ from uuid import UUID, uuid4, uuid5
 
 from knowledge.memory.validation import content_hash
 from knowledge.models import (
+    Circumstance,
     Entry,
     EntryId,
     EntryStatus,
@@ -77,6 +78,18 @@ def stored(entry: NewEntry, entry_id: UUID | None = None) -> Entry:
     )
 
 
+def circumstance(words: NewEntry, entries: int = 1, *, error: str | None = None) -> Circumstance:
+    """Return what entries like this one tell of where it worked."""
+    return Circumstance(
+        entries=entries,
+        agent_type=words.agent_type,
+        technology=words.technology,
+        task_type=words.task_type,
+        gate_type=words.gate_type,
+        error=error,
+    )
+
+
 def evidence(name: str, *, words: NewEntry | None = None, **told: Any) -> Evidence:
     """Return the evidence of a pattern; the same name is the same pattern."""
     entry = stored(words or failure(), uuid5(_NAMES, name))
@@ -89,6 +102,8 @@ def evidence(name: str, *, words: NewEntry | None = None, **told: Any) -> Eviden
         "project_count": 1,
         "founded_at": NOON,
         "entry_ids": (entry.entry_id,),
+        "circumstances": (circumstance(entry),),
+        "when_to_try": entry.when_to_try,
     }
     return Evidence(**defaults | told)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -19,9 +20,19 @@ from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, behind_point, to_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
-from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge_staging, patterns, points, vectors
+from knowledge.adapters.postgres.tables import (
+    TIME,
+    embedding_spaces,
+    knowledge_staging,
+    links,
+    patterns,
+    points,
+    vectors,
+)
 from knowledge.errors import NotFound
 from knowledge.models import (
+    MAX_CIRCUMSTANCES,
+    Circumstance,
     EmbeddingSpace,
     EntryId,
     EntryStatus,
@@ -40,6 +51,8 @@ _E = knowledge_staging.c
 _P = patterns.c
 _T = points.c
 
+_PROJECT = sa.bindparam("project", type_=sa.Text)
+
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
 
@@ -48,7 +61,9 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """Select live patterns with their words: those of the most trusted, then latest, evidence."""
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
     trust = sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0)
-    words = sa.select(*ENTRY_COLUMNS).where(live).order_by(trust.desc(), _E.embedded_at.desc(), _E.id).limit(1)
+    trusted_first = (trust.desc(), _E.embedded_at.desc(), _E.id)
+    words = sa.select(*ENTRY_COLUMNS).where(live).order_by(*trusted_first).limit(1)
+    when = sa.select(_E.when_to_try).where(live, _E.when_to_try.is_not(None)).order_by(*trusted_first).limit(1)
     latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
     return sa.select(
         *columns,
@@ -58,8 +73,42 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         _P.project_count,
         _P.founded_at,
         sa.func.array(latest.scalar_subquery()).label("entry_ids"),
+        _circumstances(live).label("circumstances"),
+        when.scalar_subquery().label("when_told"),
+        sa.case((_PROJECT.is_not(None), sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
+        _rivals().label("rivals"),
         words.lateral("words"),
     ).where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
+
+
+def _rivals() -> sa.ScalarSelect[Any]:
+    """Select the ids of a pattern's rivals as an array."""
+    rival = links.c.kind == sa.literal_column("'rival'")
+    upper = sa.select(links.c.upper_id).where(links.c.lower_id == _P.id, rival).correlate(patterns)
+    lower = sa.select(links.c.lower_id).where(links.c.upper_id == _P.id, rival).correlate(patterns)
+    return sa.select(sa.func.array(upper.union_all(lower).scalar_subquery())).scalar_subquery()
+
+
+def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Select what the live entries of a pattern tell of where it worked, as the objects of a JSON array."""
+    told = {
+        "agent_type": _E.agent_type,
+        "technology": _E.technology,
+        "task_type": _E.task_type,
+        "gate_type": _E.gate_type,
+        "error": _E.error_signature,
+    }
+    named = itertools.chain.from_iterable((sa.literal_column(f"'{name}'"), column) for name, column in told.items())
+    each = (
+        sa.select(sa.func.jsonb_build_object(sa.literal_column("'entries'"), sa.func.count(), *named).label("each"))
+        .where(live)
+        .group_by(*told.values())
+        .order_by(sa.func.count().desc(), *told.values())
+        .limit(MAX_CIRCUMSTANCES)
+        .correlate(patterns)
+        .subquery("circumstances")
+    )
+    return sa.select(sa.func.jsonb_agg(each.c.each)).scalar_subquery()
 
 
 _IN_USE = (
@@ -179,13 +228,15 @@ class PostgresPatterns(PatternStore):
         async with reading(self._engine) as connection:
             return {PointId(row.point_id): _founder(row) for row in await connection.execute(_FOUNDERS, asked)}
 
-    async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
-        asked = {"workspace": self._workspace, "now": now, "points": list(point_ids)}
+    async def evidence(
+        self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
+    ) -> Mapping[PointId, Evidence]:
+        asked = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
         async with reading(self._engine) as connection:
             return {row.point_id: _evidence(row) for row in await connection.execute(_EVIDENCE, asked)}
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
-        asked = {"workspace": self._workspace, "now": now, "pattern": pattern_id}
+        asked = {"workspace": self._workspace, "now": now, "pattern": pattern_id, "project": None}
         async with reading(self._engine) as connection:
             row = (await connection.execute(_ONE_PATTERN, asked)).first()
         if row is None:
@@ -271,5 +322,9 @@ def _evidence(row: sa.Row[Any]) -> Evidence:
         attempt_count=row.attempt_count,
         project_count=row.project_count,
         founded_at=row.founded_at,
+        rivals=tuple(sorted(row.rivals)),
         entry_ids=tuple(row._mapping["entry_ids"]),  # noqa: SLF001 - SQLAlchemy's public name for a row by key
+        circumstances=tuple(Circumstance(**told) for told in row.circumstances),
+        when_to_try=row.when_told,
+        of_project=row.of_project,
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, UUID
 
+from knowledge.models import ERROR_CODE, ERROR_NAME
+
 metadata = sa.MetaData(
     naming_convention={
         "pk": "%(table_name)s_pkey",
@@ -24,6 +26,17 @@ NOW = sa.text("now()")
 
 def _not_blank(column: str) -> str:
     return f"coalesce({column} ~ '[^[:space:]]', false)"
+
+
+def _error_signature() -> str:
+    """Return the name of an error, else its code: of the error message, else the name the failure begins with."""
+    found = (
+        f"substring(left(error_message, 2000), '{ERROR_NAME}')",
+        f"substring(right(error_message, 2000), '{ERROR_NAME}')",
+        f"substring(left(error_message, 2000), '{ERROR_CODE}')",
+        f"substring(left(failure_description, 200), '{ERROR_NAME}')",
+    )
+    return f"coalesce({', '.join(found)})"
 
 
 projects = sa.Table(
@@ -63,6 +76,7 @@ knowledge_staging = sa.Table(
     sa.Column("task_id", sa.String(200)),
     sa.Column("run_id", sa.String(200)),
     sa.Column("idempotency_key", sa.String(200)),
+    sa.Column("error_signature", sa.Text, sa.Computed(_error_signature(), persisted=True)),
     sa.Column("content_hash", sa.String(64), nullable=False),
     sa.Column("timestamp", TIME, nullable=False),
     # life
