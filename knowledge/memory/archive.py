@@ -20,7 +20,9 @@ from uuid import UUID
 from knowledge.errors import InvalidInput
 
 FORMAT = "hardwon-archive"
-VERSION = 1
+VERSION = 2
+_READABLE = (1, VERSION)
+"""Version 1 knew no conditions of entries."""
 PARTS = (
     "spaces",
     "projects",
@@ -112,7 +114,12 @@ def check(file: IO[bytes]) -> dict[str, int]:
             raise damaged("holds a line that is none of its own")
     if manifest is None:
         raise damaged("is cut off, its manifest is missing")
-    if manifest != {"format": FORMAT, "version": VERSION, "parts": {name: s.told() for name, s in sums.items()}}:
+    version = manifest.get("version") if isinstance(manifest, dict) else None
+    if version not in _READABLE or manifest != {
+        "format": FORMAT,
+        "version": version,
+        "parts": {name: s.told() for name, s in sums.items()},
+    }:
         raise damaged("is damaged, it does not hold what its manifest says")
     return {name: part.count for name, part in sums.items()}
 
@@ -178,9 +185,9 @@ def _check_head(line: bytes) -> None:
         named, version = None, None
     if named != FORMAT:
         raise InvalidInput("archive", "is no archive of hardwon: give the file that hardwon export wrote")
-    if version != VERSION:
+    if version not in _READABLE:
         raise InvalidInput(
-            "archive", f"is of format version {version}, this hardwon reads {VERSION}: use the one that wrote it"
+            "archive", f"is of format version {version}, this hardwon reads up to {VERSION}: use the one that wrote it"
         )
 
 

@@ -23,6 +23,7 @@ from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge
 from knowledge.errors import NotFound
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
+    AppliesWhen,
     Circumstance,
     EntryId,
     EntryStatus,
@@ -62,6 +63,7 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         _P.founded_at,
         sa.func.array(latest.scalar_subquery()).label("entry_ids"),
         _circumstances(live).label("circumstances"),
+        _conditions(live).label("conditions"),
         when.scalar_subquery().label("when_told"),
         sa.case((_PROJECT.is_not(None), sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
         words.lateral("words"),
@@ -88,6 +90,13 @@ def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
         .subquery("circumstances")
     )
     return sa.select(sa.func.jsonb_agg(each.c.each)).scalar_subquery()
+
+
+def _conditions(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Select the distinct conditions that the live entries of a pattern tell, as a JSON array."""
+    told = sa.select(_E.applies_when).where(live, _E.applies_when.is_not(None)).distinct().limit(MAX_CIRCUMSTANCES)
+    each = told.correlate(patterns).subquery("conditions")
+    return sa.select(sa.func.jsonb_agg(each.c.applies_when)).scalar_subquery()
 
 
 _IN_USE = (
@@ -248,5 +257,6 @@ def _evidence(row: sa.Row[Any]) -> Evidence:
         entry_ids=tuple(row._mapping["entry_ids"]),  # noqa: SLF001 - SQLAlchemy's public name for a row by key
         circumstances=tuple(Circumstance(**told) for told in row.circumstances),
         when_to_try=row.when_told,
+        conditions=tuple(AppliesWhen(**told) for told in row.conditions or ()),
         of_project=row.of_project,
     )
