@@ -62,6 +62,22 @@ class View(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AppliesWhen:
+    """When a resolution applies at all; all that is told must hold, and what is not known does not stand against it.
+
+    `technology` by its name; `version`: a range of versions of that, as `>=3.10,<3.13` (PEP 440); `tool` by its name;
+    `error`: a regular expression that the error message matches (those allowed: `knowledge.memory.expressions`).
+    """
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+    technology: str | None = None
+    version: str | None = None
+    tool: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewEntry:
     """One learning moment as a caller tells it: the fields of `interface` in Python, HTTP, JSON lines and SQL alike.
 
@@ -88,6 +104,7 @@ class NewEntry:
     revision_approach: str | None = None
     approved_approach: str | None = None
     when_to_try: str | None = None
+    applies_when: AppliesWhen | None = None
     task_id: str | None = None
     run_id: str | None = None
     idempotency_key: str | None = None
@@ -270,7 +287,8 @@ class Evidence:
     """A live pattern with its counts and the words of its most trusted, then latest, evidence.
 
     `circumstances` are those of all its live entries, the most frequent first; `when_to_try` is as captured, of the
-    most trusted, then latest, entry that tells it. `of_project` is whether any is of the project asked for, if one is.
+    most trusted, then latest, entry that tells it; `conditions` are those that its entries tell, each once.
+    `of_project` is whether any is of the project asked for, if one is.
     `rivals` are the patterns of the same situation with another resolution.
     """
 
@@ -284,6 +302,7 @@ class Evidence:
     entry_ids: tuple[EntryId, ...]
     circumstances: tuple[Circumstance, ...]
     when_to_try: str | None = None
+    conditions: tuple[AppliesWhen, ...] = ()
     of_project: bool | None = None
     rivals: tuple[PatternId, ...] = ()
 
@@ -378,7 +397,10 @@ class WorkspaceStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task about to be assigned. `type` is its kind, such as `bugfix`; `task_id` and `project_id` where known."""
+    """A task about to be assigned. `type` is its kind, such as `bugfix`; `task_id` and `project_id` where known.
+
+    `facts` are what is known of where it is done: `version` (of the technology), `tool`, `error`, `technology`.
+    """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
@@ -388,6 +410,7 @@ class Task:
     project_id: str | None = None
     task_id: str | None = None
     run_id: str | None = None
+    facts: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

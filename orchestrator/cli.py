@@ -40,6 +40,19 @@ AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked
 TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
 Technology = Annotated[str | None, typer.Option(help="Such as python.")]
 MinRelevance = Annotated[float | None, typer.Option(min=0, max=1, help="Show what is at least this relevant (0..1).")]
+Facts = Annotated[
+    list[str] | None,
+    typer.Option("--fact", help="What is known, as NAME=VALUE: technology, version (of it), tool, error. Repeatable."),
+]
+
+
+def facts_of(told: list[str] | None) -> dict[str, str] | None:
+    """Return facts as they were typed. Raises a usage error for one without a name or a value."""
+    facts = dict(each.partition("=")[::2] for each in told or ())
+    for name, value in facts.items():
+        if not name or not value:
+            raise typer.BadParameter(f"give a fact as NAME=VALUE, not {name!r}", param_hint="--fact")
+    return facts or None
 
 
 def main() -> None:
@@ -202,6 +215,7 @@ def query_task(
     technology: Technology = None,
     max_results: Annotated[int, typer.Option(min=1, max=100)] = 5,
     min_relevance: MinRelevance = None,
+    facts: Facts = None,
     *,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
@@ -210,10 +224,12 @@ def query_task(
     from orchestrator import connect
     from orchestrator.reports import print_patterns
 
+    known = facts_of(facts)
+
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:
             found = await knowledge.queries.query_for_task(
-                text, agent_type, task_type, technology, max_results, min_relevance=min_relevance
+                text, agent_type, task_type, technology, max_results, min_relevance=min_relevance, facts=known
             )
         print_patterns(found, as_json=as_json)
 
@@ -229,6 +245,7 @@ def query_failure(
     technology: Technology = None,
     max_results: Annotated[int, typer.Option(min=1, max=100)] = 3,
     min_relevance: MinRelevance = None,
+    facts: Facts = None,
     *,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
@@ -236,6 +253,8 @@ def query_failure(
     """Show how failures like this one were solved."""
     from orchestrator import connect
     from orchestrator.reports import print_patterns
+
+    known = facts_of(facts)
 
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:
@@ -247,6 +266,7 @@ def query_failure(
                 max_results,
                 technology=technology,
                 min_relevance=min_relevance,
+                facts=known,
             )
         print_patterns(found, as_json=as_json)
 
@@ -286,6 +306,7 @@ def context(
     technology: Technology = None,
     project: Annotated[str | None, typer.Option(help="The task's project.")] = None,
     task: Annotated[str | None, typer.Option(help="The task's id.")] = None,
+    facts: Facts = None,
     *,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
@@ -294,7 +315,14 @@ def context(
     from orchestrator import OrchestratorContextBuilder, connect
     from orchestrator.reports import print_context
 
-    asked = Task(description=text, type=task_type, technology=technology, project_id=project, task_id=task)
+    asked = Task(
+        description=text,
+        type=task_type,
+        technology=technology,
+        project_id=project,
+        task_id=task,
+        facts=facts_of(facts),
+    )
 
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -220,6 +220,7 @@ class RemoteQueries:
         *,
         min_relevance: float | None = None,
         only_if_sure: bool = False,
+        facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned, best first."""
         return await self._query(
@@ -231,6 +232,7 @@ class RemoteQueries:
             max_results=max_results,
             min_relevance=min_relevance,
             only_if_sure=only_if_sure,
+            facts=facts,
         )
 
     async def query_for_failure(
@@ -243,6 +245,7 @@ class RemoteQueries:
         *,
         technology: str | None = None,
         min_relevance: float | None = None,
+        facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved, best first."""
         return await self._query(
@@ -254,6 +257,7 @@ class RemoteQueries:
             technology=technology,
             max_results=max_results,
             min_relevance=min_relevance,
+            facts=facts,
         )
 
     async def query_for_gate(
@@ -280,7 +284,8 @@ class RemoteQueries:
         return await self.api.call("GET", f"/v1/patterns/{pattern_id}", Pattern)
 
     async def _query(self, kind: str, **body: Any) -> list[Pattern]:
-        return (await self.api.call("POST", f"/v1/queries/{kind}", _Found, body=body)).patterns
+        told = {name: value for name, value in body.items() if value is not None}
+        return (await self.api.call("POST", f"/v1/queries/{kind}", _Found, body=told)).patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,9 +383,8 @@ class KnowledgeClient:
 
     async def build_context(self, task: Task, agent_type: str) -> Context:
         """Return the context of a task, built by the server in one hop."""
-        return await self._api.call(
-            "POST", "/v1/contexts", Context, body={"task": asdict(task), "agent_type": agent_type}
-        )
+        told = {name: value for name, value in asdict(task).items() if value is not None}
+        return await self._api.call("POST", "/v1/contexts", Context, body={"task": told, "agent_type": agent_type})
 
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts."""

@@ -96,6 +96,7 @@ class TaskQueryBody:
     max_results: int = 5
     min_relevance: Relevance = None
     only_if_sure: bool = False
+    facts: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,7 @@ class FailureQueryBody:
     technology: str | None = None
     max_results: int = 3
     min_relevance: Relevance = None
+    facts: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +267,7 @@ def _add_queries(app: FastAPI) -> None:
             body.max_results,
             min_relevance=body.min_relevance,
             only_if_sure=body.only_if_sure,
+            facts=body.facts,
         )
         return Patterns(patterns=found)
 
@@ -279,6 +282,7 @@ def _add_queries(app: FastAPI) -> None:
             body.max_results,
             technology=body.technology,
             min_relevance=body.min_relevance,
+            facts=body.facts,
         )
         return Patterns(patterns=found)
 

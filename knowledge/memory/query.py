@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput
 from knowledge.memory import texts
+from knowledge.memory.applying import read_facts
 from knowledge.memory.ranking import Match, rank, rank_for_gate
 from knowledge.memory.searching import Question, search
 from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
@@ -49,6 +50,7 @@ class RAGQueryService:
         *,
         min_relevance: float | None = None,
         only_if_sure: bool = False,
+        facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned, best first.
 
@@ -56,12 +58,18 @@ class RAGQueryService:
         and technology counts more than one of which they are not told, as of a gate's, and that more than one of
         others; none is left out for them (`knowledge.memory.fitting`). `min_relevance` (0..1) replaces the setting.
         `only_if_sure`: nothing at all where the best is likely no match (`knowledge.search.silence`), for what is
-        injected unasked. Raises InvalidInput, Unavailable or SpaceMismatch.
+        injected unasked. `facts` are what is known of where the task is done, of `technology`, its `version`, `tool`
+        and `error`; patterns that are known not to apply there are left out. Raises InvalidInput, Unavailable or
+        SpaceMismatch.
         """
-        task_description = _asked("task_description", task_description)
-        where = replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology)
-        floor = self.task_relevance if min_relevance is None else min_relevance
-        answer = await self._answer(task_description, where, floor, max_results)
+        question = Question(
+            text=_asked("task_description", task_description),
+            where=replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology),
+            floor=self.task_relevance if min_relevance is None else min_relevance,
+            max_results=_checked(max_results),
+            facts=read_facts(facts, technology=technology),
+        )
+        answer = await self._answer(question)
         return answer.patterns if answer.sure or not only_if_sure else []
 
     async def query_for_failure(
@@ -74,11 +82,20 @@ class RAGQueryService:
         *,
         technology: str | None = None,
         min_relevance: float | None = None,
+        facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
-        """Return how failures like this one were solved, best first; weighs fields and raises as `query_for_task`."""
-        where = replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology)
-        floor = self.failure_relevance if min_relevance is None else min_relevance
-        return (await self._answer_failure(failure_description, error_message, where, floor, max_results)).patterns
+        """Return how failures like this one were solved, best first; weighs fields and raises as `query_for_task`.
+
+        The error message is a fact, too.
+        """
+        question = Question(
+            text=_failure(failure_description, error_message),
+            where=replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology),
+            floor=self.failure_relevance if min_relevance is None else min_relevance,
+            max_results=_checked(max_results),
+            facts=read_facts(facts, technology=technology, error=error_message),
+        )
+        return (await self._answer(question)).patterns
 
     async def query_for_gate(
         self,
@@ -115,8 +132,13 @@ class RAGQueryService:
 
         For measurements: what would be said of a failure that is not known.
         """
-        where = replace(self._failures(), without=frozenset(without))
-        answer = await self._answer_failure(failure_description, error_message, where, self.failure_relevance, 3)
+        question = Question(
+            text=_failure(failure_description, error_message),
+            where=replace(self._failures(), without=frozenset(without)),
+            floor=self.failure_relevance,
+            max_results=3,
+        )
+        answer = await self._answer(question)
         return answer if answer.sure else replace(answer, patterns=[])
 
     async def get(self, pattern_id: PatternId) -> Pattern:
@@ -130,22 +152,18 @@ class RAGQueryService:
     def _failures(self) -> Where:
         return replace(self._where(), view=View.SITUATION, entry_types=frozenset({EntryType.FAILURE_SOLUTION}))
 
-    async def _answer_failure(
-        self, failure: str, error: str | None, where: Where, floor: float, max_results: int
-    ) -> Answer:
-        failure = _asked("failure_description", failure)
-        if error is not None:
-            error = _asked("error_message", error)
-        return await self._answer(texts.failure_situation(failure, error), where, floor, max_results)
-
-    async def _answer(self, text: str, where: Where, floor: float, max_results: int) -> Answer:
-        question = Question(text=text[:_MAX_QUERY_CHARS], where=where, floor=floor, max_results=_checked(max_results))
+    async def _answer(self, question: Question) -> Answer:
         found = await search(self.stores, question)
-        shown = [
-            replace(to_pattern(match.evidence), relevance=match.relevance)
-            for match in rank(found.matches, limit=max_results)
-        ]
+        shown = _shown(rank(found.matches, limit=question.max_results))
         return Answer(patterns=shown, confidence=found.confidence, sure=found.speak)
+
+
+def _failure(failure: str, error: str | None) -> str:
+    """Return the situation of a failure that is asked for. Raises InvalidInput, naming the field."""
+    failure = _asked("failure_description", failure)
+    if error is not None:
+        error = _asked("error_message", error)
+    return texts.failure_situation(failure, error)[:_MAX_QUERY_CHARS]
 
 
 def _checked(max_results: int) -> int:

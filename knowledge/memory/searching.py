@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from knowledge.memory.applying import NOTHING_KNOWN, Facts, may_apply
 from knowledge.memory.fitting import ENOUGH, fit, fits
 from knowledge.memory.judging import Judged, Scored, judge
 from knowledge.memory.ranking import Match
@@ -28,6 +29,8 @@ _MOST_SHOWN = 32
 class Question:
     """A text to find situations for. `where` names fields that fit best; `floor` is the least relevance, 0..1.
 
+    What is known not to apply, by the `facts`, is left out.
+
     What was learned in the project of `project_id` counts more.
     """
 
@@ -36,6 +39,7 @@ class Question:
     floor: float
     max_results: int
     project_id: str | None = None
+    facts: Facts = NOTHING_KNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +132,7 @@ def _relevant(judged: Judged, question: Question) -> list[Match]:
     return [
         replace(match, fit=fit(match.evidence, question.where), fits=fits(match.evidence, question.where))
         for match in judged.matches
-        if match.relevance >= question.floor
+        if match.relevance >= question.floor and may_apply(match.evidence.conditions, question.facts)
     ]
 
 

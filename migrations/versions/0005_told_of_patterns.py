@@ -1,9 +1,10 @@
-"""Entries say which error they are about."""
+"""Entries say when they apply, and which error they are about."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import postgresql
 
 revision = "0005"
 down_revision = "0004"
@@ -19,9 +20,10 @@ _SIGNATURE = (
 
 
 def upgrade() -> None:
-    """Forward only. Postgres fills the column, also for a process of the version before, which does not know it.
+    """Forward only. A process of the version before tells no conditions and leaves those that are there alone.
 
-    It writes the table anew once: 100,000 entries take seconds, in which captures and queries wait.
+    Postgres names the error, also of what such a process captures. That writes the table anew once: 100,000 entries take seconds, in which captures and queries wait.
     """
     signature = sa.Column("error_signature", sa.Text(), sa.Computed(_SIGNATURE, persisted=True))
+    op.add_column("knowledge_staging", sa.Column("applies_when", postgresql.JSONB(none_as_null=True), nullable=True))
     op.add_column("knowledge_staging", signature)

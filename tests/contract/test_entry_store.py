@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from knowledge.errors import NotFound, NotOpen
-from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryStatus, LeaseToken, NewEntry
+from knowledge.models import AppliesWhen, Captured, CaptureOutcome, Entry, EntryId, EntryStatus, LeaseToken, NewEntry
 from knowledge.ports import Claim, Selection, Stores
 from tests.support.entries import NOON, approval, failure, rejection, stored
 from tests.support.stores import EVERYTHING, MINUTE, Store, claim_all, numbered
@@ -50,6 +50,7 @@ async def test_an_entry_comes_back_as_it_was_told(stores: Stores) -> None:
     told = replace(
         stored(failure(error_message="E  TypeError", task_description="Sum a cart", when_to_try="Early", run_id="3")),
         idempotency_key="k",
+        applies_when=AppliesWhen(technology="python", version=">=3.10", error="TypeError"),
     )
     (answer,) = await stores.entries.add([told])
     assert (answer.outcome, answer.entry_id, answer.status) == (CaptureOutcome.ACCEPTED, told.entry_id, told.status)

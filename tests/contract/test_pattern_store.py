@@ -17,6 +17,7 @@ from knowledge.memory.retention import add_years
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_POINTS,
+    AppliesWhen,
     Circumstance,
     Entry,
     EntryId,
@@ -390,6 +391,15 @@ async def test_when_to_try_is_that_of_the_most_trusted_then_latest_entry_that_te
     assert (found.words.entry_id, found.when_to_try) == (numbered(3), "As verified")
     later = await stores.patterns.get(pattern, now=A_YEAR_LATER - 2 * DAY)
     assert later.when_to_try == "As claimed"
+
+
+async def test_a_pattern_has_the_conditions_that_its_live_entries_tell_each_once(stores: Stores) -> None:
+    old, new = AppliesWhen(tool="tox"), AppliesWhen(technology="python", version="<3.12")
+    await learn(stores, told(1, applies_when=old), at=NOON - DAY)
+    pattern = await learn(stores, told(2, applies_when=new), told(3, applies_when=new), told(4))
+    assert set((found := await stores.patterns.get(pattern, now=NOON)).conditions) == {old, new}
+    assert len(found.conditions) == 2
+    assert (await stores.patterns.get(pattern, now=A_YEAR_LATER - DAY)).conditions == (new,)
 
 
 async def test_evidence_says_whether_any_of_it_is_of_a_project(stores: Stores) -> None:

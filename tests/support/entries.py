@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4, uuid5
@@ -70,7 +70,7 @@ def approval(**told: Any) -> NewEntry:
 def stored(entry: NewEntry, entry_id: UUID | None = None) -> Entry:
     """Return an entry as a store would give it."""
     return Entry(
-        **asdict(entry),
+        **{field.name: getattr(entry, field.name) for field in fields(NewEntry)},
         entry_id=EntryId(entry_id or uuid4()),
         status=EntryStatus.STAGED,
         content_hash=content_hash(entry),
@@ -104,6 +104,7 @@ def evidence(name: str, *, words: NewEntry | None = None, **told: Any) -> Eviden
         "entry_ids": (entry.entry_id,),
         "circumstances": (circumstance(entry),),
         "when_to_try": entry.when_to_try,
+        "conditions": (entry.applies_when,) if entry.applies_when else (),
     }
     return Evidence(**defaults | told)
 

@@ -359,6 +359,7 @@ def _evidence(
         founded_at=pattern.founded_at,
         entry_ids=tuple(entry.entry_id for entry in latest[:SHOWN_ENTRY_IDS]),
         circumstances=_circumstances(by_id),
+        conditions=tuple({entry.applies_when: None for entry in by_id if entry.applies_when})[:MAX_CIRCUMSTANCES],
         of_project=None if project_id is None else any(entry.project_id == project_id for entry in by_id),
         when_to_try=next((entry.when_to_try for entry in trusted if entry.when_to_try is not None), None),
         rivals=rivals,

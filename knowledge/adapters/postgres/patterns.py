@@ -32,8 +32,10 @@ from knowledge.adapters.postgres.tables import (
 from knowledge.errors import NotFound
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
+    AppliesWhen,
     Circumstance,
     EmbeddingSpace,
+    Entry,
     EntryId,
     EntryStatus,
     EntryType,
@@ -58,13 +60,19 @@ SHOWN_ENTRY_IDS = 100
 
 
 def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Select live patterns with their words: those of the most trusted, then latest, evidence."""
+    """Select live patterns with their words: those of the most trusted, then latest, evidence.
+
+    What several entries tell together is worked out for those that have several: most have one, whose words say it all.
+    """
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
     trust = sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0)
     trusted_first = (trust.desc(), _E.embedded_at.desc(), _E.id)
-    words = sa.select(*ENTRY_COLUMNS).where(live).order_by(*trusted_first).limit(1)
+    words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*trusted_first).limit(1)
     when = sa.select(_E.when_to_try).where(live, _E.when_to_try.is_not(None)).order_by(*trusted_first).limit(1)
     latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
+    named = sa.select(sa.func.array(latest.correlate(patterns).scalar_subquery()).label("entry_ids")).lateral("named")
+    several = sa.func.cardinality(named.c.entry_ids) > 1
+    of_project = sa.and_(_PROJECT.is_not(None), several)
     return sa.select(
         *columns,
         _P.id.label("found_id"),
@@ -72,10 +80,11 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         _P.attempt_count,
         _P.project_count,
         _P.founded_at,
-        sa.func.array(latest.scalar_subquery()).label("entry_ids"),
-        _circumstances(live).label("circumstances"),
-        when.scalar_subquery().label("when_told"),
-        sa.case((_PROJECT.is_not(None), sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
+        named.c.entry_ids,
+        sa.case((several, _circumstances(live))).label("circumstances"),
+        sa.case((several, _conditions(live))).label("conditions"),
+        sa.case((several, when.scalar_subquery())).label("when_told"),
+        sa.case((of_project, sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
         _rivals().label("rivals"),
         words.lateral("words"),
     ).where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
@@ -109,6 +118,13 @@ def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
         .subquery("circumstances")
     )
     return sa.select(sa.func.jsonb_agg(each.c.each)).scalar_subquery()
+
+
+def _conditions(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Select the distinct conditions that the live entries of a pattern tell, as a JSON array."""
+    told = sa.select(_E.applies_when).where(live, _E.applies_when.is_not(None)).distinct().limit(MAX_CIRCUMSTANCES)
+    each = told.correlate(patterns).subquery("conditions")
+    return sa.select(sa.func.jsonb_agg(each.c.applies_when)).scalar_subquery()
 
 
 _IN_USE = (
@@ -176,8 +192,8 @@ async def live_patterns(
     connection: AsyncConnection, workspace: str, pattern_ids: Collection[UUID], now: datetime
 ) -> dict[PatternId, Evidence]:
     """Return those of the patterns that are live."""
-    asked = {"workspace": workspace, "now": now, "patterns": list(pattern_ids)}
-    found = [_evidence(row) for row in await connection.execute(_SOME_PATTERNS, asked)]
+    asked = {"workspace": workspace, "now": now, "patterns": list(pattern_ids), "project": None}
+    found = [_evidence(row, None) for row in await connection.execute(_SOME_PATTERNS, asked)]
     return {evidence.pattern_id: evidence for evidence in found}
 
 
@@ -233,7 +249,7 @@ class PostgresPatterns(PatternStore):
     ) -> Mapping[PointId, Evidence]:
         asked = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
         async with reading(self._engine) as connection:
-            return {row.point_id: _evidence(row) for row in await connection.execute(_EVIDENCE, asked)}
+            return {row.point_id: _evidence(row, project_id) for row in await connection.execute(_EVIDENCE, asked)}
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
         asked = {"workspace": self._workspace, "now": now, "pattern": pattern_id, "project": None}
@@ -241,7 +257,7 @@ class PostgresPatterns(PatternStore):
             row = (await connection.execute(_ONE_PATTERN, asked)).first()
         if row is None:
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
-        return _evidence(row)
+        return _evidence(row, None)
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with transaction(self._engine) as connection:
@@ -312,8 +328,10 @@ def _founder(row: sa.Row[Any]) -> Founder:
     return Founder(pattern_id=PatternId(row.found_id), entry=to_entry(row), situation=situation)
 
 
-def _evidence(row: sa.Row[Any]) -> Evidence:
+def _evidence(row: sa.Row[Any], project_id: str | None) -> Evidence:
     words = to_entry(row)
+    entry_ids = tuple(row._mapping["entry_ids"])  # noqa: SLF001 - SQLAlchemy's public name for a row by key
+    told = _alone(words, row.error_signature, project_id) if len(entry_ids) == 1 else _together(row)
     return Evidence(
         pattern_id=PatternId(row.found_id),
         entry_type=words.entry_type,
@@ -323,8 +341,34 @@ def _evidence(row: sa.Row[Any]) -> Evidence:
         project_count=row.project_count,
         founded_at=row.founded_at,
         rivals=tuple(sorted(row.rivals)),
-        entry_ids=tuple(row._mapping["entry_ids"]),  # noqa: SLF001 - SQLAlchemy's public name for a row by key
-        circumstances=tuple(Circumstance(**told) for told in row.circumstances),
-        when_to_try=row.when_told,
-        of_project=row.of_project,
+        entry_ids=entry_ids,
+        **told,
     )
+
+
+def _together(row: sa.Row[Any]) -> dict[str, Any]:
+    """Return what several entries tell."""
+    return {
+        "circumstances": tuple(Circumstance(**told) for told in row.circumstances),
+        "when_to_try": row.when_told,
+        "conditions": tuple(AppliesWhen(**told) for told in row.conditions or ()),
+        "of_project": row.of_project,
+    }
+
+
+def _alone(words: Entry, error: str | None, project_id: str | None) -> dict[str, Any]:
+    """Return the same of a single entry."""
+    circumstance = Circumstance(
+        entries=1,
+        agent_type=words.agent_type,
+        technology=words.technology,
+        task_type=words.task_type,
+        gate_type=words.gate_type,
+        error=error,
+    )
+    return {
+        "circumstances": (circumstance,),
+        "when_to_try": words.when_to_try,
+        "conditions": (words.applies_when,) if words.applies_when else (),
+        "of_project": None if project_id is None else words.project_id == project_id,
+    }

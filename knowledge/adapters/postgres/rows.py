@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from sqlalchemy import Row
 from sqlalchemy.sql.selectable import LateralFromClause
 
 from knowledge.adapters.postgres.tables import knowledge_staging, points
-from knowledge.models import Entry, EntryStatus, EntryType
+from knowledge.models import AppliesWhen, Entry, EntryStatus, EntryType
 
 _RENAMED = {"entry_id": "id", "captured_at": "timestamp"}
 _COLUMN_OF = {field.name: _RENAMED.get(field.name, field.name) for field in fields(Entry)}
@@ -24,13 +24,17 @@ ENTRY_COLUMNS = [knowledge_staging.c[column].label(name) for name, column in _CO
 
 def to_row(entry: Entry) -> dict[str, Any]:
     """Return an entry as the values of its columns."""
-    return {column: getattr(entry, name) for name, column in _COLUMN_OF.items()}
+    row = {column: getattr(entry, name) for name, column in _COLUMN_OF.items()}
+    if entry.applies_when is not None:
+        row["applies_when"] = {name: told for name, told in asdict(entry.applies_when).items() if told is not None}
+    return row
 
 
 def to_entry(row: Row[Any]) -> Entry:
     """Return a row that has `ENTRY_COLUMNS` as an entry."""
     values = {name: getattr(row, name) for name in _COLUMN_OF}
     values["entry_type"] = EntryType(values["entry_type"])
+    values["applies_when"] = values["applies_when"] and AppliesWhen(**values["applies_when"])
     values["status"] = EntryStatus(values["status"])
     return Entry(**values)
 

@@ -71,6 +71,7 @@ knowledge_staging = sa.Table(
     sa.Column("approved_approach", sa.Text),
     # evidence
     sa.Column("when_to_try", sa.Text),
+    sa.Column("applies_when", JSONB(none_as_null=True)),
     sa.Column("success_verified", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("verified_by", sa.String(500)),
     sa.Column("task_id", sa.String(200)),
