@@ -187,7 +187,8 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
         from knowledge.adapters.local_embedder import LocalEmbedder  # noqa: PLC0415
 
         return LocalEmbedder()
-    from knowledge.adapters.openai_embedder import OpenAIEmbedder, RetryPolicy  # noqa: PLC0415
+    from knowledge.adapters.openai_embedder import OpenAIEmbedder  # noqa: PLC0415
+    from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
 
     patience = RetryPolicy()
     seconds = settings.embedding_timeout_seconds

@@ -189,4 +189,4 @@ def test_a_slow_endpoint_may_be_given_more_time(
         monkeypatch.setenv("HARDWON_EMBEDDING_TIMEOUT_SECONDS", told)
     embedder = make_embedder(KnowledgeSettings())
     assert isinstance(embedder, OpenAIEmbedder)
-    assert (embedder._retry.timeout_seconds, embedder._retry.patience_seconds) == (timeout, patience)
+    assert (embedder._endpoint.retry.timeout_seconds, embedder._endpoint.retry.patience_seconds) == (timeout, patience)
