@@ -18,6 +18,7 @@ from knowledge.adapters.postgres.archive import PostgresArchive
 from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.contexts import PostgresContexts
 from knowledge.adapters.postgres.database import make_engine
+from knowledge.adapters.postgres.distillations import PostgresDistillations
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
@@ -97,6 +98,7 @@ def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: E
         workspace=workspace,
         entries=PostgresEntries(engine, workspace),
         patterns=PostgresPatterns(engine, workspace),
+        distillations=PostgresDistillations(engine, workspace),
         points=PostgresPoints(engine, workspace),
         spaces=PostgresSpaces(engine, workspace),
         checkpoints=PostgresCheckpoints(engine, workspace),

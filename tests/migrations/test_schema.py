@@ -35,7 +35,7 @@ from tests.conftest import TEMPLATE
 from tests.support.entries import NOON, failure, rejection, stored
 from tests.support.postgres import create_database, drop_database
 
-CATALOG = sa.text("""
+CATALOG = sa.text(r"""
     SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version'
     UNION ALL
     SELECT concat_ws(' ', 'constraint', conrelid::regclass, conname, pg_get_constraintdef(oid)) FROM pg_constraint
@@ -44,6 +44,11 @@ CATALOG = sa.text("""
     SELECT concat_ws(' ', 'column', table_name, column_name, data_type, udt_name, is_nullable, column_default,
                      identity_generation, generation_expression, character_maximum_length)
     FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'alembic_version'
+    UNION ALL
+    SELECT 'trigger ' || pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+    UNION ALL
+    SELECT concat_ws(' ', 'function', proname, regexp_replace(prosrc, '\s+', ' ', 'g')) FROM pg_proc
+    WHERE pronamespace = 'public'::regnamespace
     ORDER BY 1
 """)
 

@@ -13,16 +13,16 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from knowledge.adapters.in_memory.state import LONG_AGO, EntryRow, InMemoryState, PatternRow, PointRow
+from knowledge.adapters.in_memory.state import LONG_AGO, EntryRow, InMemoryState, PatternRow, PointRow, trust
 from knowledge.errors import NotFound
 from knowledge.models import (
     MAX_POINTS,
     Decision,
+    Distilled,
     EmbeddingSpace,
     Entry,
     EntryId,
     EntryStatus,
-    EntryType,
     Evidence,
     LeaseToken,
     PatternId,
@@ -191,7 +191,12 @@ class InMemoryPatterns(PatternStore):
             entry = row.entry
             if entry.workspace == self._workspace and entry.pattern_id in support and _embedded_until(entry) > now:
                 support[entry.pattern_id].append(entry)
-        return {i: _evidence(self._state.patterns[i], entries) for i, entries in support.items() if entries}
+        live = {i: _evidence(self._state.patterns[i], entries) for i, entries in support.items() if entries}
+        return {i: replace(evidence, distilled=self._distilled(i, now)) for i, evidence in live.items()}
+
+    def _distilled(self, pattern_id: PatternId, now: datetime) -> Distilled | None:
+        row = self._state.distillations.get(pattern_id)
+        return row.distillation.distilled if row is not None and row.expires_at > now else None
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with self._state.deciding[self._workspace]:
@@ -263,17 +268,10 @@ def _embedded_until(entry: Entry) -> datetime:
     return entry.expires_at or LONG_AGO
 
 
-def _trust(entry: Entry) -> int:
-    """Return how far to trust an entry: what a human decided most, then what names its verifier."""
-    if entry.entry_type is not EntryType.FAILURE_SOLUTION:
-        return 2
-    return int(entry.verified_by is not None)
-
-
 def _evidence(pattern: PatternRow, live: Iterable[Entry]) -> Evidence:
     by_id = sorted(live, key=lambda entry: entry.entry_id)
     latest = sorted(by_id, key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
-    words = max(latest, key=_trust)  # the first of equals: the latest
+    words = max(latest, key=trust)  # the first of equals: the latest
     return Evidence(
         pattern_id=pattern.pattern_id,
         entry_type=words.entry_type,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,14 +17,22 @@ from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, 
 from knowledge.adapters.postgres.database import reading, storing, transaction
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import doubt
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, behind_point, to_entry
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, to_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
-from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge_staging, patterns, points, vectors
+from knowledge.adapters.postgres.tables import (
+    TIME,
+    distillations,
+    embedding_spaces,
+    knowledge_staging,
+    patterns,
+    points,
+    vectors,
+)
 from knowledge.errors import NotFound
 from knowledge.models import (
+    Distilled,
     EntryId,
     EntryStatus,
-    EntryType,
     Evidence,
     LeaseToken,
     PatternId,
@@ -36,6 +45,10 @@ _E = knowledge_staging.c
 _P = patterns.c
 _T = points.c
 
+_D = distillations.c
+_DISTILLED = {field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(Distilled)}
+"""The columns of what a model wrote, by field."""
+
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
 
@@ -43,19 +56,24 @@ SHOWN_ENTRY_IDS = 100
 def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """Select live patterns with their words: those of the most trusted, then latest, evidence."""
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
-    trust = sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0)
-    words = sa.select(*ENTRY_COLUMNS).where(live).order_by(trust.desc(), _E.embedded_at.desc(), _E.id).limit(1)
+    words = sa.select(*ENTRY_COLUMNS).where(live).order_by(*MOST_TRUSTED).limit(1)
     latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
-    return sa.select(
-        *columns,
-        _P.id.label("found_id"),
-        _P.success_count,
-        _P.attempt_count,
-        _P.project_count,
-        _P.founded_at,
-        sa.func.array(latest.scalar_subquery()).label("entry_ids"),
-        words.lateral("words"),
-    ).where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
+    shown = sa.and_(_D.pattern_id == _P.id, _D.refused.is_(None), _D.expires_at > sa.bindparam("now", type_=TIME))
+    return (
+        sa.select(
+            *columns,
+            _P.id.label("found_id"),
+            _P.success_count,
+            _P.attempt_count,
+            _P.project_count,
+            _P.founded_at,
+            sa.func.array(latest.scalar_subquery()).label("entry_ids"),
+            *(_D[column].label(f"distilled_{name}") for name, column in _DISTILLED.items()),
+            words.lateral("words"),
+        )
+        .select_from(patterns.outerjoin(distillations, shown))
+        .where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
+    )
 
 
 _IN_USE = (
@@ -212,4 +230,11 @@ def _evidence(row: sa.Row[Any]) -> Evidence:
         project_count=row.project_count,
         founded_at=row.founded_at,
         entry_ids=tuple(row._mapping["entry_ids"]),  # noqa: SLF001 - SQLAlchemy's public name for a row by key
+        distilled=_distilled(row),
     )
+
+
+def _distilled(row: sa.Row[Any]) -> Distilled | None:
+    if row.distilled_title is None:
+        return None
+    return Distilled(**{name: getattr(row, f"distilled_{name}") for name in _DISTILLED})
