@@ -132,6 +132,7 @@ def read_answer(text: str, of_entries: Sequence[Shown]) -> Answer:
 
     Every name and number in it must occur in what was shown (`invented`).
     """
+    text = text.rpartition("</think>")[2]  # models that think aloud do so before
     start, end = text.find("{"), text.rfind("}")
     try:
         answer = Answer.model_validate_json(text[start : end + 1])

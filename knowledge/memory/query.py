@@ -273,7 +273,7 @@ def _pattern(evidence: Evidence, likeness: float) -> Pattern:
         entry_type=evidence.entry_type,
         problem=texts.situation(words),
         solution=texts.resolution(words),
-        when_to_try=texts.when_to_try(words),
+        when_to_try=_when_to_try(evidence),
         success_count=evidence.success_count,
         attempt_count=evidence.attempt_count,
         project_count=evidence.project_count,
@@ -284,4 +284,12 @@ def _pattern(evidence: Evidence, likeness: float) -> Pattern:
         gate_type=words.gate_type,
         entry_ids=evidence.entry_ids,
         founded_at=evidence.founded_at,
+        distilled=evidence.distilled,
     )
+
+
+def _when_to_try(evidence: Evidence) -> str:
+    """Return what was captured; else what a model wrote, marked as such; else what is known of where it worked."""
+    if evidence.distilled is not None and not evidence.words.when_to_try:
+        return texts.model_written(evidence.distilled)
+    return texts.when_to_try(evidence.words)

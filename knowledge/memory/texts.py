@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from knowledge.models import Entry, EntryType, NewEntry, View
+from knowledge.models import Distilled, Entry, EntryType, NewEntry, View
 
 
 def failure_situation(failure_description: str, error_message: str | None) -> str:
@@ -62,6 +62,12 @@ def when_to_try(entry: Entry) -> str:
             return f"Before a proposal like this goes to the {entry.gate_type} gate."
         case EntryType.GATE_APPROVAL:
             return f"When a proposal like this goes to the {entry.gate_type} gate."
+
+
+def model_written(distilled: Distilled) -> str:
+    """Return when a model says that a resolution is worth trying, and when it is not; marked as a model's."""
+    unless = f" Not: {distilled.when_not_to_try}" if distilled.when_not_to_try else ""
+    return f"{distilled.when_to_try}{unless} (model-written)"
 
 
 def normalised(text: str) -> str:
