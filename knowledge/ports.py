@@ -384,7 +384,8 @@ class DistillationStore(Protocol):
     async def keep(self, distillation: Distillation) -> bool:
         """Keep an answer in place of the one before; False, and nothing kept, where one of its entries is gone.
 
-        It is shown until the first of its entries expires.
+        It is shown until the first of its entries expires. A refused one leaves what was written before as it is, which
+        is then due again once the evidence has grown from there.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -97,12 +98,38 @@ async def test_it_is_due_again_once_the_evidence_has_doubled_and_is_then_replace
     assert await due(stores) == []
     await learned(stores, 1, first=6)
     assert await due(stores) == [Undistilled(pattern_id=pattern_id, evidence=6)]
-    later = answer(pattern_id, 1, 2, 3, 4, evidence=6, distilled=None, refused="problem: is missing")
-    assert await stores.distillations.keep(later)
-    assert await shown(stores, pattern_id) is None, "what was refused takes the place of what was written before"
+    later = replace(WRITTEN, title="Anything missing breaks a sum")
+    assert await stores.distillations.keep(answer(pattern_id, 1, 2, 3, 4, evidence=6, distilled=later))
+    assert await shown(stores, pattern_id) == later
     assert await due(stores) == []
     await stores.entries.delete(numbered(4))
-    assert len(await due(stores)) == 1, "it was made of the entries of the later answer"
+    assert await shown(stores, pattern_id) is None, "it was made of the entries of the later answer"
+
+
+async def test_a_later_answer_that_is_refused_leaves_what_was_written_and_is_not_asked_for_again(
+    stores: Stores,
+) -> None:
+    pattern_id = await learned(stores)
+    await stores.distillations.keep(answer(pattern_id))
+    await learned(stores, 3, first=4)
+    assert await stores.distillations.keep(refusal(pattern_id, evidence=6))
+    assert await shown(stores, pattern_id) == WRITTEN
+    assert await due(stores, model="another-model") == []
+    await learned(stores, 5, first=7)
+    assert await due(stores) == []
+    await learned(stores, 1, first=12)
+    assert [each.evidence for each in await due(stores)] == [12]
+
+
+async def test_a_refusal_takes_the_place_of_what_has_expired(stores: Stores) -> None:
+    pattern_id = await learned(stores, 1)
+    for number in (2, 3, 4):
+        await learn(stores, told(number), at=NOON + number * DAY)
+    await stores.distillations.keep(answer(pattern_id, 1, evidence=4))
+    end = add_years(NOON, 1)
+    assert await stores.distillations.keep(refusal(pattern_id, entry_ids=(numbered(2), numbered(3)), answered_at=end))
+    assert await shown(stores, pattern_id) is None
+    assert await due(stores, now=end) == []
 
 
 async def test_what_was_refused_is_not_shown_and_asked_again_of_another_model_only(stores: Stores) -> None:

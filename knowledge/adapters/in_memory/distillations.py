@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from knowledge.adapters.in_memory.state import LONG_AGO, DistillationRow, InMemoryState, trust
@@ -46,6 +47,10 @@ class InMemoryDistillations(DistillationStore):
             if len(ends) < len(sources):
                 return False
             row = DistillationRow(distillation=distillation, expires_at=min(ends))
+            before = self._state.distillations.get(distillation.pattern_id)
+            stands = before is not None and before.expires_at > distillation.answered_at
+            if before is not None and stands and distillation.refused and before.distillation.distilled:
+                row = replace(before, distillation=replace(before.distillation, evidence=distillation.evidence))
             self._state.distillations[distillation.pattern_id] = row
             return True
 

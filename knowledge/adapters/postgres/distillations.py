@@ -6,7 +6,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among
 from knowledge.adapters.postgres.database import reading, storing
@@ -75,6 +75,8 @@ class PostgresDistillations(DistillationStore):
             ends = (await connection.execute(there)).scalars().all()
             if len(ends) < len(entry_ids):
                 return False
+            if written is None and await self._still_stands(connection, distillation):
+                return True
             await connection.execute(sa.delete(distillations).where(_D.pattern_id == pattern_id))
             row = insert(distillations).values(
                 pattern_id=pattern_id,
@@ -92,3 +94,12 @@ class PostgresDistillations(DistillationStore):
             sources = [{"pattern_id": pattern_id, "entry_id": entry_id} for entry_id in entry_ids]
             await connection.execute(insert(distilled_from), sources)
         return True
+
+    @staticmethod
+    async def _still_stands(connection: AsyncConnection, refused: Distillation) -> bool:
+        """Return whether something is shown for the pattern, and note how much evidence it has now."""
+        standing = sa.and_(
+            _D.pattern_id == refused.pattern_id, _D.refused.is_(None), _D.expires_at > refused.answered_at
+        )
+        noted = sa.update(distillations).where(standing).values(evidence=refused.evidence)
+        return (await connection.execute(noted)).rowcount > 0
