@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -292,16 +293,15 @@ async def test_an_endpoint_in_trouble_is_told_and_fails_nothing(
 
 
 async def test_an_endpoint_that_hangs_is_waited_for_until_the_deadline_only(
-    opens: Opens, with_chat: dict[str, Any], server: OpenAIServer
+    distilling: Knowledge, server: OpenAIServer
 ) -> None:
     server.always = Misdeed.HANG
-    async with opens(**with_chat, checkpoint_deadline_seconds=2) as knowledge:
-        await captured(knowledge)
-        async with asyncio.timeout(10):
-            report = await checkpoint(knowledge)
+    await captured(distilling)
+    hurried = replace(distilling.checkpoints.distillation, deadline=timedelta(seconds=1))
+    report = await replace(distilling.checkpoints, distillation=hurried).process_all(distill=True)
     assert (report.embedded, counts(report), report.error) == (3, (1, 0, 0, 0), None)
     assert report.distillation is not None
-    assert "did not end within 0:00:02" in (report.distillation.error or "")
+    assert "did not end within 0:00:01" in (report.distillation.error or "")
 
 
 # nothing of a deleted text stays
