@@ -283,6 +283,37 @@ class Circumstance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Distilled:
+    """What a model wrote of a pattern in general, never in place of its words: which model, and when.
+
+    An empty `when_not_to_try` says that the entries do not tell.
+    """
+
+    title: str
+    problem: str
+    when_to_try: str
+    when_not_to_try: str
+    model: str
+    written_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distillation:
+    """A model's answer about a pattern: what it wrote, or why that was refused. Made of `entry_ids`, all live.
+
+    `evidence`: how many embedded entries the pattern had then.
+    """
+
+    pattern_id: PatternId
+    entry_ids: tuple[EntryId, ...]
+    evidence: int
+    model: str
+    answered_at: datetime
+    distilled: Distilled | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """A live pattern with its counts and the words of its most trusted, then latest, evidence.
 
@@ -305,6 +336,7 @@ class Evidence:
     conditions: tuple[AppliesWhen, ...] = ()
     of_project: bool | None = None
     rivals: tuple[PatternId, ...] = ()
+    distilled: Distilled | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +345,7 @@ class Pattern:
 
     `relevance` is 0..1 (`knowledge.search.calibration`); `success_count` counts distinct (project, task, run).
     `rivals` are the patterns of the same situation with another resolution.
+    `distilled` is a model's and stands beside the words.
     """
 
     pattern_id: PatternId
@@ -331,6 +364,7 @@ class Pattern:
     entry_ids: tuple[EntryId, ...]
     founded_at: datetime
     rivals: tuple[PatternId, ...] = ()
+    distilled: Distilled | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,8 +376,34 @@ class DeadEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedDistillation:
+    """A pattern whose distillation was refused, and why."""
+
+    pattern_id: PatternId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistillationReport:
+    """What became of the `due` patterns: `overtaken` ones lost an entry meanwhile; `error` is why others are left.
+
+    `refusals` are told to whoever asked, and are not on the checkpoint's record: they quote the model.
+    """
+
+    due: int = 0
+    distilled: int = 0
+    refused: int = 0
+    overtaken: int = 0
+    refusals: tuple[RefusedDistillation, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointReport:
-    """What one checkpoint did. `joined` entries became further evidence of a pattern; `error` is why it broke off."""
+    """What one checkpoint did. `joined` entries became further evidence of a pattern; `error` is why it broke off.
+
+    `distillation` is None unless it was asked for; it never makes a checkpoint fail.
+    """
 
     checkpoint_id: CheckpointId
     project_id: str | None
@@ -358,6 +418,7 @@ class CheckpointReport:
     truncated: int = 0
     dead_entries: tuple[DeadEntry, ...] = ()
     error: str | None = None
+    distillation: DistillationReport | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,6 +181,9 @@ def checkpoint(
     ] = CheckpointType.MANUAL,
     *,
     all_projects: Annotated[bool, typer.Option("--all", help="Every project (the default without --project).")] = False,
+    distill: Annotated[
+        bool, typer.Option("--distill", help="Have HARDWON_CHAT_MODEL describe patterns of three or more entries.")
+    ] = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
@@ -199,9 +202,11 @@ def checkpoint(
             with stages(quiet=as_json) as progress:
                 told = progress.stage("Embedding")
                 if project is None:
-                    report = await knowledge.checkpoints.process_all(progress=told)
+                    report = await knowledge.checkpoints.process_all(distill=distill, progress=told)
                 else:
-                    report = await knowledge.checkpoints.process_checkpoint(project, checkpoint_type, progress=told)
+                    report = await knowledge.checkpoints.process_checkpoint(
+                        project, checkpoint_type, distill=distill, progress=told
+                    )
         print_checkpoint(report, as_json=as_json)
 
     run(work)

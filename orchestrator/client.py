@@ -155,14 +155,20 @@ class RemoteCheckpoints:
     api: Api
 
     async def process_checkpoint(
-        self, project_id: str, checkpoint_type: CheckpointType | str, *, progress: Progress | None = None
+        self,
+        project_id: str,
+        checkpoint_type: CheckpointType | str,
+        *,
+        distill: bool = False,
+        progress: Progress | None = None,
     ) -> CheckpointReport:
         """Embed what a project has staged."""
-        return await self._process({"project_id": project_id, "checkpoint_type": checkpoint_type}, progress)
+        body = {"project_id": project_id, "checkpoint_type": checkpoint_type}
+        return await self._process(body, progress, distill=distill)
 
-    async def process_all(self, *, progress: Progress | None = None) -> CheckpointReport:
+    async def process_all(self, *, distill: bool = False, progress: Progress | None = None) -> CheckpointReport:
         """Embed what all projects have staged."""
-        return await self._process({}, progress)
+        return await self._process({}, progress, distill=distill)
 
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
         """Run a manual checkpoint for each project with something staged for that long."""
@@ -173,7 +179,9 @@ class RemoteCheckpoints:
         """Return the report of a checkpoint."""
         return await self.api.call("GET", f"/v1/checkpoints/{checkpoint_id}", CheckpointReport)
 
-    async def _process(self, body: dict[str, Any], progress: Progress | None) -> CheckpointReport:
+    async def _process(self, body: dict[str, Any], progress: Progress | None, *, distill: bool) -> CheckpointReport:
+        if distill:  # else left out: a server of the release before does not know it
+            body = {**body, "distill": True}
         async with _watching(self.api, progress):
             return await self.api.call("POST", "/v1/checkpoints", CheckpointReport, body=body, timeout_seconds=None)
 

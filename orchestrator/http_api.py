@@ -69,11 +69,15 @@ class ResolutionBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointBody:
-    """Which project reached which checkpoint; no project: a manual checkpoint of all."""
+    """Which project reached which checkpoint; no project: a manual checkpoint of all.
+
+    `distill`: have the chat model of the settings describe the patterns that are due for it.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     project_id: str | None = None
     checkpoint_type: str = CheckpointType.MANUAL
+    distill: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,10 +325,12 @@ def _add_operations(app: FastAPI) -> None:
     async def process_checkpoint(body: CheckpointBody, knowledge: Open) -> CheckpointReport:
         """Embed what is staged."""
         if body.project_id is not None:
-            return await knowledge.checkpoints.process_checkpoint(body.project_id, body.checkpoint_type)
+            return await knowledge.checkpoints.process_checkpoint(
+                body.project_id, body.checkpoint_type, distill=body.distill
+            )
         if body.checkpoint_type != CheckpointType.MANUAL:
             raise InvalidInput("project_id", f"is required for a {body.checkpoint_type}")
-        return await knowledge.checkpoints.process_all()
+        return await knowledge.checkpoints.process_all(distill=body.distill)
 
     @app.post("/v1/sweeps", tags=["operations"])
     async def sweep(body: SweepBody, knowledge: Open) -> list[CheckpointReport]:

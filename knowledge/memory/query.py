@@ -199,7 +199,7 @@ def to_pattern(evidence: Evidence) -> Pattern:
         entry_type=evidence.entry_type,
         problem=texts.situation(words),
         solution=texts.resolution(words),
-        when_to_try=texts.when_to_try(evidence),
+        when_to_try=_when_to_try(evidence),
         success_count=evidence.success_count,
         attempt_count=evidence.attempt_count,
         project_count=evidence.project_count,
@@ -211,4 +211,12 @@ def to_pattern(evidence: Evidence) -> Pattern:
         entry_ids=evidence.entry_ids,
         founded_at=evidence.founded_at,
         rivals=evidence.rivals,
+        distilled=evidence.distilled,
     )
+
+
+def _when_to_try(evidence: Evidence) -> str:
+    """Return what was captured; else what a model wrote, marked as such; else what is known of where it worked."""
+    if evidence.distilled is not None and not evidence.when_to_try:
+        return texts.model_written(evidence.distilled)
+    return texts.when_to_try(evidence)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from hashlib import sha256
 
-from knowledge.models import EntryType, Evidence, NewEntry, View
+from knowledge.models import Distilled, EntryType, Evidence, NewEntry, View
 
 
 def failure_situation(failure_description: str, error_message: str | None) -> str:
@@ -86,6 +86,12 @@ def _listed(told: Iterable[tuple[str | None, int]]) -> str:
         return ""
     often = sorted(counts, key=lambda value: (-counts[value], value))
     return f"{often[0]}, {often[1]} or another" if len(often) > 2 else " or ".join(often)
+
+
+def model_written(distilled: Distilled) -> str:
+    """Return when a model says that a resolution is worth trying, and when it is not; marked as a model's."""
+    unless = f" Not: {distilled.when_not_to_try}" if distilled.when_not_to_try else ""
+    return f"{distilled.when_to_try}{unless} (model-written)"
 
 
 def normalised(text: str) -> str:

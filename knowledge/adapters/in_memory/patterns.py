@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from knowledge.adapters.in_memory.state import LONG_AGO, EntryRow, InMemoryState, PatternRow, PointRow
+from knowledge.adapters.in_memory.state import LONG_AGO, EntryRow, InMemoryState, PatternRow, PointRow, trust
 from knowledge.errors import NotFound
 from knowledge.models import (
     ERROR_CODE,
@@ -23,11 +23,11 @@ from knowledge.models import (
     MAX_POINTS,
     Circumstance,
     Decision,
+    Distilled,
     EmbeddingSpace,
     Entry,
     EntryId,
     EntryStatus,
-    EntryType,
     Evidence,
     Founder,
     LeaseToken,
@@ -255,15 +255,20 @@ class InMemoryPatterns(PatternStore):
             entry = row.entry
             if entry.workspace == self._workspace and entry.pattern_id in support and _embedded_until(entry) > now:
                 support[entry.pattern_id].append(entry)
-        return {
+        live = {
             i: _evidence(self._state.patterns[i], found, project_id, self._rivals(i))
             for i, found in support.items()
             if found
         }
+        return {i: replace(evidence, distilled=self._distilled(i, now)) for i, evidence in live.items()}
 
     def _rivals(self, pattern_id: PatternId) -> tuple[PatternId, ...]:
         rivals = [set(pair) for pair, link in self._state.links.items() if link.kind is LinkKind.RIVAL]
         return tuple(sorted(other for pair in rivals if pattern_id in pair for other in pair - {pattern_id}))
+
+    def _distilled(self, pattern_id: PatternId, now: datetime) -> Distilled | None:
+        row = self._state.distillations.get(pattern_id)
+        return row.distillation.distilled if row is not None and row.expires_at > now else None
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with self._state.deciding[self._workspace]:
@@ -335,19 +340,12 @@ def _embedded_until(entry: Entry) -> datetime:
     return entry.expires_at or LONG_AGO
 
 
-def _trust(entry: Entry) -> int:
-    """Return how far to trust an entry: what a human decided most, then what names its verifier."""
-    if entry.entry_type is not EntryType.FAILURE_SOLUTION:
-        return 2
-    return int(entry.verified_by is not None)
-
-
 def _evidence(
     pattern: PatternRow, live: Iterable[Entry], project_id: str | None, rivals: tuple[PatternId, ...]
 ) -> Evidence:
     by_id = sorted(live, key=lambda entry: entry.entry_id)
     latest = sorted(by_id, key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
-    trusted = sorted(latest, key=_trust, reverse=True)  # the first of equals: the latest
+    trusted = sorted(latest, key=trust, reverse=True)  # the first of equals: the latest
     words = trusted[0]
     return Evidence(
         pattern_id=pattern.pattern_id,

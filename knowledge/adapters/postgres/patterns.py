@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,10 +19,11 @@ from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, 
 from knowledge.adapters.postgres.database import reading, storing, transaction
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import doubt
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, behind_point, to_entry
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, to_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import (
     TIME,
+    distillations,
     embedding_spaces,
     knowledge_staging,
     links,
@@ -34,11 +36,11 @@ from knowledge.models import (
     MAX_CIRCUMSTANCES,
     AppliesWhen,
     Circumstance,
+    Distilled,
     EmbeddingSpace,
     Entry,
     EntryId,
     EntryStatus,
-    EntryType,
     Evidence,
     Founder,
     LeaseToken,
@@ -54,6 +56,9 @@ _P = patterns.c
 _T = points.c
 
 _PROJECT = sa.bindparam("project", type_=sa.Text)
+_D = distillations.c
+_DISTILLED = {field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(Distilled)}
+"""The columns of what a model wrote, by field."""
 
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
@@ -65,29 +70,33 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     What several entries tell together is worked out for those that have several: most have one, whose words say it all.
     """
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
-    trust = sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0)
-    trusted_first = (trust.desc(), _E.embedded_at.desc(), _E.id)
-    words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*trusted_first).limit(1)
-    when = sa.select(_E.when_to_try).where(live, _E.when_to_try.is_not(None)).order_by(*trusted_first).limit(1)
+    words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*MOST_TRUSTED).limit(1)
+    when = sa.select(_E.when_to_try).where(live, _E.when_to_try.is_not(None)).order_by(*MOST_TRUSTED).limit(1)
     latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
     named = sa.select(sa.func.array(latest.correlate(patterns).scalar_subquery()).label("entry_ids")).lateral("named")
     several = sa.func.cardinality(named.c.entry_ids) > 1
     of_project = sa.and_(_PROJECT.is_not(None), several)
-    return sa.select(
-        *columns,
-        _P.id.label("found_id"),
-        _P.success_count,
-        _P.attempt_count,
-        _P.project_count,
-        _P.founded_at,
-        named.c.entry_ids,
-        sa.case((several, _circumstances(live))).label("circumstances"),
-        sa.case((several, _conditions(live))).label("conditions"),
-        sa.case((several, when.scalar_subquery())).label("when_told"),
-        sa.case((of_project, sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
-        _rivals().label("rivals"),
-        words.lateral("words"),
-    ).where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
+    written = sa.and_(_D.pattern_id == _P.id, _D.refused.is_(None), _D.expires_at > sa.bindparam("now", type_=TIME))
+    return (
+        sa.select(
+            *columns,
+            _P.id.label("found_id"),
+            _P.success_count,
+            _P.attempt_count,
+            _P.project_count,
+            _P.founded_at,
+            named.c.entry_ids,
+            sa.case((several, _circumstances(live))).label("circumstances"),
+            sa.case((several, _conditions(live))).label("conditions"),
+            sa.case((several, when.scalar_subquery())).label("when_told"),
+            sa.case((of_project, sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
+            _rivals().label("rivals"),
+            *(_D[column].label(f"distilled_{name}") for name, column in _DISTILLED.items()),
+            words.lateral("words"),
+        )
+        .select_from(patterns.outerjoin(distillations, written))
+        .where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
+    )
 
 
 def _rivals() -> sa.ScalarSelect[Any]:
@@ -342,6 +351,7 @@ def _evidence(row: sa.Row[Any], project_id: str | None) -> Evidence:
         founded_at=row.founded_at,
         rivals=tuple(sorted(row.rivals)),
         entry_ids=entry_ids,
+        distilled=_distilled(row),
         **told,
     )
 
@@ -372,3 +382,9 @@ def _alone(words: Entry, error: str | None, project_id: str | None) -> dict[str,
         "conditions": (words.applies_when,) if words.applies_when else (),
         "of_project": None if project_id is None else words.project_id == project_id,
     }
+
+
+def _distilled(row: sa.Row[Any]) -> Distilled | None:
+    if row.distilled_title is None:
+        return None
+    return Distilled(**{name: getattr(row, f"distilled_{name}") for name in _DISTILLED})

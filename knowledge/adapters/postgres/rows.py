@@ -21,6 +21,14 @@ COLUMN_NAMES = tuple(_COLUMN_OF.values())
 ENTRY_COLUMNS = [knowledge_staging.c[column].label(name) for name, column in _COLUMN_OF.items()]
 """The columns of an entry, named as its fields."""
 
+_E = knowledge_staging.c
+MOST_TRUSTED = (
+    sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0).desc(),
+    _E.embedded_at.desc(),
+    _E.id,
+)
+"""In which order entries speak for their pattern: what a human decided, what names its verifier; then the latest."""
+
 
 def to_row(entry: Entry) -> dict[str, Any]:
     """Return an entry as the values of its columns."""
