@@ -66,6 +66,15 @@ async def test_a_gate_entry_is_stored_with_its_project_and_needs_no_agent(stores
     assert (found.project_id, found.agent_type) == ("web-shop", told.agent_type)
 
 
+async def test_what_a_batch_tells_again_is_a_duplicate_of_the_first_and_takes_no_key_from_it(stores: Stores) -> None:
+    first, again = (replace(staged(number), idempotency_key="k") for number in (1, 2))
+    again = replace(again, content_hash=first.content_hash, task_id=first.task_id)
+    other = replace(staged(3, solution_steps="Another"), idempotency_key="k")
+    answers = await stores.entries.add([first, other, again])
+    assert [answer.outcome.value for answer in answers] == ["accepted", "refused", "duplicate"]
+    assert answers[2].entry_id == first.entry_id
+
+
 async def test_many_are_answered_in_their_order(stores: Stores) -> None:
     many = [staged(number, project_id=f"p{number % 3}") for number in range(1, 60)]
     answers = await stores.entries.add(many)

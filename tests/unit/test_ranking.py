@@ -115,6 +115,40 @@ def test_one_of_one_never_outranks_nine_of_ten_at_equal_relevance() -> None:
     assert ids(rank([lucky, proven], limit=2)) == ids([proven, lucky])
 
 
+@given(
+    matches(distinct=True),
+    st.sampled_from([0.7, 0.8, 1.0]),
+    st.sampled_from([0.3, 0.9]),
+    st.integers(1, 6),
+    st.booleans(),
+)
+def test_among_any_others_evidence_alone_orders_what_is_equally_relevant(
+    others: list[Match],
+    relevance: float,
+    score: float,
+    limit: int,
+    fits: bool,  # noqa: FBT001
+) -> None:
+    """D33: 1 of 1 never before 9 of 10, nor what failed when it was tried before what was not tried; so for all."""
+    records = {"proven": (9, 10), "untried": (1, 1), "failed": (1, 2), "failed again": (1, 3)}
+    told = [
+        match(name, relevance=relevance, score=score, fits=fits, success_count=worked, attempt_count=tried)
+        for name, (worked, tried) in records.items()
+    ]
+    places = ids(rank([*others, *reversed(told)], limit=limit))
+    shown = [each for each in ids(told) if each in places]
+    assert shown == ids(told)[: len(shown)], "whoever is shown, all with more proof are"
+    assert [places.index(each) for each in shown] == sorted(places.index(each) for each in shown)
+
+
+@given(st.integers(1, 50), st.integers(0, 50))
+def test_each_failure_lowers_a_pattern_and_the_first_puts_one_success_below_untried(ok: int, failed: int) -> None:
+    """D33."""
+    tried = [match("a", success_count=ok, attempt_count=ok + failed + more) for more in (0, 1)]
+    assert strength(tried[1]) < strength(tried[0])
+    assert strength(match("b", success_count=1, attempt_count=2 + failed)) < strength(match("c"))
+
+
 def test_what_fails_when_it_is_tried_sinks_below_what_was_not_tried() -> None:
     """D33."""
     untried = match("untried", success_count=1, attempt_count=1)

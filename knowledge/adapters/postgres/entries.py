@@ -80,26 +80,33 @@ class PostgresEntries(EntryStore):
         self._workspace = workspace
 
     async def add(self, entries: Sequence[Entry]) -> list[Captured]:
-        rows = [to_row(entry) for entry in entries]
-        for row in rows:
-            row["workspace"] = self._workspace
+        told = [
+            (each.idempotency_key, each.project_id, each.task_id, each.run_id, each.content_hash) for each in entries
+        ]
+        first: dict[tuple[str | None, ...], Entry] = {}  # what a batch tells again is written and looked up once
+        for entry, event in zip(entries, told, strict=True):
+            first.setdefault(event, entry)
+        rows = [to_row(entry) | {"workspace": self._workspace} for entry in first.values()]
         if len(rows) == 1:  # one statement is a transaction of its own: one round trip, one fsync
             async with reading(self._engine) as connection:
                 stored = {row.id: row.informed for row in await connection.execute(_INSERT_ONE, rows[0])}
         else:
             async with transaction(self._engine) as connection:
                 stored = await self._add_many(connection, rows)
-        return [
-            Captured(
-                outcome=CaptureOutcome.ACCEPTED,
-                entry_id=entry.entry_id,
-                status=entry.status,
-                informed=stored[entry.entry_id],
-            )
-            if entry.entry_id in stored
-            else await self._already_there(entry)
-            for entry in entries
-        ]
+        there: dict[tuple[str | None, ...], Captured] = {}
+        answers = []
+        for entry, event in zip(entries, told, strict=True):
+            if entry.entry_id in stored:
+                answer = Captured(
+                    outcome=CaptureOutcome.ACCEPTED,
+                    entry_id=entry.entry_id,
+                    status=entry.status,
+                    informed=stored[entry.entry_id],
+                )
+            else:
+                answer = there[event] = there.get(event) or await self._already_there(entry)
+            answers.append(answer)
+        return answers
 
     async def _add_many(self, connection: AsyncConnection, rows: list[dict[str, Any]]) -> dict[Any, bool]:
         if not rows:
