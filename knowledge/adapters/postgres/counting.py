@@ -27,9 +27,13 @@ async def alone_with_patterns(
     Else a pattern could go while an entry joins it. `most_idle`: after so long without a statement Postgres ends the
     transaction, for a process that hangs would hold up all others.
     """
-    await connection.execute(_ALONE, {"lock": f"hardwon/decide/{workspace}"})
-    if most_idle is not None:
-        await connection.execute(_MOST_IDLE, {"most_idle": f"{most_idle / timedelta(milliseconds=1):.0f}ms"})
+    asked = {"lock": f"hardwon/decide/{workspace}"}
+    if most_idle is None:
+        await connection.execute(_ALONE, asked)
+    else:
+        await connection.execute(
+            _ALONE_IF_BUSY, asked | {"most_idle": f"{most_idle / timedelta(milliseconds=1):.0f}ms"}
+        )
 
 
 def among(column: sa.ColumnElement[Any], ids: Collection[Any]) -> sa.ColumnElement[bool]:
@@ -116,7 +120,7 @@ def _runs() -> sa.Select[Any]:
 _ALONE = sa.select(
     sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(sa.bindparam("lock", type_=sa.Text), sa.literal_column("0")))
 )
-_MOST_IDLE = sa.select(
+_ALONE_IF_BUSY = _ALONE.add_columns(
     sa.func.set_config("idle_in_transaction_session_timeout", sa.bindparam("most_idle", type_=sa.Text), sa.true())
 )
 # Built once: putting such a statement together takes longer than Postgres takes for some patterns.
