@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha1
 from typing import Any, ClassVar, NewType
-from uuid import UUID, uuid5
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -609,14 +610,20 @@ class Decision:
     links: tuple[Link, ...] = ()
 
 
-_NAMESPACE = UUID("6f0f7d2b-4c0b-5a39-9d43-0c6a8d0c2a11")
+_NAMESPACE = UUID("6f0f7d2b-4c0b-5a39-9d43-0c6a8d0c2a11").bytes
 
 
 def pattern_id_of(workspace: str, founder: EntryId) -> PatternId:
     """Return the id of the pattern an entry founds: a repeated founding is the same pattern."""
-    return PatternId(uuid5(_NAMESPACE, f"pattern\0{workspace}\0{founder}"))
+    return PatternId(_named(f"pattern\0{workspace}\0{founder}"))
 
 
 def point_id_of(workspace: str, pattern_id: PatternId, view: View, text: str) -> PointId:
     """Return the id of the point of a text of a pattern: a repeated upsert is the same point."""
-    return PointId(uuid5(_NAMESPACE, f"point\0{workspace}\0{pattern_id}\0{view}\0{text}"))
+    return PointId(_named(f"point\0{workspace}\0{pattern_id}\0{view}\0{text}"))
+
+
+def _named(name: str) -> UUID:
+    """Return the UUID of version 5 of a name in our namespace; `uuid.uuid5` takes twice as long, twice an entry."""
+    number = int.from_bytes(sha1(_NAMESPACE + name.encode(), usedforsecurity=False).digest()[:16], "big")
+    return UUID(int=number & ~(0xF << 76) & ~(0x3 << 62) | 0x5 << 76 | 0x2 << 62)

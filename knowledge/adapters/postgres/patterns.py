@@ -6,7 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -59,6 +59,9 @@ _PROJECT = sa.bindparam("project", type_=sa.Text)
 _D = distillations.c
 _DISTILLED = {field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(Distilled)}
 """The columns of what a model wrote, by field."""
+
+MOST_IDLE = timedelta(seconds=60)
+"""What a process that hangs in the middle of a decision may hold up others: Postgres takes the decision back then."""
 
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
@@ -150,6 +153,26 @@ _OF_SPACE_IN_USE = sa.or_(
 """False for an entry with a point that has no vector in the space in use: it was switched while that was embedded."""
 
 # Built once: putting such a statement together takes longer than Postgres takes to answer it.
+_HOLD_SPACE = sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK))
+_MARK = (
+    sa.update(knowledge_staging)
+    .where(
+        locked_in_order(
+            _E.id == sa.any_(sa.bindparam("entries", type_=sa.ARRAY(UUID_TYPE))),
+            _E.lease_token == sa.bindparam("token", type_=UUID_TYPE),
+            _E.pattern_id.is_not(None),
+        ),
+        _OF_SPACE_IN_USE,
+    )
+    .values(
+        status=EntryStatus.EMBEDDED,
+        embedded_at=sa.bindparam("from", type_=TIME),
+        expires_at=sa.bindparam("until", type_=TIME),
+        lease_token=None,
+        lease_until=None,
+    )
+    .returning(_E.id, _E.pattern_id)
+)
 _WANTED = (
     sa.select(_T.id, _T.pattern_id)
     .where(_T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))))
@@ -216,37 +239,25 @@ class PostgresPatterns(PatternStore):
     @asynccontextmanager
     async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
         async with storing(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+            await alone_with_patterns(connection, self._workspace, most_idle=MOST_IDLE)
             yield PostgresDeciding(connection, self._workspace, token)
 
     async def mark_embedded(
         self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
     ) -> set[EntryId]:
-        mark = (
-            sa.update(knowledge_staging)
-            .where(
-                locked_in_order(among(_E.id, entry_ids), _E.lease_token == token, _E.pattern_id.is_not(None)),
-                _OF_SPACE_IN_USE,
-            )
-            .values(
-                status=EntryStatus.EMBEDDED,
-                embedded_at=embedded_at,
-                expires_at=expires_at,
-                lease_token=None,
-                lease_until=None,
-            )
-            .returning(_E.id, _E.pattern_id)
-        )
+        asked = {"entries": list(entry_ids), "token": token, "from": embedded_at, "until": expires_at}
         async with storing(self._engine) as connection:
-            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK)))
-            marked = (await connection.execute(mark)).all()
+            await connection.execute(_HOLD_SPACE)
+            marked = (await connection.execute(_MARK, asked)).all()
             await recount(connection, (row.pattern_id for row in marked))
         return {EntryId(row.id) for row in marked}
 
     async def analyse(self) -> None:
         async with reading(self._engine) as connection:
             for table in (knowledge_staging, patterns, points):
-                await connection.execute(sa.text(f"ANALYZE {table.name}"))
+                # no plan depends on texts, and sorting them is most of the work
+                columns = ", ".join(column.name for column in table.c if not isinstance(column.type, sa.Text))
+                await connection.execute(sa.text(f"ANALYZE {table.name} ({columns})"))
 
     async def founders(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> Mapping[PointId, Founder]:
         asked = {"workspace": self._workspace, "space": space.fingerprint, "points": list(point_ids)}

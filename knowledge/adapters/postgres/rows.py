@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, fields
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -38,12 +40,23 @@ def to_row(entry: Entry) -> dict[str, Any]:
     return row
 
 
+_NAMES = tuple(_COLUMN_OF)
+_told = attrgetter(*_NAMES)
+_TYPES = {str(each): each for each in EntryType}
+_STATUSES = {str(each): each for each in EntryStatus}
+
+
 def to_entry(row: Row[Any]) -> Entry:
-    """Return a row that has `ENTRY_COLUMNS` as an entry."""
-    values = {name: getattr(row, name) for name in _COLUMN_OF}
-    values["entry_type"] = EntryType(values["entry_type"])
+    """Return a row that has `ENTRY_COLUMNS`, among others, as an entry."""
+    return told_entry(_told(row))
+
+
+def told_entry(told: Sequence[Any]) -> Entry:
+    """Return the values of `ENTRY_COLUMNS`, in order, as an entry."""
+    values = dict(zip(_NAMES, told, strict=True))
+    values["entry_type"] = _TYPES[values["entry_type"]]
     values["applies_when"] = values["applies_when"] and AppliesWhen(**values["applies_when"])
-    values["status"] = EntryStatus(values["status"])
+    values["status"] = _STATUSES[values["status"]]
     return Entry(**values)
 
 
