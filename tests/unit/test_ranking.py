@@ -228,3 +228,25 @@ def test_gate_entries_never_push_out_a_failure_beyond_their_quota(found: list[Ma
     gates = [each for each in shown if each.evidence.words.gate_type]
     left_out = [each for each in found if each not in shown and not each.evidence.words.gate_type]
     assert len(gates) <= gate_quota(limit) or not left_out
+
+
+def test_who_vouches_for_a_solution_decides_between_equals_and_turns_no_evidence_over() -> None:
+    """A human's or a verifier's word before an agent's own, whatever else its fields are."""
+    own = failure(verified_by=None)
+    assert strength(match("a")) > strength(match("b", words=own))
+    assert strength(gate("c")) == strength(match("a"))
+    worst = OTHER**3
+    proven = match("d", words=own, fit=worst, success_count=9, attempt_count=10)
+    lucky = match("e", words=own, fit=worst, success_count=1, attempt_count=1)
+    assert strength(proven) > strength(match("f", success_count=1, attempt_count=1))
+    assert strength(lucky) > strength(match("g", success_count=1, attempt_count=2))
+    told = [match("a", words=own, score=0.9), match("b", score=0.5)]
+    assert ids(rank(told, limit=2)) == ids(told[::-1])
+
+
+def test_a_rival_stands_right_behind_the_better_of_the_two() -> None:
+    one, other, third = match("one", success_count=5, attempt_count=5), match("other"), match("third", score=0.9)
+    one = replace(one, evidence=replace(one.evidence, rivals=(other.evidence.pattern_id,)))
+    other = replace(other, evidence=replace(other.evidence, rivals=(one.evidence.pattern_id,)))
+    assert ids(rank([other, third, one], limit=3)) == ids([one, other, third])
+    assert ids(rank([other, third, one], limit=1)) == ids([one])
