@@ -71,17 +71,24 @@ async def migrate(engine: AsyncEngine) -> bool:
 
 
 async def _upgrade(engine: AsyncEngine, found: str | None) -> None:
+    """Take one revision after the other, each in a transaction of its own.
+
+    A revision locks the table it changes. One transaction over several would hold one table and wait for the next,
+    which a process of the version before may hold while it waits for the first: a deadlock (seen).
+    """
     from alembic import command  # noqa: PLC0415
     from alembic.util import CommandError  # noqa: PLC0415
 
     def upgrade(connection: sa.Connection) -> None:
         config = alembic_config()
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, "+1")
 
     try:
-        async with transaction(engine) as connection:
-            await connection.run_sync(upgrade)
+        while found != head_revision():
+            async with transaction(engine) as connection:
+                await connection.run_sync(upgrade)
+            found = await _revision(engine)
     except CommandError as error:
         raise StoreIncompatible(
             f"the database schema ({found}) was made by a later hardwon: install that version"
