@@ -123,6 +123,7 @@ class OldRelease:
     async def capture(self, told: NewEntry) -> EntryId:
         entry = stored(told)
         row = to_row(entry) | {"workspace": WORKSPACE}
+        del row["applies_when"]  # a column of a later release
         names, places = ", ".join(row), ", ".join(f"${number}" for number in range(1, len(row) + 1))
         async with self._connection.transaction():
             await self._connection.execute(PROJECT, WORKSPACE, told.project_id)
