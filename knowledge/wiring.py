@@ -123,7 +123,7 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
         workspace=stores.workspace,
         stores=stores,
         jobs=jobs,
-        capture=KnowledgeCaptureService(stores=stores),
+        capture=KnowledgeCaptureService(stores=stores, redaction=settings.redaction),
         checkpoints=CheckpointEmbeddingService(
             stores=stores,
             batch=settings.checkpoint_batch,
@@ -132,7 +132,10 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
             retention_years=settings.retention_years,
         ),
         queries=RAGQueryService(
-            stores=stores, task_relevance=settings.task_relevance, failure_relevance=settings.failure_relevance
+            stores=stores,
+            task_relevance=settings.task_relevance,
+            failure_relevance=settings.failure_relevance,
+            redaction=settings.redaction,
         ),
         pruning=KnowledgePruningService(stores=stores),
         contexts=ContextLog(stores=stores),
@@ -195,13 +198,18 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
 
     patience = RetryPolicy()
     seconds = settings.embedding_timeout_seconds
-    return OpenAIEmbedder(
+    endpoint = OpenAIEmbedder(
         settings.embedding_model or "",
         api_key=settings.embedding_api_key,
         base_url=settings.embedding_base_url,
         dimensions=settings.embedding_dims,
         retry=replace(patience, timeout_seconds=seconds, patience_seconds=max(patience.patience_seconds, 3 * seconds)),
     )
+    if not settings.redaction:
+        return endpoint
+    from knowledge.adapters.redacting_embedder import RedactingEmbedder  # noqa: PLC0415
+
+    return RedactingEmbedder(endpoint)
 
 
 async def migrate_stores(settings: KnowledgeSettings) -> bool:

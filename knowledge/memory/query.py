@@ -27,6 +27,7 @@ from knowledge.models import (
     Where,
 )
 from knowledge.ports import Embedder, Stores
+from knowledge.redaction import redact
 from knowledge.search.calibration import relevance
 from knowledge.search.fusion import coverage, fuse
 from knowledge.search.lexical import query_vector, term_counts
@@ -85,6 +86,7 @@ class RAGQueryService:
     stores: Stores
     task_relevance: float
     failure_relevance: float
+    redaction: bool = True
 
     async def query_for_task(
         self,
@@ -162,7 +164,7 @@ class RAGQueryService:
         if in_use is None:
             return Answer(patterns=[], confidence=0.0, sure=False)
         bound = in_use.bound
-        asked = await self._encode(in_use.embedder, text[:_MAX_QUERY_CHARS], floor, max_results)
+        asked = await self._encode(in_use.embedder, self._redacted(text)[:_MAX_QUERY_CHARS], floor, max_results)
         anywhere = replace(where, agent_type=None, task_type=None, technology=None)
         found = await self._find(bound, asked, anywhere)
         judged = await self._judge(bound, asked, found, anywhere)
@@ -179,6 +181,10 @@ class RAGQueryService:
                 matches += [replace(match, fits=False) for match in others if match.evidence.pattern_id not in known]
         shown = [to_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
         return Answer(patterns=shown, confidence=judged.confidence, sure=judged.speak)
+
+    def _redacted(self, text: str) -> str:
+        """Return what is asked in the words that entries are stored in; no secret goes to an embedder."""
+        return redact(text).text if self.redaction else text
 
     async def _encode(self, embedder: Embedder, text: str, floor: float, max_results: int) -> _Question:
         counts = term_counts(text)

@@ -178,7 +178,7 @@ def secret(r: Random) -> str:
 
 
 _NAMES = ("jane", "tomasz", "mei", "o.haddad", "r_okafor", "lucia.fernandez", "anna-lena", "b.smith42", "priya")
-_HOUSES = ("kellerbau", "northwind-it", "fjordmail", "acmecorp", "gmail", "uni-lund", "brightpath", "web")
+_HOUSES = ("kellerbau", "northwind-it", "fjordmail", "acmecorp", "gmail", "uni-lund", "oakridge", "web")
 
 
 def email(r: Random) -> str:
@@ -404,10 +404,29 @@ def planted(count: int, *, seed: int) -> list[Planted]:
     return made
 
 
+_LENGTH = 12
+
+
 def survives(secret: str, text: str) -> bool:
     """Whether twelve characters in a row of a secret, or all of a shorter one, are still in a text."""
-    length = min(12, len(secret))
-    return any(secret[start : start + length] in text for start in range(len(secret) - length + 1))
+    return any(piece in text for piece in _pieces(secret))
+
+
+def surviving(secrets: Sequence[Planted], text: str) -> list[Planted]:
+    """Return the secrets that survive in a long text."""
+    pieces = {piece for each in secrets for piece in _pieces(each.secret) if len(piece) == _LENGTH}
+    starts = range(len(text) - _LENGTH + 1)
+    there = {piece for start in starts if (piece := text[start : start + _LENGTH]) in pieces}
+    return [
+        each
+        for each in secrets
+        if not there.isdisjoint(_pieces(each.secret)) or (len(each.secret) < _LENGTH and each.secret in text)
+    ]
+
+
+def _pieces(secret: str) -> list[str]:
+    length = min(_LENGTH, len(secret))
+    return [secret[start : start + length] for start in range(len(secret) - length + 1)]
 
 
 BENIGN = (

@@ -1,0 +1,54 @@
+"""What of an entry is redacted, before it is stored: every text that a person or an agent wrote. Ids are left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from knowledge.logs import get_logger
+from knowledge.memory.validation import check_text, validate
+from knowledge.models import NewEntry
+from knowledge.redaction import redact
+
+log = get_logger(__name__)
+
+TEXTS = (
+    "task_description",
+    "failure_description",
+    "error_message",
+    "solution_steps",
+    "proposal",
+    "human_feedback",
+    "revision_approach",
+    "approved_approach",
+    "when_to_try",
+    "verified_by",
+)
+
+
+def redacted(entry: NewEntry) -> NewEntry:
+    """Return a valid entry with its texts redacted; raises InvalidInput where that makes one too long."""
+    told = {name: value for name in TEXTS if (value := getattr(entry, name)) is not None}
+    changed: dict[str, Any] = {
+        name: text for name, value in told.items() if (text := _without(name, value)) is not value
+    }
+    if not changed:
+        return entry
+    entry = replace(entry, **changed)
+    validate(entry)
+    return entry
+
+
+def redacted_text(field: str, text: str) -> str:
+    """Return a valid text redacted; raises InvalidInput where that makes it too long."""
+    told = _without(field, text)
+    if told is not text:
+        check_text(field, told)
+    return told
+
+
+def _without(field: str, text: str) -> str:
+    told = redact(text)
+    if told.found:
+        log.info("text_redacted", field=field, kinds=sorted(set(told.found)))
+    return told.text
