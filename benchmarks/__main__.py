@@ -11,13 +11,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from benchmarks import capturing, checkpointing, querying, scale, tables
+from benchmarks import capturing, checkpointing, querying, redaction, scale, tables
 from benchmarks.rounds import Outcome
 from orchestrator.logs import configure_logs
 from orchestrator.progress import Stages
 from orchestrator.terminal import print_json, stages
 
-PARTS = ("query", "capture", "checkpoint", "scale")
+PARTS = ("query", "capture", "redaction", "checkpoint", "scale")
 _SMALL_SCALE = 20_000
 _FULL_SCALE = 100_000
 
@@ -29,6 +29,8 @@ async def measure(parts: Sequence[str], *, patterns: int, entries: int, progress
         outcomes += await querying.measure(patterns=patterns, rounds=5, each=30, progress=progress)
     if "capture" in parts:
         outcomes += await capturing.measure(rounds=5, each=60, progress=progress)
+    if "redaction" in parts:
+        outcomes += redaction.measure(progress)
     if "checkpoint" in parts:
         outcomes += await checkpointing.measure(rounds=5, with_model=256, instant=1024, progress=progress)
     if "scale" in parts:
