@@ -11,19 +11,23 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from benchmarks import capturing, checkpointing, querying, redaction, scale, tables
+from benchmarks import capturing, checkpointing, consolidating, querying, redaction, scale, tables
 from benchmarks.rounds import Outcome
 from orchestrator.logs import configure_logs
 from orchestrator.progress import Stages
 from orchestrator.terminal import print_json, stages
 
-PARTS = ("query", "capture", "redaction", "checkpoint", "scale")
+PARTS = ("query", "capture", "redaction", "checkpoint", "consolidation", "scale")
 _SMALL_SCALE = 20_000
 _FULL_SCALE = 100_000
+_SMALL_CONSOLIDATION = 2_000
+_FULL_CONSOLIDATION = 10_000
 
 
-async def measure(parts: Sequence[str], *, patterns: int, entries: int, progress: Stages) -> list[Outcome]:
+async def measure(parts: Sequence[str], *, patterns: int, full: bool, progress: Stages) -> list[Outcome]:
     """Measure the parts named, one after the other."""
+    entries = _FULL_SCALE if full else _SMALL_SCALE
+    consolidated = _FULL_CONSOLIDATION if full else _SMALL_CONSOLIDATION
     outcomes: list[Outcome] = []
     if "query" in parts:
         outcomes += await querying.measure(patterns=patterns, rounds=5, each=30, progress=progress)
@@ -33,6 +37,8 @@ async def measure(parts: Sequence[str], *, patterns: int, entries: int, progress
         outcomes += redaction.measure(progress)
     if "checkpoint" in parts:
         outcomes += await checkpointing.measure(rounds=5, with_model=256, instant=1024, progress=progress)
+    if "consolidation" in parts:
+        outcomes += await consolidating.measure(entries=consolidated, progress=progress)
     if "scale" in parts:
         progress.stage(f"At scale, {entries:,} entries, in a process of its own")
         outcomes += (await asyncio.to_thread(scale.measure_apart, entries)).outcomes()
@@ -61,20 +67,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("--part", dest="parts", action="append", choices=PARTS, help="only this one; may be repeated")
     parser.add_argument("--patterns", type=int, default=10_000, help="in the store that is queried (10,000)")
-    parser.add_argument("--full", action="store_true", help=f"scale: {_FULL_SCALE:,} entries, not {_SMALL_SCALE:,}")
+    parser.add_argument(
+        "--full", action="store_true", help=f"{_FULL_SCALE:,} entries at scale, {_FULL_CONSOLIDATION:,} consolidated"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     given = parser.parse_args(arguments)
     configure_logs()
     with stages(quiet=False) as progress:
-        outcomes = asyncio.run(
-            measure(
-                given.parts or PARTS,
-                patterns=given.patterns,
-                entries=_FULL_SCALE if given.full else _SMALL_SCALE,
-                progress=progress,
-            )
-        )
+        measured = measure(given.parts or PARTS, patterns=given.patterns, full=given.full, progress=progress)
+        outcomes = asyncio.run(measured)
     if given.json:
         print_json([asdict(each) | {"reached": each.reached} for each in outcomes])
     else:

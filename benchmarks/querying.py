@@ -26,7 +26,7 @@ from benchmarks.materials import (
 from benchmarks.rounds import Outcome, Timed, Times, interleaved, ms, timed
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.adapters.postgres.tables import knowledge_staging, points
-from knowledge.memory.query import CANDIDATES
+from knowledge.memory.searching import CANDIDATES
 from knowledge.models import SparseVector
 from knowledge.ports import Progress
 from knowledge.search.lexical import document_vector, query_vector, term_counts

@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import HardwonError
-from knowledge.models import CheckpointType, Context, Entry, EntryType, NewEntry, Pattern, Task
+from knowledge.models import AppliesWhen, CheckpointType, Context, Entry, EntryType, NewEntry, Pattern, Task
 from knowledge.settings import KnowledgeSettings
 
 if TYPE_CHECKING:
     from knowledge.wiring import Knowledge, open_knowledge
 
 __all__ = [
+    "AppliesWhen",
     "CheckpointType",
     "Context",
     "Entry",

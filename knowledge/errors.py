@@ -12,11 +12,14 @@ HardwonError
 │   ├── StorageUnavailable       Postgres
 │   ├── IndexUnavailable         Qdrant, server or embedded engine
 │   ├── EmbedderUnavailable      the embedding endpoint
+│   ├── ChatUnavailable          the chat endpoint
 │   ├── OwnerUnavailable         the process that owns the data directory, or the hardwon server
 │   └── Overloaded               the hardwon server has as much to do as it can hold; nothing was done
 ├── StorageRejected              Postgres refuses to store this, whenever it is asked
 ├── EmbedderRejected             the embedding endpoint refuses for good: a wrong key, model or setting
 │   └── TextRejected             it refuses this very text
+├── ChatRejected                 the chat endpoint refuses for good: a wrong key, model or setting
+│   └── QuestionRejected         it refuses this very question, or leaves it without an answer
 ├── AccessDenied                 a key is missing, wrong, or not allowed to do this
 ├── StoreInUse                   another process owns the data directory; names it
 ├── StoreIncompatible            the data directory or schema was made by something we cannot open
@@ -85,6 +88,14 @@ class EmbedderUnavailable(Unavailable):
         self.retry_after_seconds = retry_after_seconds
 
 
+class ChatUnavailable(Unavailable):
+    """The chat endpoint does not answer, or answers with something that is no answer."""
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
 class OwnerUnavailable(Unavailable):
     """The hardwon process that owns the stores, or the configured hardwon server, does not answer."""
 
@@ -107,6 +118,14 @@ class EmbedderRejected(HardwonError):
 
 class TextRejected(EmbedderRejected):
     """The embedding endpoint refuses this very text; another one it may take."""
+
+
+class ChatRejected(HardwonError):
+    """The chat endpoint refuses for good, whatever it is asked: a wrong key, model or setting, a spent quota."""
+
+
+class QuestionRejected(ChatRejected):
+    """The chat endpoint refuses this very question, or gives it no whole answer; another one it may take."""
 
 
 class AccessDenied(HardwonError):

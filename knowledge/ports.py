@@ -22,6 +22,7 @@ from knowledge.models import (
     ContextId,
     DeadEntry,
     Decision,
+    Distillation,
     Embedded,
     EmbeddingSpace,
     Entry,
@@ -77,6 +78,26 @@ class Embedder(Protocol):
 
     async def aclose(self) -> None:
         """Free weights, threads and connections."""
+        ...
+
+
+class ChatModel(Protocol):
+    """A model that answers a text under instructions. Retries and limits are the adapter's."""
+
+    @property
+    def model(self) -> str:
+        """The model's name, as the endpoint knows it."""
+        ...
+
+    async def answer(self, instructions: str, text: str, *, as_json: bool = False) -> str:
+        """Return the answer to a text; `as_json` asks for one JSON object, which the caller still has to check.
+
+        Raises ChatUnavailable (worth a retry), QuestionRejected (of this text) or ChatRejected (of any).
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Free the connections."""
         ...
 
 
@@ -333,8 +354,13 @@ class PatternStore(Protocol):
         """Return what the patterns of points are compared by; left out are those without entries or a vector."""
         ...
 
-    async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
-        """Return the live patterns behind points, with words; points without live evidence are left out."""
+    async def evidence(
+        self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
+    ) -> Mapping[PointId, Evidence]:
+        """Return the live patterns behind points, with words; points without live evidence are left out.
+
+        With `project_id` also whether an entry of that project is among the evidence of each.
+        """
         ...
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
@@ -394,6 +420,38 @@ class GroupingStore(Protocol):
 
     def regrouping(self) -> AbstractAsyncContextManager[Regrouping]:
         """Open the transaction in which entries change patterns; it commits when the block ends well."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undistilled:
+    """A pattern to distil, with how many embedded entries it has now."""
+
+    pattern_id: PatternId
+    evidence: int
+
+
+class DistillationStore(Protocol):
+    """What a model wrote of the patterns of one workspace. It goes with any entry that it was made of."""
+
+    async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[Undistilled]:
+        """Return the patterns to distil, those with most evidence first.
+
+        They have at least `least` live entries, and no answer yet, or one that has expired, or one of a time when they
+        had at most a `grown`-th of the evidence; or their answer was refused and came from another model.
+        """
+        ...
+
+    async def material(self, pattern_id: PatternId, *, now: datetime, limit: int) -> list[Entry]:
+        """Return up to `limit` live entries of a pattern, the most trusted, then latest first."""
+        ...
+
+    async def keep(self, distillation: Distillation) -> bool:
+        """Keep an answer in place of the one before; False, and nothing kept, where one of its entries is gone.
+
+        It is shown until the first of its entries expires. A refused one leaves what was written before as it is, which
+        is then due again once the evidence has grown from there.
+        """
         ...
 
 
@@ -603,6 +661,7 @@ class Stores:
     workspace: str
     entries: EntryStore
     patterns: PatternStore
+    distillations: DistillationStore
     points: PointStore
     spaces: SpaceStore
     checkpoints: CheckpointStore

@@ -54,7 +54,7 @@ def check_http(address: str | None) -> str | None:
 
 
 class KnowledgeSettings(BaseSettings):
-    """How to reach the stores and the embedder, and the defaults of queries. Frozen.
+    """How to reach the stores, the embedder and a chat model, and the defaults of queries. Frozen.
 
     An invalid value raises InvalidSetting, which names the variable.
     """
@@ -84,6 +84,14 @@ class KnowledgeSettings(BaseSettings):
     """Asks the endpoint for shorter vectors; only some models can."""
     embedding_timeout_seconds: float = Field(default=20.0, ge=1, le=3600)
     """What one call of an endpoint may take, with up to `checkpoint_batch` texts."""
+    chat_model: str | None = None
+    """The model that distils patterns where a checkpoint is asked for it; unset: none does."""
+    chat_base_url: str | None = None
+    """An OpenAI-compatible endpoint; unset: OpenAI's."""
+    chat_api_key: SecretStr | None = None
+    """Unset: OPENAI_API_KEY, for OpenAI's own endpoint only."""
+    chat_timeout_seconds: float = Field(default=60.0, ge=1, le=3600)
+    """What one answer may take."""
     query_deadline_ms: int = Field(default=300, ge=1, le=600_000)
     task_relevance: float = Field(default=0.7, ge=0, le=1)
     failure_relevance: float = Field(default=0.75, ge=0, le=1)
@@ -140,7 +148,7 @@ class KnowledgeSettings(BaseSettings):
             _check_port(value.get_secret_value())
         return value
 
-    @field_validator("qdrant_url", "embedding_base_url", "api_url")
+    @field_validator("qdrant_url", "embedding_base_url", "chat_base_url", "api_url")
     @classmethod
     def _http(cls, value: str | None) -> str | None:
         return check_http(value)
@@ -153,6 +161,8 @@ class KnowledgeSettings(BaseSettings):
             object.__setattr__(self, "embedding_model", OPENAI_MODEL if remote else BUNDLED_MODEL)
         if self.embedding_api_key is None and openai_key:
             object.__setattr__(self, "embedding_api_key", SecretStr(openai_key))
+        if self.chat_api_key is None and self.chat_base_url is None and openai_key:
+            object.__setattr__(self, "chat_api_key", SecretStr(openai_key))
         return self
 
     def __init__(self, **values: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from knowledge.adapters.postgres.archive import PostgresArchive
 from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.contexts import PostgresContexts
 from knowledge.adapters.postgres.database import make_engine
+from knowledge.adapters.postgres.distillations import PostgresDistillations
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.grouping import PostgresGrouping
 from knowledge.adapters.postgres.migrating import migrate
@@ -25,11 +27,13 @@ from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
-from knowledge.errors import InvalidInput, Unavailable
+from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
+from knowledge.errors import InvalidInput, InvalidSetting, Unavailable
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.checkpoint import CheckpointEmbeddingService
 from knowledge.memory.contexts import ContextLog
+from knowledge.memory.distillation import DistillationService
 from knowledge.memory.grouping import PatternGroupingService
 from knowledge.memory.outcomes import OutcomeService
 from knowledge.memory.pruning import KnowledgePruningService
@@ -38,7 +42,7 @@ from knowledge.memory.store_upkeep import ModelChoice, StoreUpkeepService
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.memory.validation import check_text
 from knowledge.models import DEFAULT_WORKSPACE, WorkspaceStats
-from knowledge.ports import Clock, Embedder, JobStore, Stores, VectorIndex
+from knowledge.ports import ChatModel, Clock, Embedder, JobStore, Stores, VectorIndex
 from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
 
 
@@ -100,6 +104,7 @@ def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: E
         workspace=workspace,
         entries=PostgresEntries(engine, workspace),
         patterns=PostgresPatterns(engine, workspace),
+        distillations=PostgresDistillations(engine, workspace),
         points=PostgresPoints(engine, workspace),
         spaces=PostgresSpaces(engine, workspace),
         checkpoints=PostgresCheckpoints(engine, workspace),
@@ -130,6 +135,9 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
             lease=settings.lease,
             deadline=settings.checkpoint_deadline,
             retention_years=settings.retention_years,
+            distillation=DistillationService(
+                stores=stores, open_chat=_chat_of(settings), deadline=settings.checkpoint_deadline
+            ),
         ),
         queries=RAGQueryService(
             stores=stores,
@@ -194,7 +202,8 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
         from knowledge.adapters.local_embedder import LocalEmbedder  # noqa: PLC0415
 
         return LocalEmbedder()
-    from knowledge.adapters.openai_embedder import OpenAIEmbedder, RetryPolicy  # noqa: PLC0415
+    from knowledge.adapters.openai_embedder import OpenAIEmbedder  # noqa: PLC0415
+    from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
 
     patience = RetryPolicy()
     seconds = settings.embedding_timeout_seconds
@@ -205,11 +214,33 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
         dimensions=settings.embedding_dims,
         retry=replace(patience, timeout_seconds=seconds, patience_seconds=max(patience.patience_seconds, 3 * seconds)),
     )
-    if not settings.redaction:
-        return endpoint
-    from knowledge.adapters.redacting_embedder import RedactingEmbedder  # noqa: PLC0415
+    return RedactingEmbedder(endpoint) if settings.redaction else endpoint
 
-    return RedactingEmbedder(endpoint)
+
+def make_chat(settings: KnowledgeSettings) -> ChatModel:
+    """Return the chat model the settings name; nothing is connected yet."""
+    from knowledge.adapters.openai_chat import OpenAIChat  # noqa: PLC0415
+    from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
+
+    seconds = settings.chat_timeout_seconds
+    chat = OpenAIChat(
+        settings.chat_model or "",
+        api_key=settings.chat_api_key,
+        base_url=settings.chat_base_url,
+        retry=RetryPolicy(timeout_seconds=seconds, patience_seconds=3 * seconds),
+    )
+    return RedactingChat(chat) if settings.redaction else chat
+
+
+def _chat_of(settings: KnowledgeSettings) -> Callable[[], ChatModel] | None:
+    """Return what opens the chat model, None where there is none. Raises InvalidSetting where it lacks a key."""
+    if settings.chat_model is None:
+        return None
+    if settings.chat_base_url is None and settings.chat_api_key is None:
+        raise InvalidSetting(
+            "HARDWON_CHAT_API_KEY", f"{settings.chat_model} needs a key of OpenAI; set it, or HARDWON_CHAT_BASE_URL."
+        )
+    return functools.partial(make_chat, settings)
 
 
 async def migrate_stores(settings: KnowledgeSettings) -> bool:
@@ -285,6 +316,7 @@ async def open_knowledge(
     """
     settings = settings or KnowledgeSettings()
     check_text("workspace", workspace)
+    _chat_of(settings)
     async with AsyncExitStack() as stack:
         if settings.embedded_index:
             stack.enter_context(owner_lock(settings.home, socket=socket))

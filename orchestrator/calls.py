@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from knowledge import errors
 from knowledge.errors import (
+    ChatUnavailable,
     EmbedderUnavailable,
     HardwonError,
     InvalidInput,
@@ -202,7 +203,7 @@ def _error(response: httpx.Response, place: str) -> HardwonError:
             mismatch = SpaceMismatch.__new__(SpaceMismatch)
             mismatch.args = (detail,)
             return mismatch
-        if issubclass(kind, EmbedderUnavailable | Overloaded):
+        if issubclass(kind, EmbedderUnavailable | ChatUnavailable | Overloaded):
             return kind(detail, retry_after_seconds=told.get("retry_after_seconds"))
         if issubclass(kind, HardwonError):
             return kind(detail)

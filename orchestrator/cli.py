@@ -40,6 +40,19 @@ AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked
 TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
 Technology = Annotated[str | None, typer.Option(help="Such as python.")]
 MinRelevance = Annotated[float | None, typer.Option(min=0, max=1, help="Show what is at least this relevant (0..1).")]
+Facts = Annotated[
+    list[str] | None,
+    typer.Option("--fact", help="What is known, as NAME=VALUE: technology, version (of it), tool, error. Repeatable."),
+]
+
+
+def facts_of(told: list[str] | None) -> dict[str, str] | None:
+    """Return facts as they were typed. Raises a usage error for one without a name or a value."""
+    facts = dict(each.partition("=")[::2] for each in told or ())
+    for name, value in facts.items():
+        if not name or not value:
+            raise typer.BadParameter(f"give a fact as NAME=VALUE, not {name!r}", param_hint="--fact")
+    return facts or None
 
 
 def main() -> None:
@@ -168,6 +181,9 @@ def checkpoint(
     ] = CheckpointType.MANUAL,
     *,
     all_projects: Annotated[bool, typer.Option("--all", help="Every project (the default without --project).")] = False,
+    distill: Annotated[
+        bool, typer.Option("--distill", help="Have HARDWON_CHAT_MODEL describe patterns of three or more entries.")
+    ] = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
@@ -186,9 +202,11 @@ def checkpoint(
             with stages(quiet=as_json) as progress:
                 told = progress.stage("Embedding")
                 if project is None:
-                    report = await knowledge.checkpoints.process_all(progress=told)
+                    report = await knowledge.checkpoints.process_all(distill=distill, progress=told)
                 else:
-                    report = await knowledge.checkpoints.process_checkpoint(project, checkpoint_type, progress=told)
+                    report = await knowledge.checkpoints.process_checkpoint(
+                        project, checkpoint_type, distill=distill, progress=told
+                    )
         print_checkpoint(report, as_json=as_json)
 
     run(work)
@@ -202,6 +220,7 @@ def query_task(
     technology: Technology = None,
     max_results: Annotated[int, typer.Option(min=1, max=100)] = 5,
     min_relevance: MinRelevance = None,
+    facts: Facts = None,
     *,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
@@ -210,10 +229,12 @@ def query_task(
     from orchestrator import connect
     from orchestrator.reports import print_patterns
 
+    known = facts_of(facts)
+
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:
             found = await knowledge.queries.query_for_task(
-                text, agent_type, task_type, technology, max_results, min_relevance=min_relevance
+                text, agent_type, task_type, technology, max_results, min_relevance=min_relevance, facts=known
             )
         print_patterns(found, as_json=as_json)
 
@@ -226,8 +247,10 @@ def query_failure(
     error: Annotated[str | None, typer.Option(help="The error message.")] = None,
     agent_type: AgentType = None,
     task_type: TaskType = None,
+    technology: Technology = None,
     max_results: Annotated[int, typer.Option(min=1, max=100)] = 3,
     min_relevance: MinRelevance = None,
+    facts: Facts = None,
     *,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
@@ -236,10 +259,44 @@ def query_failure(
     from orchestrator import connect
     from orchestrator.reports import print_patterns
 
+    known = facts_of(facts)
+
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:
             found = await knowledge.queries.query_for_failure(
-                text, error, agent_type, task_type, max_results, min_relevance=min_relevance
+                text,
+                error,
+                agent_type,
+                task_type,
+                max_results,
+                technology=technology,
+                min_relevance=min_relevance,
+                facts=known,
+            )
+        print_patterns(found, as_json=as_json)
+
+    run(work)
+
+
+@query.command("gate")
+def query_gate(
+    gate_type: Annotated[str, typer.Argument(help="The gate, such as design_review.")],
+    text: Annotated[str, typer.Argument(help="The proposal.")],
+    project: Annotated[str | None, typer.Option(help="The project whose decisions count more.")] = None,
+    max_results: Annotated[int, typer.Option(min=1, max=100)] = 5,
+    min_relevance: MinRelevance = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show what people objected to in such proposals, and what passed at once."""
+    from orchestrator import connect
+    from orchestrator.reports import print_patterns
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.queries.query_for_gate(
+                gate_type, text, project_id=project, max_results=max_results, min_relevance=min_relevance
             )
         print_patterns(found, as_json=as_json)
 
@@ -254,6 +311,7 @@ def context(
     technology: Technology = None,
     project: Annotated[str | None, typer.Option(help="The task's project.")] = None,
     task: Annotated[str | None, typer.Option(help="The task's id.")] = None,
+    facts: Facts = None,
     *,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
@@ -262,7 +320,14 @@ def context(
     from orchestrator import OrchestratorContextBuilder, connect
     from orchestrator.reports import print_context
 
-    asked = Task(description=text, type=task_type, technology=technology, project_id=project, task_id=task)
+    asked = Task(
+        description=text,
+        type=task_type,
+        technology=technology,
+        project_id=project,
+        task_id=task,
+        facts=facts_of(facts),
+    )
 
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:

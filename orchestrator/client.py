@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -155,14 +155,20 @@ class RemoteCheckpoints:
     api: Api
 
     async def process_checkpoint(
-        self, project_id: str, checkpoint_type: CheckpointType | str, *, progress: Progress | None = None
+        self,
+        project_id: str,
+        checkpoint_type: CheckpointType | str,
+        *,
+        distill: bool = False,
+        progress: Progress | None = None,
     ) -> CheckpointReport:
         """Embed what a project has staged."""
-        return await self._process({"project_id": project_id, "checkpoint_type": checkpoint_type}, progress)
+        body = {"project_id": project_id, "checkpoint_type": checkpoint_type}
+        return await self._process(body, progress, distill=distill)
 
-    async def process_all(self, *, progress: Progress | None = None) -> CheckpointReport:
+    async def process_all(self, *, distill: bool = False, progress: Progress | None = None) -> CheckpointReport:
         """Embed what all projects have staged."""
-        return await self._process({}, progress)
+        return await self._process({}, progress, distill=distill)
 
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
         """Run a manual checkpoint for each project with something staged for that long."""
@@ -173,7 +179,9 @@ class RemoteCheckpoints:
         """Return the report of a checkpoint."""
         return await self.api.call("GET", f"/v1/checkpoints/{checkpoint_id}", CheckpointReport)
 
-    async def _process(self, body: dict[str, Any], progress: Progress | None) -> CheckpointReport:
+    async def _process(self, body: dict[str, Any], progress: Progress | None, *, distill: bool) -> CheckpointReport:
+        if distill:  # else left out: a server of the release before does not know it
+            body = {**body, "distill": True}
         async with _watching(self.api, progress):
             return await self.api.call("POST", "/v1/checkpoints", CheckpointReport, body=body, timeout_seconds=None)
 
@@ -220,6 +228,7 @@ class RemoteQueries:
         *,
         min_relevance: float | None = None,
         only_if_sure: bool = False,
+        facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned, best first."""
         return await self._query(
@@ -231,6 +240,7 @@ class RemoteQueries:
             max_results=max_results,
             min_relevance=min_relevance,
             only_if_sure=only_if_sure,
+            facts=facts,
         )
 
     async def query_for_failure(
@@ -241,7 +251,9 @@ class RemoteQueries:
         task_type: str | None = None,
         max_results: int = 3,
         *,
+        technology: str | None = None,
         min_relevance: float | None = None,
+        facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved, best first."""
         return await self._query(
@@ -250,6 +262,27 @@ class RemoteQueries:
             error_message=error_message,
             agent_type=agent_type,
             task_type=task_type,
+            technology=technology,
+            max_results=max_results,
+            min_relevance=min_relevance,
+            facts=facts,
+        )
+
+    async def query_for_gate(
+        self,
+        gate_type: str,
+        proposal: str,
+        *,
+        project_id: str | None = None,
+        max_results: int = 5,
+        min_relevance: float | None = None,
+    ) -> list[Pattern]:
+        """Return what people decided on proposals like this one at such a gate, best first."""
+        return await self._query(
+            "gate",
+            gate_type=gate_type,
+            proposal=proposal,
+            project_id=project_id,
             max_results=max_results,
             min_relevance=min_relevance,
         )
@@ -259,7 +292,8 @@ class RemoteQueries:
         return await self.api.call("GET", f"/v1/patterns/{pattern_id}", Pattern)
 
     async def _query(self, kind: str, **body: Any) -> list[Pattern]:
-        return (await self.api.call("POST", f"/v1/queries/{kind}", _Found, body=body)).patterns
+        told = {name: value for name, value in body.items() if value is not None}
+        return (await self.api.call("POST", f"/v1/queries/{kind}", _Found, body=told)).patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,9 +391,8 @@ class KnowledgeClient:
 
     async def build_context(self, task: Task, agent_type: str) -> Context:
         """Return the context of a task, built by the server in one hop."""
-        return await self._api.call(
-            "POST", "/v1/contexts", Context, body={"task": asdict(task), "agent_type": agent_type}
-        )
+        told = {name: value for name, value in asdict(task).items() if value is not None}
+        return await self._api.call("POST", "/v1/contexts", Context, body={"task": told, "agent_type": agent_type})
 
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts."""

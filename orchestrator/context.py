@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
@@ -113,11 +113,20 @@ def _block(patterns: Sequence[Pattern], texts: Sequence[str]) -> str:
             f"- Solution: {solution}",
             f"- When to try: {when}",
         ]
-        if pattern.attempt_count > pattern.success_count or pattern.project_count > 1:
+        rival = _rival_of(pattern, patterns)
+        if pattern.attempt_count > pattern.success_count or pattern.project_count > 1 or rival:
             projects = "1 project" if pattern.project_count == 1 else f"{pattern.project_count} projects"
             lines.append(f"- Record: {pattern.success_count} of {pattern.attempt_count} attempts, {projects}")
+        if rival and rival < number:
+            lines.append(f"- Alternative to: Pattern {rival}")
         lines.append("")
     return "\n".join([*lines, _RECOMMENDATION, "", CLOSING, ""])
+
+
+def _rival_of(pattern: Pattern, shown: Sequence[Pattern]) -> int | None:
+    """Return the number of the first pattern of the block that is another way out of the same situation."""
+    numbers = (number for number, other in enumerate(shown, 1) if other.pattern_id in pattern.rivals)
+    return next(numbers, None)
 
 
 def basic_context(task: Task) -> str:
@@ -142,6 +151,7 @@ class Queries(Protocol):
         max_results: int = 5,
         *,
         only_if_sure: bool = False,
+        facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned."""
         ...
@@ -200,8 +210,8 @@ class OrchestratorContextBuilder:
         """Return the context for a task: the basic one, and the block of patterns where any fits.
 
         `task` is a `Task` or anything with `description` and, where known, `type`, `technology`, `project_id`,
-        `task_id`, `run_id`. Within the deadline of the settings; whatever fails or is late leaves the basic context,
-        with the reason in `degraded`. After failures in a row nothing is tried for a few seconds.
+        `task_id`, `run_id`, `facts`. Within the deadline of the settings; whatever fails or is late leaves the basic
+        context, with the reason in `degraded`. After failures in a row nothing is tried for a few seconds.
         """
         task = task if isinstance(task, Task) else _as_task(task)
         settings = self.knowledge.settings
@@ -224,7 +234,7 @@ class OrchestratorContextBuilder:
             return await self.knowledge.build_context(task, agent_type)
         check_task(task, agent_type)
         found = await self.knowledge.queries.query_for_task(
-            task.description, agent_type, task.type, task.technology, only_if_sure=True
+            task.description, agent_type, task.type, task.technology, only_if_sure=True, facts=task.facts
         )
         built = _with_patterns(context, found, self.knowledge.settings)
         if built.patterns:
@@ -286,6 +296,7 @@ def _as_task(task: Any) -> Task:
         value = getattr(task, name, None)
         return None if value is None else str(value)
 
+    facts = getattr(task, "facts", None)
     return Task(
         description=str(task.description),
         type=told("type"),
@@ -293,4 +304,5 @@ def _as_task(task: Any) -> Task:
         project_id=told("project_id"),
         task_id=told("task_id") or told("id"),
         run_id=told("run_id"),
+        facts={str(name): str(value) for name, value in facts.items()} if isinstance(facts, Mapping) else None,
     )

@@ -23,7 +23,7 @@ def read_entry(told: object) -> NewEntry:
         return _NEW_ENTRY.validate_python(dict(told))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise in_our_words(first["loc"][-1:], dict(first)) from error
+        raise in_our_words(first["loc"], dict(first)) from error
 
 
 def in_our_words(place: Sequence[int | str], found: Mapping[str, Any]) -> InvalidInput:
@@ -40,7 +40,10 @@ def in_our_words(place: Sequence[int | str], found: Mapping[str, Any]) -> Invali
 
 def write_entry(entry: NewEntry) -> dict[str, Any]:
     """Return an entry as a JSON object, without what was not told."""
-    return {name: value for name, value in asdict(entry).items() if value is not None}
+    told: dict[str, Any] = {name: value for name, value in asdict(entry).items() if value is not None}
+    if entry.applies_when is not None:
+        told["applies_when"] = {name: value for name, value in told["applies_when"].items() if value is not None}
+    return told
 
 
 class CapturesAll(Protocol):

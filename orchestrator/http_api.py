@@ -69,11 +69,15 @@ class ResolutionBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointBody:
-    """Which project reached which checkpoint; no project: a manual checkpoint of all."""
+    """Which project reached which checkpoint; no project: a manual checkpoint of all.
+
+    `distill`: have the chat model of the settings describe the patterns that are due for it.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     project_id: str | None = None
     checkpoint_type: str = CheckpointType.MANUAL
+    distill: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,7 @@ class TaskQueryBody:
     max_results: int = 5
     min_relevance: Relevance = None
     only_if_sure: bool = False
+    facts: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +112,21 @@ class FailureQueryBody:
     error_message: str | None = None
     agent_type: str | None = None
     task_type: str | None = None
+    technology: str | None = None
     max_results: int = 3
+    min_relevance: Relevance = None
+    facts: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateQueryBody:
+    """A proposal about to go to a gate."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    gate_type: str
+    proposal: str
+    project_id: str | None = None
+    max_results: int = 5
     min_relevance: Relevance = None
 
 
@@ -252,6 +271,7 @@ def _add_queries(app: FastAPI) -> None:
             body.max_results,
             min_relevance=body.min_relevance,
             only_if_sure=body.only_if_sure,
+            facts=body.facts,
         )
         return Patterns(patterns=found)
 
@@ -264,6 +284,20 @@ def _add_queries(app: FastAPI) -> None:
             body.agent_type,
             body.task_type,
             body.max_results,
+            technology=body.technology,
+            min_relevance=body.min_relevance,
+            facts=body.facts,
+        )
+        return Patterns(patterns=found)
+
+    @app.post("/v1/queries/gate", tags=["queries"])
+    async def query_for_gate(body: GateQueryBody, knowledge: Open) -> Patterns:
+        """What people objected to in proposals like this one, and what passed at once."""
+        found = await knowledge.queries.query_for_gate(
+            body.gate_type,
+            body.proposal,
+            project_id=body.project_id,
+            max_results=body.max_results,
             min_relevance=body.min_relevance,
         )
         return Patterns(patterns=found)
@@ -291,10 +325,12 @@ def _add_operations(app: FastAPI) -> None:
     async def process_checkpoint(body: CheckpointBody, knowledge: Open) -> CheckpointReport:
         """Embed what is staged."""
         if body.project_id is not None:
-            return await knowledge.checkpoints.process_checkpoint(body.project_id, body.checkpoint_type)
+            return await knowledge.checkpoints.process_checkpoint(
+                body.project_id, body.checkpoint_type, distill=body.distill
+            )
         if body.checkpoint_type != CheckpointType.MANUAL:
             raise InvalidInput("project_id", f"is required for a {body.checkpoint_type}")
-        return await knowledge.checkpoints.process_all()
+        return await knowledge.checkpoints.process_all(distill=body.distill)
 
     @app.post("/v1/sweeps", tags=["operations"])
     async def sweep(body: SweepBody, knowledge: Open) -> list[CheckpointReport]:

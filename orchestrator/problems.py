@@ -17,6 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import (
     AccessDenied,
+    ChatRejected,
+    ChatUnavailable,
     Conflict,
     EmbedderRejected,
     EmbedderUnavailable,
@@ -48,6 +50,7 @@ STATUS: dict[type[HardwonError], int] = {
     AccessDenied: 403,
     SpaceMismatch: 409,
     EmbedderRejected: 502,
+    ChatRejected: 502,
     StoreInUse: 503,
     StoreIncompatible: 503,
     Overloaded: 429,
@@ -84,7 +87,7 @@ def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
     body: dict[str, Any] = {"type": "about:blank", "title": type(error).__name__, "status": status}
     if isinstance(error, InvalidInput):
         return status, body | {"detail": error.reason, "field": error.field}
-    if isinstance(error, EmbedderUnavailable | Overloaded) and error.retry_after_seconds is not None:
+    if isinstance(error, EmbedderUnavailable | ChatUnavailable | Overloaded) and error.retry_after_seconds is not None:
         body["retry_after_seconds"] = error.retry_after_seconds
     return status, body | {"detail": str(error)}
 

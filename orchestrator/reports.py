@@ -18,6 +18,7 @@ from knowledge.models import (
     CaptureOutcome,
     CheckpointReport,
     Context,
+    DistillationReport,
     Pattern,
     PruneReport,
     WorkspaceStats,
@@ -115,6 +116,22 @@ def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
     print_text(", ".join(parts))
     for dead in report.dead_entries[:_SHOWN_REFUSALS]:
         notes.print(f"entry {dead.entry_id} is dead: {dead.reason}", markup=False)
+    if report.distillation is not None:
+        _print_distillation(report.distillation)
+
+
+def _print_distillation(told: DistillationReport) -> None:
+    parts = [f"{told.distilled:,} of {told.due:,} patterns distilled"]
+    left = told.due - told.distilled - told.refused - told.overtaken
+    for name, number in (("refused", told.refused), ("overtaken by a deletion", told.overtaken), ("left", left)):
+        if number:
+            parts.append(f"{number:,} {name}")
+    print_text(", ".join(parts))
+    for refusal in told.refusals[:_SHOWN_REFUSALS]:
+        said = harmless(f"pattern {refusal.pattern_id} is not distilled: {refusal.reason}").replace("\n", " ")
+        notes.print(said, markup=False)
+    if told.error is not None:
+        notes.print(f"distilling ended early: {told.error}", markup=False)
 
 
 def print_patterns(patterns: Sequence[Pattern], *, as_json: bool) -> None:
@@ -138,6 +155,9 @@ def print_patterns(patterns: Sequence[Pattern], *, as_json: bool) -> None:
             ("When to try", pattern.when_to_try),
         ):
             out.print(f"   {name}: " + harmless(text).replace("\n", "\n     "), markup=False)
+        if pattern.distilled is not None:
+            said = f"{pattern.distilled.title}: {pattern.distilled.problem} (written by {pattern.distilled.model})"
+            out.print("   In general: " + harmless(said).replace("\n", " "), markup=False)
         out.print()
 
 

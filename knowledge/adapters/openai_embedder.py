@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Literal
-from urllib.parse import urlsplit
 
 import numpy as np
 import openai
 from pydantic import SecretStr
 
 from knowledge.adapters.embedding_space import Recent, all_of, fingerprinted, refuse_unembeddable
-from knowledge.adapters.openai_replies import Answer, PassingError, RefusedError, judged, read_reply
-from knowledge.errors import EmbedderUnavailable, InvalidSetting, TextRejected
+from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
+from knowledge.adapters.openai_replies import Answer, EndpointKind, RefusedError, read_reply
+from knowledge.errors import EmbedderRejected, EmbedderUnavailable, TextRejected
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
 
-OPENAI_BASE_URL = "https://api.openai.com/v1"
 KNOWN_DIMS: Mapping[str, int] = {
     "text-embedding-3-small": 1536,
     "text-embedding-3-large": 3072,
@@ -44,27 +41,16 @@ _RECENT = 2048
 _PROBE = "dimensions"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """How long an endpoint is waited for: `timeout_seconds` for one call, `patience_seconds` for all tries together.
-
-    A text that was refused is not sent again for `refusal_seconds`. A call that hangs on while the endpoint comes back
-    and the longest delay after it take less than 30 s together (docs/reliability.md, G5).
-    """
-
-    attempts: int = 4
-    timeout_seconds: float = 20.0
-    first_delay_seconds: float = 0.5
-    longest_delay_seconds: float = 8.0
-    patience_seconds: float = 60.0
-    refusal_seconds: float = 60.0
-
-    def delay(self, attempt: int, told_seconds: float | None) -> float:
-        """Return the seconds to wait after a try: what the endpoint asked for, else doubling; never all at once."""
-        if told_seconds is not None:
-            return told_seconds + random.uniform(0, 0.1 * min(told_seconds, 1.0))  # noqa: S311 - spreads calls
-        doubled = min(self.longest_delay_seconds, self.first_delay_seconds * 2.0 ** min(attempt - 1, 64))
-        return doubled * random.uniform(0.5, 1.0)  # noqa: S311 - spreads calls
+EMBEDDING = EndpointKind(
+    name="embedding",
+    closed="The embedder",
+    answers="embeddings of the texts",
+    variable="HARDWON_EMBEDDING",
+    settings="HARDWON_EMBEDDING_MODEL, HARDWON_EMBEDDING_BASE_URL or HARDWON_EMBEDDING_DIMS",
+    parameters=frozenset({"model", "dimensions", "encoding_format"}),
+    unavailable=EmbedderUnavailable,
+    rejected=EmbedderRejected,
+)
 
 
 class OpenAIEmbedder(Embedder):
@@ -87,26 +73,22 @@ class OpenAIEmbedder(Embedder):
         concurrency: int = 4,
         retry: RetryPolicy | None = None,
     ) -> None:
-        if base_url is None and api_key is None:
-            raise InvalidSetting(
-                "HARDWON_EMBEDDING_API_KEY", f"{model} needs a key of OpenAI; set it, or HARDWON_EMBEDDING_BASE_URL."
-            )
-        address = urlsplit(base_url or OPENAI_BASE_URL)
-        self._shown_address = address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()
-        self._key = api_key.get_secret_value() if api_key else "none"
-        self._client = openai.AsyncOpenAI(api_key=self._key, base_url=base_url or OPENAI_BASE_URL, max_retries=0)
+        self._endpoint = Endpoint(
+            EMBEDDING,
+            model,
+            api_key=api_key,
+            base_url=base_url,
+            concurrency=concurrency,
+            retry=retry or RetryPolicy(),
+        )
         self._model = model
         self._dimensions = dimensions
         self._max_tokens = max_tokens
         self._prefixes = {"query": query_prefix, "document": document_prefix}
-        self._retry = retry or RetryPolicy()
-        self._slots = asyncio.Semaphore(concurrency)
         self._probing = asyncio.Lock()
         self._space: EmbeddingSpace | None = None
         self._max_inputs = MAX_INPUTS
-        self._paused_until = 0.0
         self._recent: Recent[_Row | _Refused] = Recent(_RECENT)
-        self._closed = False
 
     async def space(self) -> EmbeddingSpace:
         """Return the space; asks the endpoint once where neither `dimensions` nor a known model tells the size."""
@@ -131,7 +113,7 @@ class OpenAIEmbedder(Embedder):
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
         """Embed texts. Where one is refused, TextRejected tells why it was, of several the first."""
-        self._refuse_closed()
+        self._endpoint.refuse_closed()
         refuse_unembeddable(texts)
         space = await self.space()
         rows = {position: row for position, text in enumerate(texts) if (row := self._known(kind, text))}
@@ -155,12 +137,7 @@ class OpenAIEmbedder(Embedder):
 
     async def aclose(self) -> None:
         """Close the connections. May be called again."""
-        self._closed = True
-        await self._client.close()
-
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            raise EmbedderUnavailable("The embedder was closed: open the stores again.")
+        await self._endpoint.aclose()
 
     def _known(self, kind: str, text: str) -> _Row | _Refused | None:
         row = self._recent.get(kind, text)
@@ -181,8 +158,8 @@ class OpenAIEmbedder(Embedder):
             shorter = len(batch[0].text.encode()) // 2
             if refusal.about_size and shorter >= _SHORTEST_BYTES:
                 return await self._embed([batch[0].cut(shorter)], dims)
-            reason = f"The embedding endpoint {self._shown_address} refuses this text: {refusal.reason}."
-            until = asyncio.get_running_loop().time() + self._retry.refusal_seconds
+            reason = f"{self._endpoint.name} refuses this text: {refusal.reason}."
+            until = asyncio.get_running_loop().time() + self._endpoint.retry.refusal_seconds
             return _Done({batch[0].position: _Refused(reason, until)}, 0)
         return _Done(
             {one.position: _Row(row, one.truncated) for one, row in zip(batch, answer.rows, strict=True)},
@@ -200,66 +177,21 @@ class OpenAIEmbedder(Embedder):
         return done
 
     async def _ask(self, batch: list[_Input], dims: int | None) -> Answer:
-        """Ask until there is an answer, a refusal, or no try or patience left."""
-        loop = asyncio.get_running_loop()
-        give_up_at = math.inf
-        for attempt in count(1):
-            try:
-                async with self._slots:
-                    self._refuse_closed()
-                    give_up_at = min(give_up_at, loop.time() + self._retry.patience_seconds)
-                    await self._pause(give_up_at)
-                    return await self._ask_once(batch, dims)
-            except PassingError as failure:
-                delay = self._retry.delay(attempt, failure.told_seconds)
-                if failure.for_all:
-                    self._paused_until = max(self._paused_until, loop.time() + delay)
-                if attempt >= self._retry.attempts or loop.time() + delay > give_up_at:
-                    raise EmbedderUnavailable(
-                        f"The embedding endpoint {self._shown_address} {failure.reason} ({attempt} tries): check that "
-                        "it runs and that HARDWON_EMBEDDING_BASE_URL is its address.",
-                        retry_after_seconds=failure.told_seconds,
-                    ) from failure.__cause__
-            await asyncio.sleep(delay)
-        raise AssertionError("unreachable")
+        async def send(client: openai.AsyncOpenAI, seconds: float) -> bytes:
+            response = await client.embeddings.with_raw_response.create(
+                model=self._model,
+                input=[one.text for one in batch],
+                dimensions=self._dimensions or openai.omit,
+                encoding_format="base64",
+                timeout=seconds,
+            )
+            return response.content
 
-    async def _pause(self, give_up_at: float) -> None:
-        """Wait until the endpoint takes calls again; raises at once where that is past all patience."""
-        loop = asyncio.get_running_loop()
-        while (left := self._paused_until - loop.time()) > 0:
-            if self._paused_until > give_up_at:
-                raise EmbedderUnavailable(
-                    f"The embedding endpoint {self._shown_address} asked for a pause of {left:.0f} more seconds: try "
-                    "again then.",
-                    retry_after_seconds=left,
-                )
-            await asyncio.sleep(left)
-
-    async def _ask_once(self, batch: list[_Input], dims: int | None) -> Answer:
-        try:
-            async with asyncio.timeout(self._retry.timeout_seconds):  # the whole call: a trickle of bytes ends too
-                response = await self._client.embeddings.with_raw_response.create(
-                    model=self._model,
-                    input=[one.text for one in batch],
-                    dimensions=self._dimensions or openai.omit,
-                    encoding_format="base64",
-                    timeout=self._retry.timeout_seconds,
-                )
-        except (TimeoutError, openai.APITimeoutError) as exc:
-            raise PassingError(f"gave no answer within {self._retry.timeout_seconds:g} seconds") from exc
-        except openai.APIConnectionError as exc:
-            raise PassingError("cannot be reached or broke off") from exc
-        except openai.APIStatusError as exc:
-            meaning = judged(exc, address=self._shown_address, model=self._model, key=self._key)
-            raise meaning from None  # the library's own text may hold the key
-        try:
-            answer = read_reply(response.content, len(batch))
-        except ValueError as exc:
-            raise PassingError("answers with something that is not embeddings of the texts") from exc
+        answer = await self._endpoint.ask(send, lambda content: read_reply(content, len(batch)))
         if dims is not None and answer.rows.shape[1] != dims:
             raise EmbedderUnavailable(
-                f"The embedding endpoint {self._shown_address} answers with vectors of {answer.rows.shape[1]} numbers "
-                f"where {self._model} is to have {dims}: correct HARDWON_EMBEDDING_MODEL or HARDWON_EMBEDDING_DIMS."
+                f"{self._endpoint.name} answers with vectors of {answer.rows.shape[1]} numbers where {self._model} is "
+                f"to have {dims}: correct HARDWON_EMBEDDING_MODEL or HARDWON_EMBEDDING_DIMS."
             )
         return answer
 

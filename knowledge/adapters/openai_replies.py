@@ -9,24 +9,48 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import openai
 from pydantic import BaseModel, ConfigDict
 
 from knowledge.adapters.embedding_space import unit
-from knowledge.errors import EmbedderRejected
+from knowledge.errors import HardwonError
 from knowledge.models import Vector
 
 _REASON_LENGTH = 200
 _OUT_OF_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-_OUR_PARAMETERS = frozenset({"model", "dimensions", "encoding_format"})
 _ABOUT_SIZE = re.compile(
     r"too (long|large|many)|context length|batch size|(less|more) than \d+|at most \d+"
     r"|(maximum|exceed).*(length|limit|size|tokens|inputs)",
     re.IGNORECASE,
 )
+
+
+class MakesUnavailable(Protocol):
+    """The class of an error that says an endpoint does not answer."""
+
+    def __call__(self, message: str, *, retry_after_seconds: float | None = None) -> HardwonError:
+        """Make the error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointKind:
+    """What an endpoint is for, in the words and errors of hardwon: `name` is the adjective, `closed` the part it is.
+
+    `variable` begins its settings, all of which `settings` names; `parameters` are those of a request that they decide.
+    """
+
+    name: str
+    closed: str
+    answers: str
+    variable: str
+    settings: str
+    parameters: frozenset[str]
+    unavailable: MakesUnavailable
+    rejected: type[HardwonError]
 
 
 class PassingError(Exception):
@@ -40,12 +64,16 @@ class PassingError(Exception):
 
 
 class RefusedError(Exception):
-    """The endpoint will not take these texts; `about_size` where it says that less would do."""
+    """The endpoint will not take these texts; `about_size` where it says that less would do.
 
-    def __init__(self, reason: str, *, about_size: bool) -> None:
+    `param` is the parameter it blames, if any.
+    """
+
+    def __init__(self, reason: str, *, about_size: bool, param: str | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.about_size = about_size
+        self.param = param
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +121,28 @@ def _numbers(embedding: str | list[float]) -> Vector:
         raise ValueError("a vector is not base64") from exc
 
 
-def judged(error: openai.APIStatusError, *, address: str, model: str, key: str) -> Exception:
-    """Return what an error status means: EmbedderRejected (any text), RefusedError (these texts) or PassingError."""
-    status, endpoint = error.status_code, f"The embedding endpoint {address}"
+def judged(error: openai.APIStatusError, *, kind: EndpointKind, endpoint: str, model: str, key: str) -> Exception:
+    """Return what an error status means: the kind's `rejected` (any text), RefusedError (these) or PassingError."""
+    status = error.status_code
     if status in {401, 403}:
-        return EmbedderRejected(f"{endpoint} refuses the key ({status}): set HARDWON_EMBEDDING_API_KEY to a valid one.")
+        return kind.rejected(f"{endpoint} refuses the key ({status}): set {kind.variable}_API_KEY to a valid one.")
     if status == 402 or {error.code, error.type} & _OUT_OF_QUOTA:
-        return EmbedderRejected(
-            f"{endpoint} says the quota of the key is spent ({status}): raise it, or set HARDWON_EMBEDDING_API_KEY to "
+        return kind.rejected(
+            f"{endpoint} says the quota of the key is spent ({status}): raise it, or set {kind.variable}_API_KEY to "
             "another key."
         )
     reason = _reason(error, key)
-    if status in {404, 405} or error.code == "model_not_found" or error.param in _OUR_PARAMETERS:
-        return EmbedderRejected(
-            f"{endpoint} does not offer {model} as asked ({status}, {reason}): correct HARDWON_EMBEDDING_MODEL, "
-            "HARDWON_EMBEDDING_BASE_URL or HARDWON_EMBEDDING_DIMS."
+    if status in {404, 405} or error.code == "model_not_found" or error.param in kind.parameters:
+        return kind.rejected(
+            f"{endpoint} does not offer {model} as asked ({status}, {reason}): correct {kind.settings}."
         )
     if status in {400, 413, 422}:
-        return RefusedError(reason, about_size=status == 413 or bool(_ABOUT_SIZE.search(reason)))
+        about_size = status == 413 or bool(_ABOUT_SIZE.search(reason))
+        return RefusedError(reason, about_size=about_size, param=error.param)
     if status in {408, 409, 425, 429} or status >= 500:
         told = told_seconds(error.response.headers)
         return PassingError(f"answers {status}", told_seconds=told, for_all=status == 429 or told is not None)
-    return EmbedderRejected(f"{endpoint} answers {status} ({reason}): correct HARDWON_EMBEDDING_BASE_URL.")
+    return kind.rejected(f"{endpoint} answers {status} ({reason}): correct {kind.variable}_BASE_URL.")
 
 
 def _reason(error: openai.APIStatusError, key: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -41,6 +42,12 @@ def write_moment(when: datetime, field: str) -> str:
     """Return a moment as RFC 3339 in UTC with microseconds, the finest the engines compare by."""
     if when.tzinfo is None:
         raise InvalidInput(field, "give a time with its zone")
+    return _written(when)
+
+
+@lru_cache(maxsize=16)
+def _written(when: datetime) -> str:
+    """Kept, as all points of a batch have the same two moments."""
     return when.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -90,12 +97,12 @@ def payload(point: Point) -> dict[str, str]:
     return {key: word for key, word in words.items() if word is not None}
 
 
-def check_batch(space: EmbeddingSpace, points: Sequence[Point]) -> None:
-    """Raise InvalidInput, naming the point, if any of a batch is not fit to be stored.
+def check_batch(space: EmbeddingSpace, points: Sequence[Point], first: int = 0) -> None:
+    """Raise InvalidInput, naming the point, if any of a batch is not fit to be stored; `first` is its place in a whole.
 
     Before the first write: an engine logs a write before it looks at it, so what it refuses can come back.
     """
-    for position, point in enumerate(points):
+    for position, point in enumerate(points, first):
         name = f"points[{position}]"
         if not isinstance(point.point_id, UUID):
             raise InvalidInput(f"{name}.point_id", "a point's id is a UUID")

@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from knowledge.errors import HardwonError, InvalidInput, Unavailable
 from knowledge.logs import get_logger
+from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.validation import check_text
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
@@ -30,21 +31,29 @@ class CheckpointEmbeddingService:
     lease: timedelta
     deadline: timedelta
     retention_years: int
+    distillation: DistillationService
 
     async def process_checkpoint(
-        self, project_id: str, checkpoint_type: CheckpointType | str, *, progress: Progress | None = None
+        self,
+        project_id: str,
+        checkpoint_type: CheckpointType | str,
+        *,
+        distill: bool = False,
+        progress: Progress | None = None,
     ) -> CheckpointReport:
         """Embed what a project has staged; complete or cancelled projects abandon what was never resolved.
 
-        Raises InvalidInput for an unknown type, Unavailable when a store or the embedder does not answer: what was done
-        by then stays done, the rest stays staged.
+        `distill`: have a model describe the patterns of the workspace that are due for it afterwards; its failure is
+        told in the report and fails nothing. Raises InvalidInput for an unknown type or where there is no model to
+        distil with, Unavailable when a store or the embedder does not answer: what was done by then stays done, the
+        rest stays staged.
         """
         check_text("project_id", project_id)
-        return await self._process(project_id, _checkpoint_type(checkpoint_type), progress)
+        return await self._process(project_id, _checkpoint_type(checkpoint_type), progress, distill=distill)
 
-    async def process_all(self, *, progress: Progress | None = None) -> CheckpointReport:
+    async def process_all(self, *, distill: bool = False, progress: Progress | None = None) -> CheckpointReport:
         """Embed what all projects have staged, as a manual checkpoint."""
-        return await self._process(None, CheckpointType.MANUAL, progress)
+        return await self._process(None, CheckpointType.MANUAL, progress, distill=distill)
 
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
         """Run a manual checkpoint for each project with something staged for that long: those that never reach one."""
@@ -61,7 +70,11 @@ class CheckpointEmbeddingService:
         project_id: str | None,
         checkpoint_type: CheckpointType,
         progress: Progress | None,
+        *,
+        distill: bool = False,
     ) -> CheckpointReport:
+        if distill:
+            self.distillation.check()
         stores = self.stores
         report = await stores.checkpoints.start(project_id, checkpoint_type, stores.clock.now())
         ends = {CheckpointType.PROJECT_COMPLETION, CheckpointType.CANCELLATION}
@@ -89,7 +102,15 @@ class CheckpointEmbeddingService:
             with suppress(HardwonError):  # where Postgres is gone, so is the record of it
                 await self._finish(replace(run.report, error=str(error)))
             raise
-        return await self._finish(run.report)
+        report = await self._finish(run.report)
+        return await self._distilled(report) if distill else report
+
+    async def _distilled(self, report: CheckpointReport) -> CheckpointReport:
+        told = await self.distillation.distil()
+        # the record outlives the entries: it says how many were refused, and repeats nothing
+        with suppress(HardwonError):
+            await self.stores.checkpoints.finish(replace(report, distillation=replace(told, refusals=())))
+        return replace(report, distillation=told)
 
     async def _finish(self, report: CheckpointReport) -> CheckpointReport:
         report = replace(report, finished_at=self.stores.clock.now())

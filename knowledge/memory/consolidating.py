@@ -30,7 +30,7 @@ from knowledge.ports import Stores
 from knowledge.search.wording import term_ids
 
 _WITHOUT_WORDS = SparseVector(indices=(), values=())
-_BATCHES_ON_THEIR_WAY = 2
+_BATCHES_ON_THEIR_WAY = 3
 """So many batches may be decided whose points the index does not have yet."""
 
 

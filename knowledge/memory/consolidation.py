@@ -40,10 +40,16 @@ MOST_COMPARED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding:
-    """A leased entry with the vectors of its texts."""
+    """A leased entry, its texts with their vectors, and its match key: worked out once, asked for by each step."""
 
     entry: Entry
+    told: Mapping[View, str]
     vectors: Mapping[View, Vector]
+    match_key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Work out the match key."""
+        object.__setattr__(self, "match_key", texts.match_key(self.entry))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +142,7 @@ def _decided(
         entry = embedding.entry
         if entry.entry_id not in held:
             continue
-        key = texts.match_key(entry)
+        key = embedding.match_key
         own = pattern_id_of(workspace, entry.entry_id)
         choice = _Choice(pattern_id=held[entry.entry_id] or by_key.get(key))
         if choice.pattern_id is None:
@@ -266,10 +272,11 @@ def _nearest(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _points(workspace: str, pattern_id: PatternId, embedding: Embedding) -> tuple[TextPoint, ...]:
-    words = texts.views(embedding.entry)
     return tuple(
         TextPoint(
-            point_id=point_id_of(workspace, pattern_id, view, texts.normalised(words[view])), view=view, vector=vector
+            point_id=point_id_of(workspace, pattern_id, view, texts.normalised(embedding.told[view])),
+            view=view,
+            vector=vector,
         )
         for view, vector in embedding.vectors.items()
     )

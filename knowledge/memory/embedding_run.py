@@ -1,13 +1,13 @@
 """One checkpoint at work: batch after batch is claimed, embedded, decided, put into the index and marked.
 
-While a batch is stored the next one is claimed and embedded already: Postgres works meanwhile, and so does a remote
-embedder. What is decided is decided in the order in which it was captured.
+Four batches are under way at most, each at another step, so that Postgres, a remote embedder and we work at the same
+time. Each step is taken by one batch at a time, in the order in which the entries were captured.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -35,6 +35,7 @@ from knowledge.models import (
 )
 from knowledge.ports import Claim, Embedder, Progress, Selection, Stores
 from knowledge.search.lexical import term_counts
+from knowledge.turns import let_others_run
 
 log = get_logger(__name__)
 
@@ -42,13 +43,19 @@ _LOOK_AGAIN_SECONDS = 0.5
 """How often a checkpoint looks whether what others hold is done, or their lease is over."""
 
 _FINISH_SECONDS = 5.0
-"""What a batch that is being stored may take when the checkpoint is broken off."""
+"""What batches that are being stored may take when the checkpoint is broken off."""
+
+_STORED_AT_ONCE = 3
+"""Batches being stored at the same time: one is decided, one is put into the index, one is marked."""
 
 _MANY = 100
-"""New situations in one checkpoint from which on Postgres should not plan as if its tables were empty."""
+"""From so many new situations on, if they doubled the store, Postgres looks at its tables again to plan well."""
 
 _TRIES = 5
 """How often a checkpoint embeds an entry that it then cannot mark, as its lease was over or the model changed."""
+
+_SLICE = 64
+"""Entries whose words are counted before others get their turn: 10 ms."""
 
 _COUNT_AT_ONCE = 2048
 """New texts whose words are counted together: common words are then written once, not once a batch."""
@@ -110,6 +117,11 @@ class EmbeddingRun:
     progress: Progress | None = None
     _in_use: SpaceInUse | None = None
     _consolidating: Consolidating = field(init=False)
+    _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _indexing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _marking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _on_their_way: list[Mapping[PointId, bool]] = field(default_factory=list)
+    """The points of batches that were decided and are not in the index yet, oldest first."""
     _words: dict[PointId, Collection[int]] = field(default_factory=dict)
     _unmarked: Counter[EntryId] = field(default_factory=Counter)
 
@@ -137,25 +149,25 @@ class EmbeddingRun:
 
     async def _batches(self, total: int) -> None:
         there_at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
-        storing: asyncio.Task[None] | None = None
+        storing: deque[asyncio.Task[None]] = deque()
         try:
             while True:
                 claim = await self._claim()
                 if claim.entries:
-                    storing = await self._embed_then_store(claim, storing, total)
-                elif storing is not None:
-                    await asyncio.shield(storing)
-                    storing = None
+                    storing.append(await self._embed_then_store(claim, storing, total))
+                elif storing:
+                    await _first_stored(storing)
                 elif not await self.stores.entries.pending(there_at_start):
                     break
                 else:
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         finally:
-            if storing is not None:
+            if storing:
                 # what is embedded is paid for: it is stored, however this ends
-                await asyncio.wait([storing], timeout=_FINISH_SECONDS)
-                storing.cancel()
-                await asyncio.gather(storing, return_exceptions=True)
+                await asyncio.wait(storing, timeout=_FINISH_SECONDS)
+                for task in storing:
+                    task.cancel()
+                await asyncio.gather(*storing, return_exceptions=True)
 
     async def _claim(self) -> Claim:
         """Lease the next batch; what is leased just as this is cancelled is given back at once."""
@@ -168,23 +180,22 @@ class EmbeddingRun:
             raise
 
     async def _embed_then_store(
-        self, claim: Claim, storing: asyncio.Task[None] | None, total: int
+        self, claim: Claim, storing: deque[asyncio.Task[None]], total: int
     ) -> asyncio.Task[None]:
-        """Embed a batch while the one before is stored; return the task that stores this one."""
+        """Embed a batch while those before are stored; return the task that stores this one."""
         lease = Lease(self.stores, claim, self.lease)
         lease.keep()
         try:
             embedded = await self._embed(lease)
-            if storing is not None:
-                await asyncio.shield(storing)
+            while len(storing) >= _STORED_AT_ONCE:
+                await _first_stored(storing)
         except BaseException:
             await lease.end(give_back=True)
             raise
         return asyncio.create_task(self._store_and_tell(embedded, total))
 
     async def _embed(self, lease: Lease) -> _Embedded:
-        situations = [texts.situation(entry) for entry in lease.claim.entries]
-        self._in_use = in_use = await bind_space(self.stores, situations, known=self._in_use)
+        self._in_use = in_use = await bind_space(self.stores, lease.claim.entries, known=self._in_use)
         embeddings, truncated, dead = await _vectors(in_use.embedder, lease.claim.entries)
         return _Embedded(lease=lease, in_use=in_use, embeddings=embeddings, truncated=truncated, dead=dead)
 
@@ -212,24 +223,45 @@ class EmbeddingRun:
     async def _store(self, embedded: _Embedded) -> tuple[int, int]:
         """Decide, upsert and mark; return how many entries were marked, and how many of them founded a pattern."""
         stores, bound, token = self.stores, embedded.in_use.bound, embedded.lease.claim.token
-        for refused in embedded.dead:
-            await stores.entries.bury(token, refused.entry_id, refused.reason)
-        embedded_at = stores.clock.now()
-        expires_at = add_years(embedded_at, self.retention_years)
-        decisions, kept = await self._decide(bound, embedded, embedded_at, expires_at)
-        points, words = _points(
-            stores.workspace, bound, decisions, kept, embedded_at=embedded_at, expires_at=expires_at
-        )
-        await stores.index.upsert(bound.space, points)
-        await stores.points.overtaken([point.point_id for point in points], embedded_at)
-        marked = await stores.patterns.mark_embedded(
-            token,
+        async with self._deciding:
+            for refused in embedded.dead:
+                await stores.entries.bury(token, refused.entry_id, refused.reason)
+            embedded_at = stores.clock.now()
+            expires_at = add_years(embedded_at, self.retention_years)
+            decisions, kept = await self._decide(bound, embedded, embedded_at, expires_at)
+            self._on_their_way.append(kept)
+        try:
+            points, words = await _points(
+                stores.workspace, embedded, decisions, kept, embedded_at=embedded_at, expires_at=expires_at
+            )
+            async with self._indexing:
+                await stores.index.upsert(bound.space, points)
+        finally:
+            self._on_their_way.remove(kept)
+        # what batches behind this one decided about as well, they are about to write themselves
+        coming = set[PointId]().union(*self._on_their_way)
+        left = [point.point_id for point in points if point.point_id not in coming]
+        async with self._marking:
+            await stores.points.overtaken(left, embedded_at)
+            return await self._mark(embedded, decisions, words, embedded_at=embedded_at, expires_at=expires_at)
+
+    async def _mark(
+        self,
+        embedded: _Embedded,
+        decisions: Sequence[Decision],
+        words: Mapping[PointId, Collection[int]],
+        *,
+        embedded_at: datetime,
+        expires_at: datetime,
+    ) -> tuple[int, int]:
+        marked = await self.stores.patterns.mark_embedded(
+            embedded.lease.claim.token,
             [decision.entry.entry_id for decision in decisions],
             embedded_at=embedded_at,
             expires_at=expires_at,
         )
         if len(marked) < len(decisions):
-            await self._take_back(bound, decisions, marked)
+            await self._take_back(embedded.in_use.bound, decisions, marked)
             self._end_if_endless({decision.entry.entry_id for decision in decisions} - marked)
         self._words |= words
         if len(self._words) >= _COUNT_AT_ONCE:
@@ -242,7 +274,7 @@ class EmbeddingRun:
         nearby = await self._consolidating.around(embedded.in_use, embedded.embeddings)
         async with self.stores.patterns.deciding(embedded.lease.claim.token) as deciding:
             held = await deciding.held([embedding.entry.entry_id for embedding in embedded.embeddings])
-            keys = {texts.match_key(embedding.entry) for embedding in embedded.embeddings}
+            keys = {embedding.match_key for embedding in embedded.embeddings}
             decisions = consolidation.decide(
                 embedded.embeddings,
                 held=held,
@@ -294,14 +326,20 @@ class EmbeddingRun:
             )
         documents = (await self.stores.spaces.statistics([])).documents
         await recalibrate_if_grown(self.stores, bound, before, documents)
-        if documents - before >= _MANY:
+        if documents - before >= max(_MANY, before):
             await self.stores.patterns.analyse()
+
+
+async def _first_stored(storing: deque[asyncio.Task[None]]) -> None:
+    """Wait until the first of these is stored, then forget it; it goes on where this is broken off."""
+    await asyncio.shield(storing[0])
+    storing.popleft()
 
 
 async def _vectors(embedder: Embedder, entries: Sequence[Entry]) -> tuple[list[Embedding], int, list[DeadEntry]]:
     """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
-    views = {entry.entry_id: texts.views(entry) for entry in entries}
-    distinct = list(dict.fromkeys(text for of_entry in views.values() for text in of_entry.values()))
+    views = [texts.views(entry) for entry in entries]
+    distinct = list(dict.fromkeys(text for told in views for text in told.values()))
     try:
         embedded = await embedder.embed(distinct, "document")
     except TextRejected as error:
@@ -313,15 +351,15 @@ async def _vectors(embedder: Embedder, entries: Sequence[Entry]) -> tuple[list[E
         return first + second, cut + cut_too, dead + dead_too
     vectors: dict[str, Vector] = dict(zip(distinct, embedded.vectors, strict=True))
     found = [
-        Embedding(entry=entry, vectors={view: vectors[text] for view, text in views[entry.entry_id].items()})
-        for entry in entries
+        Embedding(entry=entry, told=told, vectors={view: vectors[text] for view, text in told.items()})
+        for entry, told in zip(entries, views, strict=True)
     ]
     return found, len(embedded.truncated), []
 
 
-def _points(
+async def _points(
     workspace: str,
-    bound: BoundSpace,
+    embedded: _Embedded,
     decisions: Sequence[Decision],
     kept: Mapping[PointId, bool],
     *,
@@ -329,15 +367,18 @@ def _points(
     expires_at: datetime,
 ) -> tuple[list[Point], dict[PointId, Collection[int]]]:
     """Return the points of the decisions that are kept, each once, and the words of those not counted yet."""
+    bound = embedded.in_use.bound
+    told = {embedding.entry.entry_id: embedding.told for embedding in embedded.embeddings}
     points: dict[PointId, Point] = {}
     words: dict[PointId, Collection[int]] = {}
     # by entry id, as Postgres picks the words of several entries that were embedded together
-    for decision in sorted(decisions, key=lambda decided: decided.entry.entry_id):
-        told = texts.views(decision.entry)
+    for number, decision in enumerate(sorted(decisions, key=lambda decided: decided.entry.entry_id)):
+        if number % _SLICE == 0:
+            await let_others_run()
         for point in decision.points:
             if point.point_id not in kept or point.point_id in points:
                 continue
-            counts = term_counts(told[point.view])
+            counts = term_counts(told[decision.entry.entry_id][point.view])
             if not kept[point.point_id]:
                 words[point.point_id] = counts.keys()
             points[point.point_id] = to_point(

@@ -1,70 +1,24 @@
-"""Queries: how were such situations resolved before? One embedding, one round trip to the index, one to Postgres."""
+"""Queries: how were such situations resolved before?"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput
 from knowledge.memory import texts
-from knowledge.memory.judging import Judged, Scored, judge
-from knowledge.memory.ranking import Match, rank
-from knowledge.memory.spaces import space_in_use
+from knowledge.memory.applying import read_facts
+from knowledge.memory.ranking import Match, rank, rank_for_gate
+from knowledge.memory.searching import Question, search
 from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
-from knowledge.models import (
-    BoundSpace,
-    Entry,
-    EntryType,
-    Evidence,
-    Hit,
-    Pattern,
-    PatternId,
-    PointId,
-    SparseVector,
-    Vector,
-    View,
-    Where,
-)
-from knowledge.ports import Embedder, Stores
+from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
+from knowledge.ports import Stores
 from knowledge.redaction import redact
-from knowledge.search.calibration import relevance
-from knowledge.search.fusion import coverage, fuse
-from knowledge.search.lexical import query_vector, term_counts
-from knowledge.search.reading import MOST_CANDIDATES, Reading, read_question
-
-CANDIDATES = 100
-"""Points taken from each half of the search (docs/evaluation.md: 100 loses nothing against all)."""
 
 MAX_RESULTS = 100
-_MOST_SHOWN = 32
-"""Points whose words are fetched, the best ones; more where more results are asked for."""
-
+_DECIDED = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
 _MAX_QUERY_CHARS = 20_000
 """A longer question is cut: the model reads its beginning only, and the words of a log repeat."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """What is asked for, in both halves of the search. `weight` is the sum of the lexical weights."""
-
-    dense: Vector
-    lexical: SparseVector
-    weight: float
-    reading: Reading
-    floor: float
-    max_results: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """The points worth reading of what a search found, the highest fused score first.
-
-    `complete`: nothing else in the workspace is relevant, so that no search with more conditions finds more.
-    """
-
-    nearest: tuple[Scored, ...]
-    complete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,18 +52,26 @@ class RAGQueryService:
         *,
         min_relevance: float | None = None,
         only_if_sure: bool = False,
+        facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned, best first.
 
-        The description is compared with task descriptions and with situations. Where fewer than `max_results` patterns
-        of this agent type, task type and technology fit, others fill up. `min_relevance` (0..1) replaces the setting.
+        The description is compared with task descriptions and with situations. A pattern of this agent type, task type
+        and technology counts more than one of which they are not told, as of a gate's, and that more than one of
+        others; none is left out for them (`knowledge.memory.fitting`). `min_relevance` (0..1) replaces the setting.
         `only_if_sure`: nothing at all where the best is likely no match (`knowledge.search.silence`), for what is
-        injected unasked. Raises InvalidInput, Unavailable or SpaceMismatch.
+        injected unasked. `facts` are what is known of where the task is done, of `technology`, its `version`, `tool`
+        and `error`; patterns that are known not to apply there are left out. Raises InvalidInput, Unavailable or
+        SpaceMismatch.
         """
-        task_description = _asked("task_description", task_description)
-        where = replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology)
-        floor = self.task_relevance if min_relevance is None else min_relevance
-        answer = await self._answer(task_description, where, floor, max_results)
+        question = Question(
+            text=_asked("task_description", task_description),
+            where=replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology),
+            floor=self.task_relevance if min_relevance is None else min_relevance,
+            max_results=_checked(max_results),
+            facts=read_facts(facts, technology=technology),
+        )
+        answer = await self._answer(question)
         return answer.patterns if answer.sure or not only_if_sure else []
 
     async def query_for_failure(
@@ -120,12 +82,50 @@ class RAGQueryService:
         task_type: str | None = None,
         max_results: int = 3,
         *,
+        technology: str | None = None,
+        min_relevance: float | None = None,
+        facts: Mapping[str, str] | None = None,
+    ) -> list[Pattern]:
+        """Return how failures like this one were solved, best first; weighs fields and raises as `query_for_task`.
+
+        The error message is a fact, too.
+        """
+        question = Question(
+            text=_failure(failure_description, error_message),
+            where=replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology),
+            floor=self.failure_relevance if min_relevance is None else min_relevance,
+            max_results=_checked(max_results),
+            facts=read_facts(facts, technology=technology, error=error_message),
+        )
+        return (await self._answer(question)).patterns
+
+    async def query_for_gate(
+        self,
+        gate_type: str,
+        proposal: str,
+        *,
+        project_id: str | None = None,
+        max_results: int = 5,
         min_relevance: float | None = None,
     ) -> list[Pattern]:
-        """Return how failures like this one were solved, best first; fills up and raises as `query_for_task` does."""
-        where = replace(self._failures(), agent_type=agent_type, task_type=task_type)
-        floor = self.failure_relevance if min_relevance is None else min_relevance
-        return (await self._answer_failure(failure_description, error_message, where, floor, max_results)).patterns
+        """Return what people decided on proposals like this one at such a gate, best first.
+
+        What they turned down, with the revision they accepted, and what passed at once: of both, while there are any.
+        Another gate's decisions follow only where there are fewer than three of this one (of `max_results`, if that is
+        less). What was decided in the project of `project_id` counts more. Raises as `query_for_task` does.
+        """
+        check_text("gate_type", gate_type)
+        if project_id is not None:
+            check_text("project_id", project_id)
+        question = Question(
+            text=_asked("proposal", proposal),
+            where=replace(self._where(), entry_types=_DECIDED, gate_type=gate_type),
+            floor=self.task_relevance if min_relevance is None else min_relevance,
+            max_results=_checked(max_results),
+            project_id=project_id,
+        )
+        found = await search(self.stores, self._redacted(question))
+        return _shown(rank_for_gate(found.matches, limit=max_results))
 
     async def weigh_failure(
         self, failure_description: str, error_message: str | None = None, *, without: Collection[PointId] = ()
@@ -134,8 +134,13 @@ class RAGQueryService:
 
         For measurements: what would be said of a failure that is not known.
         """
-        where = replace(self._failures(), without=frozenset(without))
-        answer = await self._answer_failure(failure_description, error_message, where, self.failure_relevance, 3)
+        question = Question(
+            text=_failure(failure_description, error_message),
+            where=replace(self._failures(), without=frozenset(without)),
+            floor=self.failure_relevance,
+            max_results=3,
+        )
+        answer = await self._answer(question)
         return answer if answer.sure else replace(answer, patterns=[])
 
     async def get(self, pattern_id: PatternId) -> Pattern:
@@ -149,87 +154,32 @@ class RAGQueryService:
     def _failures(self) -> Where:
         return replace(self._where(), view=View.SITUATION, entry_types=frozenset({EntryType.FAILURE_SOLUTION}))
 
-    async def _answer_failure(
-        self, failure: str, error: str | None, where: Where, floor: float, max_results: int
-    ) -> Answer:
-        failure = _asked("failure_description", failure)
-        if error is not None:
-            error = _asked("error_message", error)
-        return await self._answer(texts.failure_situation(failure, error), where, floor, max_results)
+    async def _answer(self, question: Question) -> Answer:
+        found = await search(self.stores, self._redacted(question))
+        shown = _shown(rank(found.matches, limit=question.max_results))
+        return Answer(patterns=shown, confidence=found.confidence, sure=found.speak)
 
-    async def _answer(self, text: str, where: Where, floor: float, max_results: int) -> Answer:
-        if not 1 <= max_results <= MAX_RESULTS:
-            raise InvalidInput("max_results", f"must be 1 to {MAX_RESULTS}, not {max_results}")
-        in_use = await space_in_use(self.stores)
-        if in_use is None:
-            return Answer(patterns=[], confidence=0.0, sure=False)
-        bound = in_use.bound
-        asked = await self._encode(in_use.embedder, self._redacted(text)[:_MAX_QUERY_CHARS], floor, max_results)
-        anywhere = replace(where, agent_type=None, task_type=None, technology=None)
-        found = await self._find(bound, asked, anywhere)
-        judged = await self._judge(bound, asked, found, anywhere)
-        matches = _relevant(judged, floor)
-        if anywhere == where or found.complete:
-            matches = [replace(match, fits=_fits(match.evidence.words, where)) for match in matches]
-            fitting = [match for match in matches if match.fits]
-            matches = fitting if _patterns_in(fitting) >= max_results else matches
-        else:
-            others = matches
-            matches = _relevant(await self._judge(bound, asked, await self._find(bound, asked, where), where), floor)
-            if _patterns_in(matches) < max_results:
-                known = {match.evidence.pattern_id for match in matches}
-                matches += [replace(match, fits=False) for match in others if match.evidence.pattern_id not in known]
-        shown = [to_pattern(match.evidence, match.relevance) for match in rank(matches, limit=max_results)]
-        return Answer(patterns=shown, confidence=judged.confidence, sure=judged.speak)
-
-    def _redacted(self, text: str) -> str:
-        """Return what is asked in the words that entries are stored in; no secret goes to an embedder."""
-        return redact(text).text if self.redaction else text
-
-    async def _encode(self, embedder: Embedder, text: str, floor: float, max_results: int) -> _Question:
-        counts = term_counts(text)
-        embedded, statistics = await asyncio.gather(
-            embedder.embed([text], "query"), self.stores.spaces.statistics(list(counts))
-        )
-        lexical, weight = query_vector(counts, statistics)
-        return _Question(
-            dense=embedded.vectors[0],
-            lexical=lexical,
-            weight=weight,
-            reading=read_question(text, statistics),
-            floor=floor,
-            max_results=max_results,
-        )
-
-    async def _find(self, bound: BoundSpace, asked: _Question, where: Where) -> _Found:
-        """Search, and drop what is not relevant; the best are kept whatever they score, to be told apart by reading."""
-        hits = await self.stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
-        scored = sorted((_scored(hit, asked.weight) for hit in hits), key=lambda each: (-each.fused, each.point_id))
-        relevant = sum(relevance(each.fused, bound.calibration) >= asked.floor for each in scored)
-        shown = max(_MOST_SHOWN, 4 * asked.max_results)
-        rest = _best_of_the_rest(hits, asked.weight)
-        all_seen = rest is None or relevance(rest, bound.calibration) < asked.floor
-        fetched = min(shown, max(relevant, MOST_CANDIDATES))
-        return _Found(nearest=tuple(scored[:fetched]), complete=all_seen and relevant <= shown)
-
-    async def _judge(self, bound: BoundSpace, asked: _Question, found: _Found, where: Where) -> Judged:
-        """Fetch the words of what was found, in one hop, and read them."""
-        points = [each.point_id for each in found.nearest]
-        evidence = await self.stores.patterns.evidence(points, now=where.live_at) if points else {}
-        return judge(found.nearest, evidence, asked.reading, bound, self.stores.workspace)
+    def _redacted(self, question: Question) -> Question:
+        """Return what is asked in the words that entries are stored in; half a secret, where it was cut, goes too."""
+        if not self.redaction:
+            return question
+        cut = len(question.text) == _MAX_QUERY_CHARS
+        return replace(question, text=redact(question.text.rsplit(maxsplit=1)[0] if cut else question.text).text)
 
 
-def _scored(hit: Hit, weight: float) -> Scored:
-    return Scored(
-        point_id=hit.point_id,
-        cosine=hit.cosine,
-        coverage=coverage(hit.lexical, weight),
-        fused=fuse(hit.cosine, hit.lexical, weight),
-    )
+def _failure(failure: str, error: str | None) -> str:
+    """Return the situation of a failure that is asked for. Raises InvalidInput, naming the field."""
+    failure = _asked("failure_description", failure)
+    if error is not None:
+        error = _asked("error_message", error)
+    return texts.failure_situation(failure, error)[:_MAX_QUERY_CHARS]
 
 
-def _relevant(judged: Judged, floor: float) -> list[Match]:
-    return [match for match in judged.matches if match.relevance >= floor]
+def _checked(max_results: int) -> int:
+    """Return how many results are asked for. Raises InvalidInput for too many, or none."""
+    if not 1 <= max_results <= MAX_RESULTS:
+        raise InvalidInput("max_results", f"must be 1 to {MAX_RESULTS}, not {max_results}")
+    return max_results
 
 
 def _asked(field: str, text: str) -> str:
@@ -246,49 +196,36 @@ def _asked(field: str, text: str) -> str:
     return text
 
 
-def _best_of_the_rest(hits: Sequence[Hit], weight: float) -> float | None:
-    """Return the highest score a point that a search left out can have, None if it left out none.
-
-    Such a point is in neither list of the union, so by either vector it comes after the last of that list.
-    """
-    if len(hits) < CANDIDATES:
-        return None
-    cosines = sorted((hit.cosine for hit in hits), reverse=True)
-    lexical = sorted((hit.lexical for hit in hits), reverse=True)
-    return fuse(cosines[CANDIDATES - 1], lexical[CANDIDATES - 1], weight)
+def _shown(matches: Sequence[Match]) -> list[Pattern]:
+    return [replace(to_pattern(match.evidence), relevance=match.relevance) for match in matches]
 
 
-def _fits(words: Entry, where: Where) -> bool:
-    """Whether an entry's fields are those asked for, or not told."""
-    pairs = (
-        (words.agent_type, where.agent_type),
-        (words.task_type, where.task_type),
-        (words.technology, where.technology),
-    )
-    return all(told is None or asked is None or told == asked for told, asked in pairs)
-
-
-def _patterns_in(matches: Sequence[Match]) -> int:
-    return len({match.evidence.pattern_id for match in matches})
-
-
-def to_pattern(evidence: Evidence, likeness: float = 1.0) -> Pattern:
-    """Return a pattern as it is shown, in the words of its most trusted evidence."""
+def to_pattern(evidence: Evidence) -> Pattern:
+    """Return a pattern as it is shown, in the words of its most trusted evidence; its relevance is 1."""
     words = evidence.words
     return Pattern(
         pattern_id=evidence.pattern_id,
         entry_type=evidence.entry_type,
         problem=texts.situation(words),
         solution=texts.resolution(words),
-        when_to_try=texts.when_to_try(words),
+        when_to_try=_when_to_try(evidence),
         success_count=evidence.success_count,
         attempt_count=evidence.attempt_count,
         project_count=evidence.project_count,
-        relevance=likeness,
+        relevance=1.0,
         agent_type=words.agent_type,
         task_type=words.task_type,
         technology=words.technology,
         gate_type=words.gate_type,
         entry_ids=evidence.entry_ids,
         founded_at=evidence.founded_at,
+        rivals=evidence.rivals,
+        distilled=evidence.distilled,
     )
+
+
+def _when_to_try(evidence: Evidence) -> str:
+    """Return what was captured; else what a model wrote, marked as such; else what is known of where it worked."""
+    if evidence.distilled is not None and not evidence.when_to_try:
+        return texts.model_written(evidence.distilled)
+    return texts.when_to_try(evidence)

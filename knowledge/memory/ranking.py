@@ -8,11 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from knowledge.memory import texts
+from knowledge.memory.fitting import ENOUGH
 from knowledge.models import EntryType, Evidence
 from knowledge.search.lexical import term_counts
-
-OTHER_FIELD_WEIGHT = 0.9
-"""What a match counts that another agent type, task type or technology left behind; ours."""
 
 COPY = 0.8
 """A resolution that shares so much of its words with another one says the same; ours."""
@@ -23,22 +21,26 @@ _COMPARED = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A live pattern a search found. `score` is the raw fused one, `fits` whether its fields are those asked for."""
+    """A live pattern a search found. `score` is the raw fused one.
+
+    `fit` is what its fields count, 0..1, and `fits` whether none of them is another one (`knowledge.memory.fitting`).
+    """
 
     evidence: Evidence
     relevance: float
     score: float
+    fit: float = 1.0
     fits: bool = True
 
 
 def strength(match: Match) -> float:
-    """Return relevance times the lower bound of the success rate.
+    """Return relevance times the lower bound of the success rate, times how well the fields fit.
 
     A product, so that no evidence lifts what is not relevant.
     """
     evidence = match.evidence
     rate = success_rate(evidence.success_count, evidence.attempt_count)
-    return match.relevance * rate * (1.0 if match.fits else OTHER_FIELD_WEIGHT)
+    return match.relevance * rate * match.fit
 
 
 def success_rate(successes: int, attempts: int) -> float:
@@ -56,15 +58,58 @@ def rank(matches: Iterable[Match], *, limit: int) -> list[Match]:
 
     Ties go to the higher raw score, then to more projects, then to the older pattern. Gate entries take at most two of
     five places while others fit; so does what resolves it in nearly the words of one before, which is left out where
-    anything else is left.
+    anything else is left. Whatever comes first, three of the places after it are for patterns of the fields asked for.
     """
+    return _within_quotas(_in_order(matches, limit), limit)
+
+
+def rank_for_gate(matches: Iterable[Match], *, limit: int) -> list[Match]:
+    """Return the best `limit` decisions of a gate, best first; those of another gate only behind fewer than three.
+
+    Of the gate's own, what was turned down and what passed both have two of five places, one of three, while there are
+    any. The rest is as in `rank`.
+    """
+    everything = list(matches)
+    shown = _both_kinds(_in_order((match for match in everything if match.fits), limit), limit)
+    if len(shown) < min(ENOUGH, limit):
+        left = limit - len(shown)
+        shown += _both_kinds(_in_order((match for match in everything if not match.fits), left), left)
+    return shown
+
+
+def _in_order(matches: Iterable[Match], limit: int) -> list[Match]:
+    """Return the matches, a pattern once, best first, near copies last."""
     best: dict[object, Match] = {}
     for match in matches:
         known = best.get(match.evidence.pattern_id)
         if known is None or (strength(match), match.score) > (strength(known), known.score):
             best[match.evidence.pattern_id] = match
-    ordered = sorted(best.values(), key=_order)
-    return _within_quota(_copies_last(ordered, limit), limit)
+    return _copies_last(_rivals_together(sorted(best.values(), key=_order)), limit)
+
+
+def _rivals_together(ordered: list[Match]) -> list[Match]:
+    """Return the matches in order, each followed by its best rival: whoever tries one is to know of the other."""
+    beside: dict[object, Match] = {}
+    for match in ordered:
+        if match.evidence.pattern_id not in beside:
+            beside[match.evidence.pattern_id] = match
+            rivals = match.evidence.rivals
+            rival = next((each for each in ordered if each.evidence.pattern_id in rivals), None) if rivals else None
+            if rival is not None:
+                beside.setdefault(rival.evidence.pattern_id, rival)
+    return list(beside.values())
+
+
+def _both_kinds(ordered: list[Match], limit: int) -> list[Match]:
+    """Return the first `limit`, of which neither entry type takes all while there are others."""
+    share = limit - (gate_quota(limit) if limit > 1 else 0)
+    taken: Counter[EntryType] = Counter()
+    shown: list[Match] = []
+    held_back: list[Match] = []
+    for match in ordered:
+        taken[match.evidence.entry_type] += 1
+        (shown if taken[match.evidence.entry_type] <= share else held_back).append(match)
+    return sorted([*shown[:limit], *held_back][:limit], key=ordered.index)
 
 
 def gate_quota(limit: int) -> int:
@@ -72,12 +117,27 @@ def gate_quota(limit: int) -> int:
     return max(1, limit * 2 // 5)
 
 
-def _within_quota(ordered: list[Match], limit: int) -> list[Match]:
-    gates = [match for match in ordered if match.evidence.entry_type is not EntryType.FAILURE_SOLUTION]
-    held_back = gates[gate_quota(limit) :]
-    others = {match.evidence.pattern_id for match in held_back}
-    first = [match for match in ordered if match.evidence.pattern_id not in others][:limit]
-    return sorted(first + held_back[: limit - len(first)], key=ordered.index)
+def _within_quotas(ordered: list[Match], limit: int) -> list[Match]:
+    """Return `limit` of the matches, in order; what has had its share comes in only where places are left."""
+    gates_left = gate_quota(limit)
+    others_left = limit - min(ENOUGH, limit - 1, sum(match.fits for match in ordered))
+    shown: list[Match] = []
+    of_other_fields: list[Match] = []
+    gates: list[Match] = []
+    for match in ordered:
+        if len(shown) == limit:
+            break
+        is_gate = match.evidence.entry_type is not EntryType.FAILURE_SOLUTION
+        if is_gate and not gates_left:
+            gates.append(match)
+        elif not match.fits and not others_left:
+            of_other_fields.append(match)
+        else:
+            shown.append(match)
+            gates_left -= is_gate
+            others_left -= not match.fits
+    filled = [*shown, *of_other_fields, *gates][:limit]
+    return sorted(filled, key=ordered.index)
 
 
 def _copies_last(ordered: list[Match], limit: int) -> list[Match]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from knowledge.errors import InvalidInput
 from knowledge.logs import get_logger
 from knowledge.memory.validation import check_text, validate
 from knowledge.models import NewEntry
@@ -27,11 +28,17 @@ TEXTS = (
 
 
 def redacted(entry: NewEntry) -> NewEntry:
-    """Return a valid entry with its texts redacted; raises InvalidInput where that makes one too long."""
+    """Return a valid entry with its texts redacted.
+
+    Raises InvalidInput where that makes one too long, and for a secret in the expression of `applies_when`, which would
+    mean something else without.
+    """
     told = {name: value for name in TEXTS if (value := getattr(entry, name)) is not None}
     changed: dict[str, Any] = {
         name: text for name, value in told.items() if (text := _without(name, value)) is not value
     }
+    if entry.applies_when and entry.applies_when.error and (found := redact(entry.applies_when.error).found):
+        raise InvalidInput("applies_when", f"error holds what looks like a secret ({found[0]}): write it without")
     if not changed:
         return entry
     entry = replace(entry, **changed)

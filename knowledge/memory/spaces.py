@@ -11,7 +11,7 @@ import numpy as np
 
 from knowledge.errors import SpaceMismatch
 from knowledge.memory import texts
-from knowledge.models import BoundSpace, TermStatistics, Vector
+from knowledge.models import BoundSpace, Entry, TermStatistics, Vector
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import recalibrate, shipped
 from knowledge.search.fusion import fuse
@@ -42,7 +42,7 @@ async def space_in_use(stores: Stores) -> SpaceInUse | None:
     return SpaceInUse(bound=bound, embedder=embedder)
 
 
-async def bind_space(stores: Stores, situations: Sequence[str], *, known: SpaceInUse | None) -> SpaceInUse:
+async def bind_space(stores: Stores, entries: Sequence[Entry], *, known: SpaceInUse | None) -> SpaceInUse:
     """Return the space to embed into; the first caller binds it, with the mean length of what it is about to embed.
 
     `known` is what the caller got before: its collection is there.
@@ -50,8 +50,8 @@ async def bind_space(stores: Stores, situations: Sequence[str], *, known: SpaceI
     bound = await stores.spaces.bound()
     if bound is None or (await _embedder_of(stores, bound)) is None:
         space = await stores.embedder.space()
-        enough = len(situations) >= _ENOUGH_FOR_A_MEAN
-        length = mean_terms(term_counts(text) for text in situations) if enough else DEFAULT_MEAN_TERMS
+        counted = (term_counts(texts.situation(entry)) for entry in entries)
+        length = mean_terms(counted) if len(entries) >= _ENOUGH_FOR_A_MEAN else DEFAULT_MEAN_TERMS
         bound = await stores.spaces.bind(space, mean_terms=length, calibration=shipped(space.model))
     if known is None or known.bound.space.fingerprint != bound.space.fingerprint:
         await stores.index.ensure(bound.space)

@@ -5,9 +5,11 @@ The situation is what happened; the resolution, what worked, is never embedded: 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from hashlib import sha256
 
-from knowledge.models import Entry, EntryType, NewEntry, View
+from knowledge.models import Distilled, EntryType, Evidence, NewEntry, View
 
 
 def failure_situation(failure_description: str, error_message: str | None) -> str:
@@ -49,19 +51,47 @@ def views(entry: NewEntry) -> dict[View, str]:
     return found
 
 
-def when_to_try(entry: Entry) -> str:
-    """Return when a resolution is worth trying: as captured, else what is known of where it worked."""
-    if entry.when_to_try:
-        return entry.when_to_try
-    match entry.entry_type:
+def when_to_try(evidence: Evidence) -> str:
+    """Return when a resolution is worth trying, in a sentence: as captured, else by the facts of all its evidence."""
+    if evidence.when_to_try:
+        return evidence.when_to_try
+    facts = evidence.circumstances
+    gate = _listed((each.gate_type, each.entries) for each in facts)
+    projects = f", as in {evidence.project_count} projects" if evidence.project_count > 1 else ""
+    match evidence.entry_type:
         case EntryType.FAILURE_SOLUTION:
-            kind = f"a {entry.task_type} task" if entry.task_type else "a task"
-            where = f" in {entry.technology}" if entry.technology else ""
-            return f"When {kind}{where} fails in this way."
+            kind = _listed((each.task_type, each.entries) for each in facts)
+            technology = _listed((each.technology, each.entries) for each in facts)
+            error = _listed((each.error, each.entries) for each in facts)
+            task = f"a {kind} task" if kind else "a task"
+            where = f" in {technology}" if technology else ""
+            how = f"with {error}" if error else "in this way"
+            return f"When {task}{where} fails {how}{projects}."
         case EntryType.GATE_REJECTION:
-            return f"Before a proposal like this goes to the {entry.gate_type} gate."
+            return f"Before a proposal like this goes to the {gate} gate{projects}."
         case EntryType.GATE_APPROVAL:
-            return f"When a proposal like this goes to the {entry.gate_type} gate."
+            return f"When a proposal like this goes to the {gate} gate{projects}."
+
+
+def _listed(told: Iterable[tuple[str | None, int]]) -> str:
+    """Return the two values most told, and that there are others; empty where hardly half of the entries tell any."""
+    counts: Counter[str] = Counter()
+    silent = 0
+    for value, entries in told:
+        if value is None:
+            silent += entries
+        else:
+            counts[value] += entries
+    if silent > counts.total():
+        return ""
+    often = sorted(counts, key=lambda value: (-counts[value], value))
+    return f"{often[0]}, {often[1]} or another" if len(often) > 2 else " or ".join(often)
+
+
+def model_written(distilled: Distilled) -> str:
+    """Return when a model says that a resolution is worth trying, and when it is not; marked as a model's."""
+    unless = f" Not: {distilled.when_not_to_try}" if distilled.when_not_to_try else ""
+    return f"{distilled.when_to_try}{unless} (model-written)"
 
 
 def normalised(text: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
+from dataclasses import asdict, fields
 from hashlib import sha256
 
 from knowledge.errors import InvalidInput
+from knowledge.memory.applying import check_conditions
 from knowledge.models import EntryStatus, EntryType, NewEntry
 
 MAX_TEXT_BYTES = 64 * 1024
@@ -32,7 +33,7 @@ _REQUIRED = {
     EntryType.GATE_APPROVAL: ("project_id", "gate_type", "approved_approach"),
 }
 _COMMON = {"entry_type", "project_id", "workspace", "agent_type", "task_type", "technology", "task_description"} | {
-    "when_to_try", "task_id", "run_id", "idempotency_key", "verified_by", "success_verified"
+    "when_to_try", "applies_when", "task_id", "run_id", "idempotency_key", "verified_by", "success_verified"
 }  # fmt: skip
 _OWN = {
     EntryType.FAILURE_SOLUTION: {"failure_description", "error_message", "solution_steps"},
@@ -40,7 +41,9 @@ _OWN = {
     EntryType.GATE_APPROVAL: {"gate_type", "proposal", "approved_approach"},
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TEXTS = tuple(field.name for field in fields(NewEntry) if field.name not in {"entry_type", "success_verified"})
+_TEXTS = tuple(
+    field.name for field in fields(NewEntry) if field.name not in {"entry_type", "success_verified", "applies_when"}
+)
 
 
 def check_text(field: str, value: object) -> None:
@@ -76,6 +79,8 @@ def validate(entry: NewEntry) -> None:
         if name not in _COMMON and name not in _OWN[entry_type]:
             raise InvalidInput(name, f"does not belong to a {entry_type}")
         check_text(name, value)
+    if entry.applies_when is not None:
+        check_conditions(entry.applies_when)
     if not isinstance(entry.success_verified, bool):
         raise InvalidInput("success_verified", "must be true or false")
 
@@ -99,4 +104,6 @@ _HASHED = tuple(field.name for field in fields(NewEntry) if field.name not in _W
 def content_hash(entry: NewEntry) -> str:
     """Return the sha256 of what was told, without who told it: project, task, run and idempotency key are apart."""
     told = {name: value for name in _HASHED if (value := getattr(entry, name)) is not None}
+    if entry.applies_when is not None:
+        told["applies_when"] = asdict(entry.applies_when)
     return sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

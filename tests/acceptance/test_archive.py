@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -17,8 +18,8 @@ from pydantic import SecretStr
 
 from knowledge.adapters.postgres.archive import FORMAT
 from knowledge.errors import Conflict, InvalidInput
-from knowledge.memory.archive import PARTS, VERSION, ArchiveWriter, check
-from knowledge.models import LinkKind, Pattern, Task
+from knowledge.memory.archive import PARTS, VERSION, ArchiveWriter, check, slices
+from knowledge.models import AppliesWhen, LinkKind, Pattern, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -29,6 +30,8 @@ from tests.acceptance.test_the_loop import CART, fail
 from tests.acceptance.test_upkeep import learn
 from tests.conftest import TEMPLATE, SetClock
 from tests.support.embedders import HashingEmbedder
+from tests.support.entries import CART as CART_FAILS
+from tests.support.entries import failure
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, drop_database
 from tests.support.processes import Commands, embedding_by, entry, lines
@@ -208,6 +211,35 @@ async def test_what_is_not_a_whole_archive_of_this_version_is_refused_before_any
         assert (await second.archives.import_archive(as_stream(archive))).new["entries"] == 10
 
 
+async def test_conditions_travel_and_an_archive_of_before_them_is_read(
+    knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = AppliesWhen(technology="python", version=">=3.10")
+    entry_id = await knowledge.capture.capture(failure(applies_when=told, error_message="KeyError"))
+    await knowledge.checkpoints.process_all()
+    archive = await whole(knowledge)
+    with monkeypatch.context() as before:
+        before.setattr("knowledge.memory.archive.VERSION", 1)
+        writer = ArchiveWriter()
+        parts = [writer.head()]
+        for part, rows in slices(io.BytesIO(archive)):
+            known = [{name: value for name, value in row.items() if name != "applies_when"} for row in rows]
+            parts.append(writer.rows(part, known))
+        old_archive = b"".join([*parts, writer.end()])
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(old_archive))
+        found = await second.capture.get(entry_id)
+        assert (found.applies_when, found.error_message) == (None, "KeyError")
+        await second.capture.delete(entry_id)
+        await second.archives.import_archive(as_stream(archive))
+        assert (await second.capture.get(entry_id)).applies_when == told
+        (pattern,) = await second.queries.query_for_failure(CART_FAILS, "KeyError", min_relevance=0)
+        assert pattern.when_to_try.endswith("fails with KeyError.")
+        assert not await second.queries.query_for_failure(
+            CART_FAILS, "KeyError", min_relevance=0, technology="python", facts={"version": "3.9"}
+        )
+
+
 async def test_rows_that_can_be_none_are_refused_by_the_name_of_their_part(elsewhere: OpensElsewhere) -> None:
     """What an archive says is checked even where its manifest fits."""
     project = {"workspace": "default", "project_id": "p", "created_at": "2026-01-15T12:00:00+00:00"}
@@ -277,7 +309,7 @@ async def test_archives_go_over_http_both_ways_whatever_their_size(
 
 def test_the_form_of_an_archive_names_every_column_or_leaves_it_out_on_purpose() -> None:
     # where the index may differ is not of the data: an import fills it anew, and looks for what nothing stands behind
-    left_out = {"entries": {"embedded", "lease_token", "lease_until"}, "points": {"look_at"}}
+    left_out = {"entries": {"embedded", "error_signature", "lease_token", "lease_until"}, "points": {"look_at"}}
     assert tuple(FORMAT) == PARTS
     for part, (table, names) in FORMAT.items():
         assert set(names) | left_out.get(part, set()) == set(table.c.keys()), part

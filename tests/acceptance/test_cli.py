@@ -410,3 +410,29 @@ def test_an_empty_database_is_migrated_once(postgres_dsn: str, endpoint: OpenAIS
             commands.here("migrate", HARDWON_API_URL="http://127.0.0.1:1")
     finally:
         asyncio.run(drop_database(url))
+
+
+def test_a_gate_is_asked_for_by_its_type_and_a_proposal(alone: Commands) -> None:
+    proposal = "Rename the orders table in place"
+    told = {"entry_type": "gate_rejection", "project_id": "shop", "gate_type": "design_review", "proposal": proposal}
+    told |= {"human_feedback": "There is no migration plan", "revision_approach": "Expand, migrate, contract"}
+    alone.json("capture", "-", told=lines([told]))
+    alone.json("checkpoint")
+    found = alone.json("query", "gate", "design_review", proposal, "--project", "shop", "--min-relevance", "0")
+    assert [pattern["solution"] for pattern in found["patterns"]] == ["Expand, migrate, contract"]
+
+
+def test_conditions_are_captured_as_lines_and_facts_are_typed(alone: Commands) -> None:
+    conditions = {"technology": "python", "version": ">=3.10"}
+    told = alone.json(
+        "capture",
+        "-",
+        told=lines([entry(applies_when=conditions), entry(applies_when={"version": "3"}, project_id="b")]),
+    )
+    assert [each.get("field") for each in told["entries"]] == [None, "applies_when.version"]
+    alone.json("checkpoint")
+    asked = ("query", "task", "the total of an empty cart raises KeyError", "--min-relevance", "0")
+    here, elsewhere = (("--fact", "technology=python", "--fact", f"version={number}") for number in ("3.12", "3.9"))
+    assert len(alone.json(*asked, *here)["patterns"]) == 1
+    assert alone.json(*asked, *elsewhere)["patterns"] == []
+    assert alone.run(*asked, "--fact", "python").returncode == 2

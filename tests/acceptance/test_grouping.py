@@ -13,7 +13,7 @@ from knowledge.errors import InvalidInput, NotFound
 from knowledge.models import EntryId, LinkKind, PatternId, Task
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from tests.acceptance.test_consolidation import pattern_of, told
+from tests.acceptance.test_consolidating import pattern_of, told
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.processes import Commands, lines

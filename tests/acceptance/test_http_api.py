@@ -262,8 +262,8 @@ async def test_the_openapi_document_is_whole(http: httpx.AsyncClient) -> None:
         "POST /v1/entries", "POST /v1/entries:batch", "POST /v1/entries/{entry_id}/resolution",
         "GET /v1/entries/{entry_id}", "DELETE /v1/entries/{entry_id}", "POST /v1/checkpoints",
         "GET /v1/checkpoints/{checkpoint_id}", "POST /v1/queries/task", "POST /v1/queries/failure",
-        "POST /v1/contexts", "GET /v1/patterns/{pattern_id}", "DELETE /v1/patterns/{pattern_id}", "GET /v1/stats",
-        "POST /v1/prune", "GET /healthz", "GET /readyz",
+        "POST /v1/queries/gate", "POST /v1/contexts", "GET /v1/patterns/{pattern_id}",
+        "DELETE /v1/patterns/{pattern_id}", "GET /v1/stats", "POST /v1/prune", "GET /healthz", "GET /readyz",
     }  # fmt: skip
     assert promised <= set(operations)
     ids = [told["operationId"] for told in operations.values()]

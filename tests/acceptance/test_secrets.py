@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from knowledge import EntryType, NewEntry
 from knowledge.adapters.postgres.tables import metadata
 from knowledge.errors import InvalidInput
-from knowledge.models import CaptureOutcome
+from knowledge.models import AppliesWhen, CaptureOutcome
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from tests.conftest import SetClock
@@ -139,6 +139,54 @@ async def test_what_was_stored_before_goes_to_the_endpoint_redacted_all_the_same
     assert report.embedded == 1
     assert TOKEN not in str(endpoint.batches)
     assert HIDDEN in str(endpoint.batches)
+
+
+async def test_what_was_stored_before_goes_to_a_chat_model_redacted(
+    settings: KnowledgeSettings, clock: SetClock
+) -> None:
+    asked: list[str] = []
+
+    def says(*told: str) -> str:
+        asked.extend(told)
+        return "{}"
+
+    with OpenAIServer(dims=64, says=says) as endpoint:
+        async with opened(settings, endpoint, clock, redaction=False) as knowledge:
+            for number in range(3):
+                failed = failure(f"push with {TOKEN} fails", task_id=f"T-{number}")
+                await knowledge.capture.capture(failed)
+            await knowledge.checkpoints.process_checkpoint("web-shop", "manual")
+        chat = {
+            "chat_model": "some-model",
+            "chat_base_url": endpoint.base_url,
+            "chat_api_key": SecretStr(endpoint.key),
+        }
+        async with opened(settings.model_copy(update=chat), endpoint, clock) as knowledge:
+            await knowledge.checkpoints.process_all(distill=True)
+    assert HIDDEN in str(asked)
+    assert TOKEN not in str(asked)
+
+
+async def test_a_secret_in_the_expression_of_a_condition_is_refused_by_its_kind(knowledge: Knowledge) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        await knowledge.capture.capture(failure("it broke", applies_when=AppliesWhen(error=f"bad {TOKEN}")))
+    assert refused.value.field == "applies_when"
+    assert refused.value.reason == "error holds what looks like a secret (github-token): write it without"
+    assert "it broke" not in await stored(knowledge)
+
+
+async def test_questions_of_every_kind_reach_the_endpoint_redacted(
+    settings: KnowledgeSettings, endpoint: OpenAIServer, clock: SetClock
+) -> None:
+    async with opened(settings, endpoint, clock) as knowledge:
+        await knowledge.capture.capture(failure("push fails"))
+        await knowledge.checkpoints.process_checkpoint("web-shop", "manual")
+        await knowledge.queries.query_for_task(f"push with {TOKEN}")
+        await knowledge.queries.query_for_failure("push fails", f"bad {TOKEN}")
+        await knowledge.queries.query_for_gate("review", f"use {TOKEN}")
+        await knowledge.queries.query_for_task("word " * 3999 + TOKEN)
+    assert str(endpoint.batches).count(HIDDEN) == 3
+    assert TOKEN[:8] not in str(endpoint.batches), "half of it neither, where a long question is cut"
 
 
 async def test_a_repeat_with_another_token_is_a_duplicate(knowledge: Knowledge) -> None:

@@ -227,6 +227,31 @@ async def test_an_often_told_lesson_takes_one_place_and_leaves_the_others_to_oth
     assert list(context.patterns) == found[:3]
 
 
+async def test_copies_of_one_resolution_and_gate_decisions_leave_places_to_others(knowledge: Knowledge) -> None:
+    """D34, D15: one failure filled the design's top five, and no gate decision came back at all."""
+    told = "Treat a missing price as zero, then log the product and its shop for the people who keep the catalogue"
+    await learn(
+        knowledge,
+        *(failure(failure_description=f"{CART}, case {n}", solution_steps=f"{told} {n}") for n in range(6)),
+        *(failure(solution_steps=way) for way in ("Reject the product", "Ask its supplier", "Skip that row")),
+        *(
+            rejection(
+                proposal=CART, human_feedback="No", project_id=f"g{project}", revision_approach=f"as {name} wanted"
+            )
+            for name in ("Anna", "Berta", "Carla")
+            for project in range(4)
+        ),
+    )
+    for places, decided in ((5, 2), (3, 1)):
+        found = await knowledge.queries.query_for_task(CART, max_results=places, min_relevance=0)
+        assert len(found) == places
+        assert sum(solution.startswith(told) for solution in solutions(found)) <= 1
+        kinds = [pattern.entry_type.value for pattern in found]
+        assert kinds.count("gate_rejection") == decided, (
+            "four projects wanted it, so they come first, but no more of them"
+        )
+
+
 async def test_a_context_keeps_its_budget_whatever_was_stored(opens: Opens) -> None:
     """D39."""
     async with opens(context_max_tokens=400) as knowledge:

@@ -9,10 +9,11 @@ import pytest
 
 from knowledge import EntryType, NewEntry, Task
 from knowledge.errors import NotFound, NotOpen, RejectionOnRecord
-from knowledge.models import EntryId, EntryStatus
+from knowledge.models import CaptureOutcome, EntryId, EntryStatus
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.conftest import Opens, SetClock
+from tests.support.entries import failure
 
 CART = "TypeError in the cart total when a price is None"
 
@@ -75,7 +76,7 @@ async def test_a_first_attempt_approval_reaches_others(knowledge: Knowledge) -> 
 
 
 async def test_an_approval_after_a_rejection_is_refused_and_says_what_to_do(knowledge: Knowledge) -> None:
-    gate = {"project_id": "first", "gate_type": "design_review", "task_id": "T-1"}
+    gate: dict[str, Any] = {"project_id": "first", "gate_type": "design_review", "task_id": "T-1"}
     await knowledge.capture.capture_gate_rejection(**gate, human_feedback="too risky")
     with pytest.raises(RejectionOnRecord, match="resolve that rejection"):
         await knowledge.capture.capture_gate_approval(**gate, approved_approach="smaller steps")
@@ -116,6 +117,35 @@ async def test_a_replay_of_one_run_counts_once(knowledge: Knowledge) -> None:
     await knowledge.checkpoints.process_all()
     (pattern,) = await knowledge.queries.query_for_failure(CART)
     assert pattern.success_count == 2
+
+
+@pytest.mark.parametrize("run", [{"task_id": "T-1", "run_id": "1"}, {}, {"idempotency_key": "k"}])
+async def test_ten_thousand_replays_of_one_capture_are_one_success(knowledge: Knowledge, run: dict[str, str]) -> None:
+    """D33: of one task's run, of an event that names neither, and of one with a key; before a checkpoint and after."""
+    replayed = failure(**run)
+    first = await knowledge.capture.capture(replayed)
+    for _ in range(2):
+        for _ in range(5):
+            answers = await knowledge.capture.capture_all([replayed] * 1000)
+            assert {(answer.outcome, answer.entry_id) for answer in answers} == {(CaptureOutcome.DUPLICATE, first)}
+        await knowledge.checkpoints.process_all()
+    (pattern,) = await knowledge.queries.query_for_failure(CART)
+    assert (pattern.success_count, pattern.attempt_count, pattern.project_count) == (1, 1, 1)
+    assert dict((await knowledge.stats()).entries) == {"embedded": 1}
+
+
+async def test_what_fails_when_it_is_tried_sinks_below_what_nobody_tried(knowledge: Knowledge) -> None:
+    """D33: on record, not by word: the outcome of a context moves it."""
+    for way in ("first", "second"):
+        await knowledge.capture.capture(failure(solution_steps=f"the {way} way"))
+    await knowledge.checkpoints.process_all()
+    task = Task(description=CART, project_id="another", task_id="T-9", run_id="1")
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    tried, untried = context.patterns
+    await knowledge.outcomes.record_outcome(context.context_id, tried.pattern_id, worked=False)
+    found = await knowledge.queries.query_for_failure(CART)
+    assert [pattern.pattern_id for pattern in found] == [untried.pattern_id, tried.pattern_id]
+    assert (found[1].success_count, found[1].attempt_count) == (1, 2)
 
 
 async def test_another_solution_to_the_same_failure_is_another_pattern(knowledge: Knowledge) -> None:

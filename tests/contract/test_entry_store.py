@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from knowledge.errors import NotFound, NotOpen
-from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryStatus, LeaseToken, NewEntry
+from knowledge.models import AppliesWhen, Captured, CaptureOutcome, Entry, EntryId, EntryStatus, LeaseToken, NewEntry
 from knowledge.ports import Claim, Selection, Stores
 from tests.support.entries import NOON, approval, failure, rejection, stored
 from tests.support.stores import EVERYTHING, MINUTE, Store, claim_all, numbered
@@ -50,6 +50,7 @@ async def test_an_entry_comes_back_as_it_was_told(stores: Stores) -> None:
     told = replace(
         stored(failure(error_message="E  TypeError", task_description="Sum a cart", when_to_try="Early", run_id="3")),
         idempotency_key="k",
+        applies_when=AppliesWhen(technology="python", version=">=3.10", error="TypeError"),
     )
     (answer,) = await stores.entries.add([told])
     assert (answer.outcome, answer.entry_id, answer.status) == (CaptureOutcome.ACCEPTED, told.entry_id, told.status)
@@ -63,6 +64,15 @@ async def test_a_gate_entry_is_stored_with_its_project_and_needs_no_agent(stores
     assert await outcomes(stores, entry) == [CaptureOutcome.ACCEPTED]
     found = await stores.entries.get(entry.entry_id)
     assert (found.project_id, found.agent_type) == ("web-shop", told.agent_type)
+
+
+async def test_what_a_batch_tells_again_is_a_duplicate_of_the_first_and_takes_no_key_from_it(stores: Stores) -> None:
+    first, again = (replace(staged(number), idempotency_key="k") for number in (1, 2))
+    again = replace(again, content_hash=first.content_hash, task_id=first.task_id)
+    other = replace(staged(3, solution_steps="Another"), idempotency_key="k")
+    answers = await stores.entries.add([first, other, again])
+    assert [answer.outcome.value for answer in answers] == ["accepted", "refused", "duplicate"]
+    assert answers[2].entry_id == first.entry_id
 
 
 async def test_many_are_answered_in_their_order(stores: Stores) -> None:

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from knowledge.adapters.openai_embedder import OpenAIEmbedder, RetryPolicy
+from knowledge.adapters.openai_embedder import OpenAIEmbedder
+from knowledge.adapters.openai_endpoint import RetryPolicy
 from knowledge.adapters.openai_replies import told_seconds
 from knowledge.errors import EmbedderRejected, EmbedderUnavailable, InvalidSetting
 from tests.support import openai_server as replies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +15,10 @@ from knowledge.errors import NotFound
 from knowledge.memory import texts
 from knowledge.memory.retention import add_years
 from knowledge.models import (
+    MAX_CIRCUMSTANCES,
     MAX_POINTS,
+    AppliesWhen,
+    Circumstance,
     Entry,
     EntryId,
     EntryStatus,
@@ -325,6 +328,91 @@ async def test_evidence_names_its_latest_hundred_entries_the_latest_first(stores
     expected = [entry.entry_id for entry in late + early]
     assert list(evidence.entry_ids) == expected[:100]
     assert evidence.success_count == 110
+
+
+async def test_a_pattern_tells_the_circumstances_of_all_its_live_entries_the_most_frequent_first(
+    stores: Stores,
+) -> None:
+    error = "Traceback\n  pricing.TypeError: price is None"
+    same = {"error_message": error, "failure_description": "It breaks"}
+    await learn(stores, told(1, **same, technology="go"), at=NOON - DAY)
+    pattern = await learn(stores, *(told(number, **same) for number in (2, 3)), told(4, **same, task_type=None))
+    facts = {"agent_type": "backend", "task_type": "bugfix", "technology": "python", "error": "TypeError"}
+    found = (await stores.patterns.get(pattern, now=NOON)).circumstances
+    assert found[0] == Circumstance(entries=2, **facts)
+    assert set(found[1:]) == {
+        Circumstance(entries=1, **facts | {"technology": "go"}),
+        Circumstance(entries=1, **facts | {"task_type": None}),
+    }
+    a_day_too_late = await stores.patterns.get(pattern, now=A_YEAR_LATER - DAY)
+    assert "go" not in {each.technology for each in a_day_too_late.circumstances}
+
+
+async def test_a_pattern_tells_of_so_many_circumstances_and_no_more(stores: Stores) -> None:
+    entries = [told(number, technology=f"t{number}") for number in range(MAX_CIRCUMSTANCES + 5)]
+    pattern = await learn(stores, *entries, told(99, technology="t24"))
+    found = (await stores.patterns.get(pattern, now=NOON)).circumstances
+    assert len(found) == MAX_CIRCUMSTANCES
+    assert (found[0].entries, found[0].technology) == (2, "t24")
+
+
+@pytest.mark.parametrize(
+    ("message", "failure", "error"),
+    [
+        ("E   TypeError: price is None", "It breaks", "TypeError"),
+        ("sqlalchemy.exc.OperationalError: gone", "It breaks", "OperationalError"),
+        ("x" * 9000 + "\nzipfile.BadZipFileException: no", "It breaks", "BadZipFileException"),
+        ("x" * 3000 + " KeyError " + "x" * 3000, "It breaks", None),
+        ("open: ENOENT", "It breaks", "ENOENT"),
+        ("error[E0308]: mismatched types", "It breaks", "E0308"),
+        ("ORA-00942: table or view does not exist", "It breaks", "ORA-00942"),
+        ("ENOENT, then a KeyError", "It breaks", "KeyError"),
+        ("Error: something, an error", "It breaks", None),
+        ("no name", "A ValueError where a date is expected", "ValueError"),
+        (None, "A UserWarning_s and myErrors, none of them a name", None),
+        (None, "y" * 200 + " KeyError", None),
+        (None, "E0308 in prose is no code of an error", None),
+        ("Ünderflow_Error and ÜError", "It breaks", "nderflow_Error"),
+    ],
+)
+async def test_an_error_is_told_by_its_name_else_by_its_code(
+    stores: Stores, message: str | None, failure: str, error: str | None
+) -> None:
+    pattern = await learn(stores, told(1, error_message=message, failure_description=failure))
+    (found,) = (await stores.patterns.get(pattern, now=NOON)).circumstances
+    assert found.error == error
+
+
+async def test_when_to_try_is_that_of_the_most_trusted_then_latest_entry_that_tells_it(stores: Stores) -> None:
+    pattern = await learn(stores, told(1, when_to_try="As verified"), at=NOON - 2 * DAY)
+    await learn(stores, told(2, when_to_try="As claimed", verified_by=None), at=NOON - DAY)
+    await learn(stores, told(3))
+    found = await stores.patterns.get(pattern, now=NOON)
+    assert (found.words.entry_id, found.when_to_try) == (numbered(3), "As verified")
+    later = await stores.patterns.get(pattern, now=A_YEAR_LATER - 2 * DAY)
+    assert later.when_to_try == "As claimed"
+
+
+async def test_a_pattern_has_the_conditions_that_its_live_entries_tell_each_once(stores: Stores) -> None:
+    old, new = AppliesWhen(tool="tox"), AppliesWhen(technology="python", version="<3.12")
+    await learn(stores, told(1, applies_when=old), at=NOON - DAY)
+    pattern = await learn(stores, told(2, applies_when=new), told(3, applies_when=new), told(4))
+    assert set((found := await stores.patterns.get(pattern, now=NOON)).conditions) == {old, new}
+    assert len(found.conditions) == 2
+    assert (await stores.patterns.get(pattern, now=A_YEAR_LATER - DAY)).conditions == (new,)
+
+
+async def test_evidence_says_whether_any_of_it_is_of_a_project(stores: Stores) -> None:
+    await learn(stores, told(1, project_id="a"), at=NOON - DAY)
+    await learn(stores, told(2, project_id="b"))
+    point = situation_point(stores, told(1))
+
+    async def of(project_id: str | None, at: datetime = NOON) -> bool | None:
+        found = await stores.patterns.evidence([point], now=at, project_id=project_id)
+        return found[point].of_project
+
+    assert [await of(each) for each in ("a", "b", "c", None)] == [True, True, False, None]
+    assert await of("a", A_YEAR_LATER - DAY) is False, "that of this project is past its year"
 
 
 async def test_each_point_of_a_pattern_leads_to_it(stores: Stores) -> None:

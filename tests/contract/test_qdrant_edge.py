@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 import qdrant_edge
 
+from knowledge.adapters import engine_log
 from knowledge.adapters import qdrant_edge as adapter
 from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.errors import IndexUnavailable, InvalidInput, StoreIncompatible, StoreInUse
@@ -468,8 +470,72 @@ async def test_a_bad_batch_is_refused_before_the_engine_sees_any_of_it(directory
     await index.aclose()
 
 
-async def test_an_acknowledged_write_is_on_the_disk(directory: Path) -> None:
-    """What the engine has taken it may keep in its log and in memory; after an ack it is in the segments."""
+class Disk:
+    """What a power cut leaves of a collection: what was there when this was made, and what was synced since.
+
+    `torn` is the share of pages of other files that got there by themselves.
+    """
+
+    def __init__(self, collection: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._collection, self._place = collection, place
+        shutil.copytree(collection, place)
+        monkeypatch.setattr(engine_log, "_sync", self._sync)
+
+    def _sync(self, path: Path) -> None:
+        if path.is_file():
+            shutil.copy(path, self._place / path.relative_to(self._collection))
+
+    def cut(self, rng: random.Random, torn: float) -> None:
+        for path in self._collection.rglob("*"):
+            there = self._place / path.relative_to(self._collection)
+            if path.is_file() and "wal" not in path.parts and there.exists():
+                self._tear(path.read_bytes(), there, rng, torn)
+
+    @staticmethod
+    def _tear(written: bytes, there: Path, rng: random.Random, torn: float) -> None:
+        kept = bytearray(there.read_bytes())
+        if len(kept) == len(written) and kept != written:
+            for at in range(0, len(kept), 4096):
+                if rng.random() < torn:
+                    kept[at : at + 4096] = written[at : at + 4096]
+            there.write_bytes(kept)
+
+
+@pytest.mark.parametrize("torn", [0.0, 0.1, 0.5, 0.9, 1.0])
+async def test_a_power_cut_after_an_acknowledged_write_loses_nothing(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: float
+) -> None:
+    """Whatever pages of the segments got to the disk, and whatever was written, overwritten and deleted."""
+    rng = random.Random(torn)
+    index = await opened(directory)
+    await index.upsert(SPACE, old := make_points(200))
+    await index.aclose()  # flushes
+    index = await opened(directory)
+    disk = Disk(directory / NAME, tmp_path / "after" / NAME, monkeypatch)
+    await index.upsert(SPACE, new := make_points(90, seed=2))
+    changed = [replace(point, dense=-point.dense) for point in old[:20]]
+    await index.upsert(SPACE, changed)
+    await index.delete(SPACE, [point.point_id for point in (*old[20:40], *new[:10])])
+    disk.cut(rng, torn)
+    await index.aclose()
+    monkeypatch.undo()
+
+    index = await opened(tmp_path / "after")
+    stored = dict(await index.scan(SPACE, "default", after=None, limit=1000))
+    assert stored.keys() == {point.point_id for point in (*old[:20], *old[40:], *new[10:])}
+    for point in (*changed, *old[40:], *new[10:]):
+        found = stored[point.point_id]
+        assert found is not None
+        assert float(found.dense @ point.dense) > 0.99 * float(np.linalg.norm(point.dense))
+        assert found.lexical.indices == point.lexical.indices
+    await index.aclose()
+
+
+async def test_after_many_writes_the_engine_flushes_so_that_little_is_done_again(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segments alone hold all."""
+    monkeypatch.setattr(adapter, "FLUSH_AFTER", 50)
     index = await opened(directory)
     await index.upsert(SPACE, make_points(50))
     copy = directory.parent / "copy"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from knowledge.adapters.openai_embedder import RetryPolicy
+from knowledge.adapters.openai_endpoint import RetryPolicy
 from knowledge.wiring import open_knowledge
 from tests.conftest import SetClock
 from tests.faults import kills

@@ -108,8 +108,11 @@ def _provoke(ground: Ground, mutant: Mutant) -> None:
 
 
 def overtaken(ground: Ground, *, place: str, **job: Any) -> None:
-    """Let a worker hang at a place until its lease is over and another one did its work; then it goes on."""
-    slow = ground.start(trips={place: "stop"}, **job)
+    """Let a worker hang at a place until its lease is over and another one did its work; then it goes on.
+
+    With a single batch: else the next one may be in the middle of its decision, which is another place.
+    """
+    slow = ground.start(trips={place: "stop"}, **{"batch": 10, **job})
     wait_until(lambda: slow.stopped or not slow.alive, f"no worker came to {place}")
     assert slow.alive, f"the worker ended and never came to {place}"
     ground.run(captures=2)

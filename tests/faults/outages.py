@@ -13,7 +13,8 @@ from typing import Self
 
 from pydantic import SecretStr
 
-from knowledge.adapters.openai_embedder import OpenAIEmbedder, RetryPolicy
+from knowledge.adapters.openai_embedder import OpenAIEmbedder
+from knowledge.adapters.openai_endpoint import RetryPolicy
 from knowledge.errors import EmbedderUnavailable
 from knowledge.models import Context, EntryStatus, Task
 from knowledge.settings import KnowledgeSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from knowledge.adapters.openai_embedder import RetryPolicy
+from knowledge.adapters.openai_endpoint import RetryPolicy
 from knowledge.errors import StorageRejected
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge

@@ -22,12 +22,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres import migrating
 from knowledge.adapters.postgres.database import make_engine, transaction
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import alembic_config, head_revision, migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.tables import metadata
-from knowledge.errors import InvalidInput, StoreIncompatible
+from knowledge.errors import InvalidInput, StorageUnavailable, StoreIncompatible
 from knowledge.memory.validation import validate
 from knowledge.models import CaptureOutcome
 from knowledge.ports import Selection
@@ -35,7 +36,7 @@ from tests.conftest import TEMPLATE
 from tests.support.entries import NOON, failure, rejection, stored
 from tests.support.postgres import create_database, drop_database
 
-CATALOG = sa.text("""
+CATALOG = sa.text(r"""
     SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version'
     UNION ALL
     SELECT concat_ws(' ', 'constraint', conrelid::regclass, conname, pg_get_constraintdef(oid)) FROM pg_constraint
@@ -44,6 +45,11 @@ CATALOG = sa.text("""
     SELECT concat_ws(' ', 'column', table_name, column_name, data_type, udt_name, is_nullable, column_default,
                      identity_generation, generation_expression, character_maximum_length)
     FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'alembic_version'
+    UNION ALL
+    SELECT 'trigger ' || pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+    UNION ALL
+    SELECT concat_ws(' ', 'function', proname, regexp_replace(prosrc, '\s+', ' ', 'g')) FROM pg_proc
+    WHERE pronamespace = 'public'::regnamespace
     ORDER BY 1
 """)
 
@@ -156,6 +162,42 @@ async def test_a_schema_of_a_later_version_is_refused_and_left_alone(engine: Asy
     with pytest.raises(StoreIncompatible, match=r"9999.*later hardwon"):
         await migrate(engine)
     assert await catalog(engine) == before
+
+
+@pytest.fixture
+async def behind(empty: AsyncEngine) -> AsyncEngine:
+    """A database with the schema of a release before."""
+
+    def upgrade(connection: sa.Connection) -> None:
+        config = alembic_config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0003")
+
+    async with transaction(empty) as connection:
+        await connection.run_sync(upgrade)
+    return empty
+
+
+async def test_a_writer_that_holds_what_a_migration_wants_is_let_through_and_not_ended(behind: AsyncEngine) -> None:
+    """G20: each holds a table that the other waits for; Postgres would end one of them after a second."""
+    async with transaction(behind) as writer:
+        await writer.execute(sa.text("UPDATE knowledge_staging SET attempts = 1"))
+        task = asyncio.create_task(migrate(behind))
+        await asyncio.sleep(0.25)
+        async with asyncio.timeout(5):
+            await writer.execute(sa.text("UPDATE patterns SET success_count = 0"))
+    assert await task
+
+
+async def test_a_migration_that_never_gets_its_tables_says_so(
+    behind: AsyncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrating, "_PATIENCE_SECONDS", 0.5)
+    async with transaction(behind) as other:
+        await other.execute(sa.text("LOCK TABLE knowledge_staging, patterns"))
+        with pytest.raises(StorageUnavailable, match=r"hold tables that revision \d{4} changes"):
+            await migrate(behind)
+    assert await migrate(behind)
 
 
 # what must never be stored

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from knowledge.memory.validation import content_hash
 from knowledge.models import (
+    Circumstance,
     Entry,
     EntryId,
     EntryStatus,
@@ -69,11 +70,23 @@ def approval(**told: Any) -> NewEntry:
 def stored(entry: NewEntry, entry_id: UUID | None = None) -> Entry:
     """Return an entry as a store would give it."""
     return Entry(
-        **asdict(entry),
+        **{field.name: getattr(entry, field.name) for field in fields(NewEntry)},
         entry_id=EntryId(entry_id or uuid4()),
         status=EntryStatus.STAGED,
         content_hash=content_hash(entry),
         captured_at=NOON,
+    )
+
+
+def circumstance(words: NewEntry, entries: int = 1, *, error: str | None = None) -> Circumstance:
+    """Return what entries like this one tell of where it worked."""
+    return Circumstance(
+        entries=entries,
+        agent_type=words.agent_type,
+        technology=words.technology,
+        task_type=words.task_type,
+        gate_type=words.gate_type,
+        error=error,
     )
 
 
@@ -89,6 +102,9 @@ def evidence(name: str, *, words: NewEntry | None = None, **told: Any) -> Eviden
         "project_count": 1,
         "founded_at": NOON,
         "entry_ids": (entry.entry_id,),
+        "circumstances": (circumstance(entry),),
+        "when_to_try": entry.when_to_try,
+        "conditions": (entry.applies_when,) if entry.applies_when else (),
     }
     return Evidence(**defaults | told)
 

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that speaks OpenAI's embeddings protocol, and misbehaves on command.
+"""An HTTP server on loopback that speaks OpenAI's embeddings and chat protocols, and misbehaves on command.
 
 with OpenAIServer(dims=64) as server:
     server.misbehave(Status(429, headers={"Retry-After": "1"}), Misdeed.HANG)   # one for each of the next calls
@@ -102,7 +102,8 @@ def decoded(embedding: str) -> list[float]:
 class OpenAIServer:
     """Vectors are `hashed_bag` of the text. What it counts may be read, and its limits changed, at any time.
 
-    `poison`: texts with this in them get a 400, with the whole request. `bytes_per_token`: its tokenizer.
+    `poison`: texts with this in them get a 400, with the whole request. `bytes_per_token`: its tokenizer. `says`: what
+    it answers in a chat to instructions and a text.
     """
 
     dims: int = 64
@@ -114,6 +115,8 @@ class OpenAIServer:
     bytes_per_token: float = 4.0
     seconds_per_call: float = 0.0
     knows_dimensions: bool = True
+    knows_json: bool = True
+    says: Callable[[str, str], str | None] = lambda _instructions, text: text
     always: Fault | None = None
     moods: Callable[[], Fault | None] | None = None
     """Asked at each call for which there is no other fault."""
@@ -125,6 +128,8 @@ class OpenAIServer:
     running: int = 0
     most_running: int = 0
     batches: list[list[str]] = field(default_factory=list)
+    chats: list[Reply] = field(default_factory=list)
+    """The chat requests, as they came."""
     times: list[float] = field(default_factory=list)
     """When each call came, by `time.monotonic`."""
     faults: list[tuple[float, Fault]] = field(default_factory=list)
@@ -203,13 +208,20 @@ class OpenAIServer:
         return fault
 
     def _answer(self, line: str, headers: Mapping[str, str], asked: Reply) -> object:
-        if line.split()[:2] != ["POST", "/v1/embeddings"]:
+        if line.split()[:2] not in (["POST", "/v1/embeddings"], ["POST", "/v1/chat/completions"]):
             return Status(404, "no such path")
         if headers.get("authorization") != f"Bearer {self.key}":
             return Status(401, f"Incorrect API key provided: {headers.get('authorization')}", code="invalid_api_key")
         return self._refusal(asked) or self._reply(asked)
 
     def _refusal(self, asked: Reply) -> Status | None:
+        if "messages" in asked:
+            texts = [message["content"] for message in asked["messages"]]
+            if self.poison is not None and any(self.poison in text for text in texts):
+                return Status(400, "The input was flagged.")
+            if "response_format" in asked and not self.knows_json:
+                return Status(400, "Unrecognized request argument supplied: response_format")
+            return None
         texts = asked["input"]
         counts = [self._tokens(text) for text in texts]
         rules = [
@@ -238,6 +250,12 @@ class OpenAIServer:
         return next((status for broken, status in rules if broken), None)
 
     def _reply(self, asked: Reply) -> Reply:
+        if "messages" in asked:
+            self.chats.append(asked)
+            said = self.says(*(message["content"] for message in asked["messages"]))
+            message = {"role": "assistant", "content": said, "refusal": None}
+            choices = [{"index": 0, "finish_reason": "stop", "message": message}]
+            return {"object": "chat.completion", "model": asked["model"], "choices": choices}
         texts, dims = asked["input"], asked.get("dimensions", self.dims)
         vectors = [hashed_bag(text, dims=dims, model=asked["model"]).tolist() for text in texts]
         tokens = sum(map(self._tokens, texts))

@@ -16,6 +16,7 @@ from knowledge.adapters.in_memory import InMemoryJobs, InMemoryState, in_memory_
 from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.contexts import PostgresContexts
 from knowledge.adapters.postgres.database import make_engine, reading, transaction
+from knowledge.adapters.postgres.distillations import PostgresDistillations
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.points import PostgresPoints
@@ -90,6 +91,7 @@ async def store_on_postgres(dsn: str, embedder: Embedder, clock: Clock) -> Async
             workspace=workspace,
             entries=PostgresEntries(engine, workspace),
             patterns=PostgresPatterns(engine, workspace),
+            distillations=PostgresDistillations(engine, workspace),
             points=PostgresPoints(engine, workspace),
             spaces=PostgresSpaces(engine, workspace),
             checkpoints=PostgresCheckpoints(engine, workspace),

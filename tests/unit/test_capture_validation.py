@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.validation import MAX_TEXT_BYTES, check_text, content_hash, first_status, validate
-from knowledge.models import EntryStatus, EntryType, NewEntry
+from knowledge.models import AppliesWhen, EntryStatus, EntryType, NewEntry
 from tests.support.entries import approval, failure, rejection
 
 ENTRIES = [failure(), rejection(), approval()]
@@ -33,7 +33,7 @@ LIMITS = {
     "project_id": 200, "workspace": 200, "agent_type": 100, "task_type": 100, "technology": 100, "gate_type": 50,
     "verified_by": 500, "task_id": 200, "run_id": 200, "idempotency_key": 200,
 }  # fmt: skip
-TEXTS = {field.name for field in fields(NewEntry)} - {"entry_type", "success_verified"}
+TEXTS = {field.name for field in fields(NewEntry)} - {"entry_type", "success_verified", "applies_when"}
 TAKEN = [(entry, name) for entry in ENTRIES for name in sorted(EVERYWHERE | OWN[entry.entry_type])]
 ANY_TEXT = st.text(st.characters(codec=None, categories=None), max_size=60)
 
@@ -100,6 +100,35 @@ def test_each_field_takes_as_much_as_it_holds_and_no_more(entry: NewEntry, name:
         fits, too_long = "ü" * (MAX_TEXT_BYTES // 2), "ü" * (MAX_TEXT_BYTES // 2) + "x"
     validate(changed(entry, name, fits))
     assert refused(changed(entry, name, too_long)) == name
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=named)
+@pytest.mark.parametrize(
+    ("conditions", "field"),
+    [
+        (AppliesWhen(), "applies_when"),
+        ({"tool": "pytest"}, "applies_when"),
+        (AppliesWhen(version=">=3.10"), "applies_when.version"),
+        (AppliesWhen(technology="python", version="3.10 or so"), "applies_when.version"),
+        (AppliesWhen(technology=" "), "applies_when.technology"),
+        (AppliesWhen(tool="x" * 201), "applies_when.tool"),
+        (AppliesWhen(tool="a\0b"), "applies_when.tool"),
+        (AppliesWhen(error="("), "applies_when.error"),
+        (AppliesWhen(error=r"(a)\1"), "applies_when.error"),
+        (AppliesWhen(error="x" * 201), "applies_when.error"),
+    ],
+)
+def test_conditions_that_cannot_be_evaluated_are_refused_by_name(
+    entry: NewEntry, conditions: object, field: str
+) -> None:
+    validate(changed(entry, "applies_when", AppliesWhen(technology="python", version=">=3.10,<4", error="(a+)+$")))
+    assert refused(changed(entry, "applies_when", conditions)) == field
+
+
+def test_an_entry_with_other_conditions_is_another_one_and_one_without_is_what_it_was() -> None:
+    plain, one, two = (failure(applies_when=each) for each in (None, AppliesWhen(tool="a"), AppliesWhen(tool="b")))
+    assert len({content_hash(each) for each in (plain, one, two)}) == 3
+    assert content_hash(plain) == ("d21b1272f9f3dfa0628a1815f8fc332fc2b7bc158f3370fd4459aa2b362bb9bf")
 
 
 @pytest.mark.parametrize("letter", ["x", "ü", "漢", "\U0001f600"])

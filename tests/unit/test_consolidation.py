@@ -36,7 +36,8 @@ from tests.support.entries import CART, failure, rejection, stored
 
 def embedding(entry: NewEntry, entry_id: UUID | None = None) -> Embedding:
     kept = stored(entry, entry_id)
-    return Embedding(entry=kept, vectors={view: np.ones(2, dtype=np.float32) for view in texts.views(kept)})
+    told = texts.views(kept)
+    return Embedding(entry=kept, told=told, vectors={view: np.ones(2, dtype=np.float32) for view in told})
 
 
 def decided(
@@ -139,7 +140,7 @@ def told(situation: str, resolution: str, *, at: float = 0.0, number: int | None
         failure(failure_description=situation, solution_steps=resolution, **further),
         UUID(int=number) if number is not None else None,
     )
-    return Embedding(entry=kept, vectors={View.SITUATION: toward(at)})
+    return Embedding(entry=kept, told=texts.views(kept), vectors={View.SITUATION: toward(at)})
 
 
 def comparing(model: str = "all-MiniLM-L6-v2") -> Comparing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -310,6 +310,7 @@ class Answers:
         max_results: int = 5,
         *,
         only_if_sure: bool = False,
+        facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
         assert only_if_sure, "what nobody asked for is injected only where it likely fits"
         self.asked.append((task_description, agent_type, task_type, technology, max_results))

@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.errors import InvalidInput
-from knowledge.models import Captured, CaptureOutcome, EntryType, NewEntry
+from knowledge.models import AppliesWhen, Captured, CaptureOutcome, EntryType, NewEntry
 from orchestrator.entries import capture_rows, read_entry, write_entry
 from tests.support.entries import approval, failure, rejection
 
-OPTIONAL = {entry_field.name for entry_field in fields(NewEntry)} - {"entry_type", "project_id", "success_verified"}
+OPTIONAL = {entry_field.name for entry_field in fields(NewEntry)} - {
+    "entry_type", "project_id", "success_verified", "applies_when",
+}  # fmt: skip
 TOLD = {"entry_type": "failure_solution", "project_id": "web-shop"}
 
 
@@ -34,6 +36,13 @@ TOLD = {"entry_type": "failure_solution", "project_id": "web-shop"}
 )
 def test_an_entry_comes_back_from_json_as_it_was(entry: NewEntry) -> None:
     assert read_entry(json.loads(json.dumps(write_entry(entry)))) == entry
+
+
+def test_conditions_are_an_object_without_what_was_not_told() -> None:
+    entry = failure(applies_when=AppliesWhen(technology="python", version=">=3.10"))
+    written = write_entry(entry)
+    assert written["applies_when"] == {"technology": "python", "version": ">=3.10"}
+    assert read_entry(written) == entry
 
 
 @pytest.mark.parametrize("entry", [failure(), rejection(), approval()])
@@ -58,6 +67,9 @@ def test_the_type_is_read_as_one_of_the_closed_set_and_verified_is_false_unless_
         ({"entry_type": "failure_solution"}, "project_id"),
         (TOLD | {"entry_type": "failure"}, "entry_type"),
         (TOLD | {"project_id": 5}, "project_id"),
+        (TOLD | {"applies_when": "always"}, "applies_when"),
+        (TOLD | {"applies_when": {"version": 3}}, "applies_when.version"),
+        (TOLD | {"applies_when": {"weather": "fine"}}, "applies_when.weather"),
         (TOLD | {"project_id": None}, "project_id"),
         (TOLD | {"solution_steps": ["one", "two"]}, "solution_steps"),
         (TOLD | {"success_verified": "perhaps"}, "success_verified"),

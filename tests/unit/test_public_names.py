@@ -8,6 +8,7 @@ import orchestrator
 
 def test_the_public_names_of_knowledge_are_these() -> None:
     assert knowledge.__all__ == [
+        "AppliesWhen",
         "CheckpointType",
         "Context",
         "Entry",

@@ -11,13 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.memory.ranking import OTHER_FIELD_WEIGHT, Match, gate_quota, rank, strength, success_rate
+from knowledge.memory.fitting import OTHER, UNTOLD
+from knowledge.memory.ranking import Match, gate_quota, rank, rank_for_gate, strength, success_rate
+from knowledge.models import EntryType
 from tests.support.entries import NOON, approval, evidence, failure
 
 
-def match(name: str, *, relevance: float = 0.8, score: float = 0.5, fits: bool = True, **counts: Any) -> Match:
+def match(
+    name: str, *, relevance: float = 0.8, score: float = 0.5, fit: float = 1.0, fits: bool = True, **counts: Any
+) -> Match:
     words = counts.pop("words", None) or failure(solution_steps=f"{name * 2} did it")
-    return Match(evidence=evidence(name, words=words, **counts), relevance=relevance, score=score, fits=fits)
+    return Match(evidence=evidence(name, words=words, **counts), relevance=relevance, score=score, fit=fit, fits=fits)
 
 
 def gate(name: str, **told: Any) -> Match:
@@ -38,6 +42,7 @@ def matches(draw: st.DrawFn, *, distinct: bool = False) -> list[Match]:
                 words=approval(approved_approach=f"{name * 2} did it") if draw(st.booleans()) else None,
                 relevance=draw(st.sampled_from([0.0, 0.7, 0.75, 0.9, 1.0])),
                 score=draw(st.sampled_from([0.3, 0.5, 0.9])),
+                fit=draw(st.sampled_from([1.0, UNTOLD, OTHER, OTHER**3])),
                 fits=draw(st.booleans()),
                 success_count=successes,
                 attempt_count=successes + draw(st.integers(0, 3)),
@@ -91,8 +96,8 @@ def test_no_evidence_lifts_what_is_not_relevant(successes: int, failures: int) -
 def test_strength_is_relevance_times_a_lower_bound_of_the_success_rate() -> None:
     rate = success_rate(3, 4)
     assert strength(match("a", relevance=0.9, success_count=3, attempt_count=4)) == pytest.approx(0.9 * rate)
-    other = strength(match("a", relevance=0.9, success_count=3, attempt_count=4, fits=False))
-    assert other == pytest.approx(0.9 * rate * OTHER_FIELD_WEIGHT)
+    other = strength(match("a", relevance=0.9, success_count=3, attempt_count=4, fit=0.5))
+    assert other == pytest.approx(0.9 * rate * 0.5)
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000))
@@ -108,6 +113,40 @@ def test_one_of_one_never_outranks_nine_of_ten_at_equal_relevance() -> None:
     lucky = match("lucky", success_count=1, attempt_count=1)
     proven = match("proven", success_count=9, attempt_count=10)
     assert ids(rank([lucky, proven], limit=2)) == ids([proven, lucky])
+
+
+@given(
+    matches(distinct=True),
+    st.sampled_from([0.7, 0.8, 1.0]),
+    st.sampled_from([0.3, 0.9]),
+    st.integers(1, 6),
+    st.booleans(),
+)
+def test_among_any_others_evidence_alone_orders_what_is_equally_relevant(
+    others: list[Match],
+    relevance: float,
+    score: float,
+    limit: int,
+    fits: bool,  # noqa: FBT001
+) -> None:
+    """D33: 1 of 1 never before 9 of 10, nor what failed when it was tried before what was not tried; so for all."""
+    records = {"proven": (9, 10), "untried": (1, 1), "failed": (1, 2), "failed again": (1, 3)}
+    told = [
+        match(name, relevance=relevance, score=score, fits=fits, success_count=worked, attempt_count=tried)
+        for name, (worked, tried) in records.items()
+    ]
+    places = ids(rank([*others, *reversed(told)], limit=limit))
+    shown = [each for each in ids(told) if each in places]
+    assert shown == ids(told)[: len(shown)], "whoever is shown, all with more proof are"
+    assert [places.index(each) for each in shown] == sorted(places.index(each) for each in shown)
+
+
+@given(st.integers(1, 50), st.integers(0, 50))
+def test_each_failure_lowers_a_pattern_and_the_first_puts_one_success_below_untried(ok: int, failed: int) -> None:
+    """D33."""
+    tried = [match("a", success_count=ok, attempt_count=ok + failed + more) for more in (0, 1)]
+    assert strength(tried[1]) < strength(tried[0])
+    assert strength(match("b", success_count=1, attempt_count=2 + failed)) < strength(match("c"))
 
 
 def test_what_fails_when_it_is_tried_sinks_below_what_was_not_tried() -> None:
@@ -154,6 +193,33 @@ def test_gate_entries_leave_places_to_failures_that_fit_and_fill_what_is_left() 
     shown = rank(gates + failures, limit=5)
     assert [each in gates for each in shown] == [True, True, False, False, False]
     assert len([each for each in rank(gates + failures[:1], limit=5) if each in gates]) == 4
+
+
+@given(matches(distinct=True), st.integers(1, 6))
+def test_whatever_comes_first_three_places_are_for_the_fields_asked_for(found: list[Match], limit: int) -> None:
+    shown = rank(found, limit=limit)
+    fitting = [each for each in found if each.fits and not each.evidence.words.gate_type]
+    assert sum(each.fits for each in shown) >= min(3, limit - 1, len(fitting))
+    strongest = max(found, key=strength, default=None)
+    gates_only = all(each.evidence.words.gate_type for each in found)
+    assert strongest is None or gates_only or strength(shown[0]) == strength(strongest)
+
+
+@given(matches(distinct=True), st.integers(1, 6), st.randoms())
+def test_a_gate_is_shown_its_own_decisions_first_and_of_both_kinds(
+    found: list[Match], limit: int, chance: random.Random
+) -> None:
+    kinds = (EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL)
+    decided = [replace(each, evidence=replace(each.evidence, entry_type=chance.choice(kinds))) for each in found]
+    shown = rank_for_gate(decided, limit=limit)
+    own = [each for each in decided if each.fits]
+    expected = min(limit, len(own) if len(own) >= min(3, limit) else len(decided))
+    assert len(shown) == len(set(ids(shown))) == expected
+    assert [each.fits for each in shown] == sorted((each.fits for each in shown), reverse=True)
+    for kind in kinds:
+        there = sum(each.evidence.entry_type is kind for each in own)
+        of_kind = sum(each.evidence.entry_type is kind for each in shown if each.fits)
+        assert of_kind >= min(there, gate_quota(limit) if limit > 1 else 0)
 
 
 @given(matches(distinct=True), st.integers(1, 6))

@@ -185,6 +185,7 @@ def evidence(text: str) -> Evidence:
         project_count=1,
         founded_at=words.captured_at,
         entry_ids=(words.entry_id,),
+        circumstances=(),
     )
 
 

@@ -25,6 +25,10 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_EMBEDDING_API_KEY": ("k", "embedding_api_key", SecretStr("k")),
     "HARDWON_EMBEDDING_DIMS": ("512", "embedding_dims", 512),
     "HARDWON_EMBEDDING_TIMEOUT_SECONDS": ("120", "embedding_timeout_seconds", 120.0),
+    "HARDWON_CHAT_MODEL": ("some-model", "chat_model", "some-model"),
+    "HARDWON_CHAT_BASE_URL": ("http://models/v1", "chat_base_url", "http://models/v1"),
+    "HARDWON_CHAT_API_KEY": ("k", "chat_api_key", SecretStr("k")),
+    "HARDWON_CHAT_TIMEOUT_SECONDS": ("120", "chat_timeout_seconds", 120.0),
     "HARDWON_QUERY_DEADLINE_MS": ("450", "query_deadline_ms", 450),
     "HARDWON_TASK_RELEVANCE": ("0.6", "task_relevance", 0.6),
     "HARDWON_FAILURE_RELEVANCE": ("1", "failure_relevance", 1.0),
@@ -46,6 +50,8 @@ REFUSED = [
     ("HARDWON_QDRANT_URL", "qdrant:6333"),
     ("HARDWON_EMBEDDING_BASE_URL", "ftp://models"),
     ("HARDWON_API_URL", "localhost"),
+    ("HARDWON_CHAT_BASE_URL", "models/v1"),
+    ("HARDWON_CHAT_TIMEOUT_SECONDS", "0"),
     ("HARDWON_EMBEDDING_DIMS", "1"),
     ("HARDWON_EMBEDDING_DIMS", "many"),
     ("HARDWON_QUERY_DEADLINE_MS", "0"),
@@ -191,4 +197,4 @@ def test_a_slow_endpoint_may_be_given_more_time(
         monkeypatch.setenv("HARDWON_EMBEDDING_TIMEOUT_SECONDS", told)
     embedder = make_embedder(KnowledgeSettings(redaction=False))
     assert isinstance(embedder, OpenAIEmbedder)
-    assert (embedder._retry.timeout_seconds, embedder._retry.patience_seconds) == (timeout, patience)
+    assert (embedder._endpoint.retry.timeout_seconds, embedder._endpoint.retry.patience_seconds) == (timeout, patience)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.memory import texts
-from knowledge.models import NewEntry, View
-from tests.support.entries import CART, approval, failure, rejection, stored
+from knowledge.models import Circumstance, NewEntry, View
+from tests.support.entries import CART, approval, circumstance, evidence, failure, rejection
 
 WORDS = st.text(st.characters(categories=("L", "N", "P", "Zs"), include_characters="\n\t"), min_size=1)
 
@@ -66,13 +67,39 @@ def test_a_task_description_is_a_view_of_its_own_only_where_it_says_something_el
     assert texts.views(failure(task_description=None)) == {View.SITUATION: CART}
 
 
-def test_when_to_try_is_as_told_else_what_is_known_of_where_it_worked() -> None:
-    assert texts.when_to_try(stored(failure(when_to_try="Before a release"))) == "Before a release"
-    assert texts.when_to_try(stored(failure())) == "When a bugfix task in python fails in this way."
-    bare = stored(failure(task_type=None, technology=None))
-    assert texts.when_to_try(bare) == "When a task fails in this way."
-    assert "design_review" in texts.when_to_try(stored(rejection()))
-    assert "design_review" in texts.when_to_try(stored(approval()))
+def test_when_to_try_is_as_captured_wherever_that_was_told() -> None:
+    assert texts.when_to_try(evidence("a", when_to_try="Before a release")) == "Before a release"
+
+
+def test_when_to_try_is_else_made_of_what_all_the_evidence_tells() -> None:
+    def told(*facts: Circumstance, words: NewEntry | None = None, projects: int = 1) -> str:
+        return texts.when_to_try(evidence("a", words=words, circumstances=facts, project_count=projects))
+
+    def of(entries: int = 1, error: str | None = None, **fields: Any) -> Circumstance:
+        return circumstance(failure(**fields), entries, error=error)
+
+    bare = circumstance(failure(task_type=None, technology=None))
+    assert told(bare) == "When a task fails in this way."
+    assert told(of()) == "When a bugfix task in python fails in this way."
+    assert (
+        told(of(error="TypeError"), projects=4)
+        == "When a bugfix task in python fails with TypeError, as in 4 projects."
+    )
+    assert (
+        told(of(2, technology="go", task_type="feature"), of(3, error="KeyError"))
+        == "When a bugfix or feature task in python or go fails with KeyError."
+    )
+    errors = [of(number, error=f"E{number}") for number in (3, 9, 7)]
+    assert told(*errors) == "When a bugfix task in python fails with E9, E7 or another."
+    assert told(of(3), of(2, error="KeyError")) == "When a bugfix task in python fails in this way.", "most name none"
+    one, two = rejection(), rejection(gate_type="security_review")
+    assert (
+        told(circumstance(one, 2), circumstance(two), words=one, projects=2)
+        == "Before a proposal like this goes to the design_review or security_review gate, as in 2 projects."
+    )
+    assert (
+        told(circumstance(approval()), words=approval()) == "When a proposal like this goes to the design_review gate."
+    )
 
 
 @given(st.text(), st.text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from knowledge.adapters.in_memory.distillations import InMemoryDistillations
 from knowledge.adapters.in_memory.entries import InMemoryEntries
 from knowledge.adapters.in_memory.index import InMemoryIndex
 from knowledge.adapters.in_memory.patterns import InMemoryPatterns
@@ -14,6 +15,7 @@ from knowledge.ports import Clock, Embedder, Stores
 __all__ = [
     "InMemoryCheckpoints",
     "InMemoryContexts",
+    "InMemoryDistillations",
     "InMemoryEntries",
     "InMemoryIndex",
     "InMemoryJobs",
@@ -32,6 +34,7 @@ def in_memory_stores(workspace: str, embedder: Embedder, clock: Clock, *, state:
         workspace=workspace,
         entries=InMemoryEntries(state, workspace),
         patterns=InMemoryPatterns(state, workspace),
+        distillations=InMemoryDistillations(state, workspace),
         points=InMemoryPoints(state, workspace),
         spaces=InMemorySpaces(state, workspace),
         checkpoints=InMemoryCheckpoints(state, workspace),

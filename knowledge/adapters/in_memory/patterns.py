@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
+import re
+from collections import ChainMap, Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,16 +14,20 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from knowledge.adapters.in_memory.state import LONG_AGO, EntryRow, InMemoryState, PatternRow, PointRow
+from knowledge.adapters.in_memory.state import LONG_AGO, EntryRow, InMemoryState, PatternRow, PointRow, trust
 from knowledge.errors import NotFound
 from knowledge.models import (
+    ERROR_CODE,
+    ERROR_NAME,
+    MAX_CIRCUMSTANCES,
     MAX_POINTS,
+    Circumstance,
     Decision,
+    Distilled,
     EmbeddingSpace,
     Entry,
     EntryId,
     EntryStatus,
-    EntryType,
     Evidence,
     Founder,
     LeaseToken,
@@ -228,10 +233,12 @@ class InMemoryPatterns(PatternStore):
                 return Founder(pattern_id=pattern_id, entry=rows[0].entry, situation=situation)
         return None
 
-    async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
+    async def evidence(
+        self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
+    ) -> Mapping[PointId, Evidence]:
         rows = (self._state.points.get(point_id) for point_id in point_ids)
         patterns = {row.point_id: row.pattern_id for row in rows if row and row.workspace == self._workspace}
-        live = self._live(patterns.values(), now)
+        live = self._live(patterns.values(), now, project_id)
         return {point_id: live[pattern_id] for point_id, pattern_id in patterns.items() if pattern_id in live}
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
@@ -240,13 +247,28 @@ class InMemoryPatterns(PatternStore):
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
         return live[pattern_id]
 
-    def _live(self, pattern_ids: Iterable[PatternId], now: datetime) -> dict[PatternId, Evidence]:
+    def _live(
+        self, pattern_ids: Iterable[PatternId], now: datetime, project_id: str | None = None
+    ) -> dict[PatternId, Evidence]:
         support: dict[PatternId, list[Entry]] = {pattern_id: [] for pattern_id in pattern_ids}
         for row in self._state.entries.values():
             entry = row.entry
             if entry.workspace == self._workspace and entry.pattern_id in support and _embedded_until(entry) > now:
                 support[entry.pattern_id].append(entry)
-        return {i: _evidence(self._state.patterns[i], entries) for i, entries in support.items() if entries}
+        live = {
+            i: _evidence(self._state.patterns[i], found, project_id, self._rivals(i))
+            for i, found in support.items()
+            if found
+        }
+        return {i: replace(evidence, distilled=self._distilled(i, now)) for i, evidence in live.items()}
+
+    def _rivals(self, pattern_id: PatternId) -> tuple[PatternId, ...]:
+        rivals = [set(pair) for pair, link in self._state.links.items() if link.kind is LinkKind.RIVAL]
+        return tuple(sorted(other for pair in rivals if pattern_id in pair for other in pair - {pattern_id}))
+
+    def _distilled(self, pattern_id: PatternId, now: datetime) -> Distilled | None:
+        row = self._state.distillations.get(pattern_id)
+        return row.distillation.distilled if row is not None and row.expires_at > now else None
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with self._state.deciding[self._workspace]:
@@ -318,17 +340,13 @@ def _embedded_until(entry: Entry) -> datetime:
     return entry.expires_at or LONG_AGO
 
 
-def _trust(entry: Entry) -> int:
-    """Return how far to trust an entry: what a human decided most, then what names its verifier."""
-    if entry.entry_type is not EntryType.FAILURE_SOLUTION:
-        return 2
-    return int(entry.verified_by is not None)
-
-
-def _evidence(pattern: PatternRow, live: Iterable[Entry]) -> Evidence:
+def _evidence(
+    pattern: PatternRow, live: Iterable[Entry], project_id: str | None, rivals: tuple[PatternId, ...]
+) -> Evidence:
     by_id = sorted(live, key=lambda entry: entry.entry_id)
     latest = sorted(by_id, key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
-    words = max(latest, key=_trust)  # the first of equals: the latest
+    trusted = sorted(latest, key=trust, reverse=True)  # the first of equals: the latest
+    words = trusted[0]
     return Evidence(
         pattern_id=pattern.pattern_id,
         entry_type=words.entry_type,
@@ -338,4 +356,41 @@ def _evidence(pattern: PatternRow, live: Iterable[Entry]) -> Evidence:
         project_count=pattern.project_count,
         founded_at=pattern.founded_at,
         entry_ids=tuple(entry.entry_id for entry in latest[:SHOWN_ENTRY_IDS]),
+        circumstances=_circumstances(by_id),
+        conditions=tuple({entry.applies_when: None for entry in by_id if entry.applies_when})[:MAX_CIRCUMSTANCES],
+        of_project=None if project_id is None else any(entry.project_id == project_id for entry in by_id),
+        when_to_try=next((entry.when_to_try for entry in trusted if entry.when_to_try is not None), None),
+        rivals=rivals,
     )
+
+
+def _circumstances(entries: Sequence[Entry]) -> tuple[Circumstance, ...]:
+    counted = Counter(
+        (entry.agent_type, entry.technology, entry.task_type, entry.gate_type, _error(entry)) for entry in entries
+    )
+    # as Postgres sorts: what is not told last
+    often = sorted(counted.items(), key=lambda each: (-each[1], *((told is None, told or "") for told in each[0])))
+    return tuple(
+        Circumstance(
+            entries=count,
+            agent_type=agent_type,
+            technology=technology,
+            task_type=task_type,
+            gate_type=gate_type,
+            error=error,
+        )
+        for (agent_type, technology, task_type, gate_type, error), count in often[:MAX_CIRCUMSTANCES]
+    )
+
+
+def _error(entry: Entry) -> str | None:
+    """Return the name of an error, else its code: of the error message, else the name the failure begins with."""
+    message = entry.error_message or ""
+    looked_at = (
+        (ERROR_NAME, message[:2000]),
+        (ERROR_NAME, message[-2000:]),
+        (ERROR_CODE, message[:2000]),
+        (ERROR_NAME, (entry.failure_description or "")[:200]),
+    )
+    found = (re.search(pattern, text) for pattern, text in looked_at)
+    return next((match.group(1) for match in found if match), None)

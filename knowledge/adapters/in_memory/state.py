@@ -20,9 +20,11 @@ from knowledge.models import (
     CheckpointReport,
     Context,
     ContextId,
+    Distillation,
     Entry,
     EntryId,
     EntryStatus,
+    EntryType,
     LeaseToken,
     Link,
     Outcome,
@@ -73,6 +75,14 @@ class PointRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DistillationRow:
+    """What a model answered about a pattern, and until when it is shown."""
+
+    distillation: Distillation
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextRow:
     """A context that was handed out."""
 
@@ -103,6 +113,7 @@ class InMemoryState:
     entries: dict[EntryId, EntryRow] = field(default_factory=dict)
     patterns: dict[PatternId, PatternRow] = field(default_factory=dict)
     points: dict[PointId, PointRow] = field(default_factory=dict)
+    distillations: dict[PatternId, DistillationRow] = field(default_factory=dict)
     vectors: dict[tuple[PointId, str], npt.NDArray[np.float16]] = field(default_factory=dict)
     """Of a point in a space, by its fingerprint."""
     spaces: dict[str, BoundSpace] = field(default_factory=dict)
@@ -160,6 +171,10 @@ class InMemoryState:
             for key in _unique_keys(row.entry):
                 del self._unique[key]
         touched = {row.entry.pattern_id for row in rows if row.entry.pattern_id is not None}
+        ids = {row.entry.entry_id for row in rows}
+        for pattern_id in touched & self.distillations.keys():
+            if not ids.isdisjoint(self.distillations[pattern_id].distillation.entry_ids):
+                del self.distillations[pattern_id]
         return self.recount(touched)
 
     def doubt(self, point_ids: Iterable[PointId]) -> None:
@@ -212,6 +227,13 @@ class InMemoryState:
         self.patterns.pop(pattern_id, None)
         self.match_keys = {key: bound for key, bound in self.match_keys.items() if bound != pattern_id}
         self.links = {pair: link for pair, link in self.links.items() if pattern_id not in pair}
+
+
+def trust(entry: Entry) -> int:
+    """Return how far to trust an entry: what a human decided most, then what names its verifier."""
+    if entry.entry_type is not EntryType.FAILURE_SOLUTION:
+        return 2
+    return int(entry.verified_by is not None)
 
 
 def _unique_keys(entry: Entry) -> list[tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -19,6 +20,7 @@ from knowledge.adapters.postgres import tables
 from knowledge.adapters.postgres.counting import alone_with_patterns, recount
 from knowledge.adapters.postgres.database import reading, transaction, translate
 from knowledge.errors import Conflict, InvalidInput
+from knowledge.models import AppliesWhen
 from knowledge.ports import ArchiveStore, Snapshot
 
 Rows = Sequence[Mapping[str, Any]]
@@ -27,6 +29,7 @@ _SLICE = 200  # an entry may be half a megabyte
 _ENTRY = (
     "id workspace project_id entry_type agent_type task_type technology task_description failure_description"
     " error_message solution_steps gate_type proposal human_feedback revision_approach approved_approach when_to_try"
+    " applies_when"
     " success_verified verified_by task_id run_id idempotency_key content_hash timestamp status attempts dead_reason"
     " pattern_id point_ids embedded_at expires_at"
 )
@@ -64,6 +67,10 @@ FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
 A lease is left out: what is leased here is staged there.
 """
 
+_SINCE_VERSION_2 = frozenset({"applies_when"})
+"""Rows of a version 1 archive lack them: nothing was told there."""
+
+_CONDITIONS = frozenset(field.name for field in fields(AppliesWhen))
 _E = tables.knowledge_staging.c
 _P = tables.patterns.c
 _T = tables.points.c
@@ -283,13 +290,13 @@ def _values(part: str, rows: Rows) -> list[dict[str, Any]]:
     """Return rows of an archive as the values of their columns."""
     table, names = FORMAT[part]
     try:
-        return [{name: _value(table.c[name], row[name]) for name in _exactly(names, row)} for row in rows]
+        return [{name: _value(table.c[name], row.get(name)) for name in _exactly(names, row)} for row in rows]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidInput("archive", f"holds {part} that are none: export it again") from error
 
 
 def _exactly(names: tuple[str, ...], row: Mapping[str, Any]) -> Iterable[str]:
-    if set(row) != set(names):
+    if set(names) - set(row) - _SINCE_VERSION_2 or set(row) - set(names):
         raise ValueError("other columns")
     return names
 
@@ -309,4 +316,11 @@ def _value(column: sa.Column[Any], told: Any) -> Any:
         return moment
     if isinstance(kind, sa.LargeBinary):
         return b64decode(told, validate=True)
-    return told
+    return _conditions(told) if column is _E.applies_when else told
+
+
+def _conditions(told: Mapping[str, Any]) -> dict[str, str]:
+    """Return the conditions of an entry, whatever they say: what cannot be evaluated stands against nothing."""
+    if not _CONDITIONS.issuperset(told) or not all(isinstance(each, str) for each in told.values()):
+        raise ValueError("no conditions")
+    return dict(told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -18,13 +19,21 @@ _O = outcomes.c
 EMBEDDED = _E.status == sa.literal_column("'embedded'")
 
 
-async def alone_with_patterns(connection: AsyncConnection, workspace: str) -> None:
+async def alone_with_patterns(
+    connection: AsyncConnection, workspace: str, *, most_idle: timedelta | None = None
+) -> None:
     """Wait until nobody else gives entries to patterns of a workspace, or takes some away; until the transaction ends.
 
-    Else a pattern could go while an entry joins it.
+    Else a pattern could go while an entry joins it. `most_idle`: after so long without a statement Postgres ends the
+    transaction, for a process that hangs would hold up all others.
     """
-    lock = sa.func.hashtextextended(f"hardwon/decide/{workspace}", 0)
-    await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+    asked = {"lock": f"hardwon/decide/{workspace}"}
+    if most_idle is None:
+        await connection.execute(_ALONE, asked)
+    else:
+        await connection.execute(
+            _ALONE_IF_BUSY, asked | {"most_idle": f"{most_idle / timedelta(milliseconds=1):.0f}ms"}
+        )
 
 
 def among(column: sa.ColumnElement[Any], ids: Collection[Any]) -> sa.ColumnElement[bool]:
@@ -53,8 +62,16 @@ async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> N
         return
     # A statement of its own: the next one then sees what others that recounted these patterns have committed. By id, so
     # that no two wait in a circle; without the key, which links refer to.
-    await connection.execute(sa.select(_P.id).where(among(_P.id, ids)).order_by(_P.id).with_for_update(key_share=True))
-    runs = _runs(ids).subquery("runs")
+    await connection.execute(_LOCK_PATTERNS, {"ids": ids})
+    await connection.execute(_RECOUNT, {"ids": ids})
+
+
+def _among_ids(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    return column == sa.any_(sa.bindparam("ids", type_=sa.ARRAY(UUID_TYPE)))
+
+
+def _recount() -> sa.Update:
+    runs = _runs().subquery("runs")
     counted = (
         sa.select(
             _P.id,
@@ -65,13 +82,13 @@ async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> N
             sa.exists().where(_E.pattern_id == _P.id, EMBEDDED).label("live"),
         )
         .select_from(patterns.outerjoin(runs, runs.c.pattern_id == _P.id))
-        .where(among(_P.id, ids))
+        .where(_among_ids(_P.id))
         .group_by(_P.id)
         .cte("counted")
     )
     in_index = sa.exists().where(points.c.pattern_id == _P.id)
     gone = sa.delete(patterns).where(_P.id == counted.c.id, ~counted.c.has_entries, ~in_index).cte("gone")
-    update = (
+    return (
         sa.update(patterns)
         .add_cte(gone)
         .where(_P.id == counted.c.id, sa.or_(counted.c.has_entries, in_index))
@@ -81,10 +98,9 @@ async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> N
             project_count=sa.case((counted.c.live, counted.c.projects), else_=0),
         )
     )
-    await connection.execute(update)
 
 
-def _runs(pattern_ids: Collection[UUID]) -> sa.Select[Any]:
+def _runs() -> sa.Select[Any]:
     """Select the distinct (project, task, run) of patterns, and whether it worked."""
     of_entries = sa.select(
         _E.pattern_id,
@@ -92,10 +108,21 @@ def _runs(pattern_ids: Collection[UUID]) -> sa.Select[Any]:
         sa.func.coalesce(_E.task_id, sa.cast(_E.id, sa.Text)).label("task_id"),
         sa.func.coalesce(_E.run_id, _E.content_hash).label("run_id"),
         sa.true().label("worked"),
-    ).where(among(_E.pattern_id, pattern_ids), EMBEDDED)
+    ).where(_among_ids(_E.pattern_id), EMBEDDED)
     of_outcomes = sa.select(_O.pattern_id, _O.project_id, _O.task_id, _O.run_id, _O.worked).where(
-        among(_O.pattern_id, pattern_ids)
+        _among_ids(_O.pattern_id)
     )
     told = sa.union_all(of_entries, of_outcomes).subquery("told")
     run = (told.c.pattern_id, told.c.project_id, told.c.task_id, told.c.run_id)
     return sa.select(*run, sa.func.bool_or(told.c.worked).label("worked")).group_by(*run)
+
+
+_ALONE = sa.select(
+    sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(sa.bindparam("lock", type_=sa.Text), sa.literal_column("0")))
+)
+_ALONE_IF_BUSY = _ALONE.add_columns(
+    sa.func.set_config("idle_in_transaction_session_timeout", sa.bindparam("most_idle", type_=sa.Text), sa.true())
+)
+# Built once: putting such a statement together takes longer than Postgres takes for some patterns.
+_LOCK_PATTERNS = sa.select(_P.id).where(_among_ids(_P.id)).order_by(_P.id).with_for_update(key_share=True)
+_RECOUNT = _recount()

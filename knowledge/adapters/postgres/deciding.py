@@ -106,7 +106,25 @@ def _link_patterns() -> sa.Insert:
     return new.on_conflict_do_update(index_elements=[_L.lower_id, _L.upper_id], set_=told, where=likelier)
 
 
+def _held() -> sa.Select[Any]:
+    entries = sa.any_(sa.bindparam("entries", type_=sa.ARRAY(UUID_TYPE)))
+    ours = _E.lease_token == sa.bindparam("token", type_=UUID_TYPE)
+    return sa.select(_E.id, _E.pattern_id).where(_E.id == entries, ours).order_by(_E.id).with_for_update()
+
+
+def _by_key() -> sa.CompoundSelect[Any]:
+    workspace = sa.bindparam("workspace", type_=sa.Text)
+    asked = sa.any_(sa.bindparam("keys", type_=sa.ARRAY(sa.Text)))
+    founded = sa.select(_P.match_key, _P.id.label("pattern_id"), sa.literal(0).label("goes_before"))
+    bound = sa.select(_K.match_key, _K.pattern_id, sa.literal(1))
+    either = founded.where(_P.workspace == workspace, _P.match_key == asked).union_all(
+        bound.where(_K.workspace == workspace, _K.match_key == asked)
+    )
+    return either.order_by("goes_before")
+
+
 # Built once: putting such a statement together takes longer than Postgres takes for a row.
+_HELD, _BY_KEY = _held(), _by_key()
 _FOUND_PATTERNS, _WRITE_POINTS, _KEEP_VECTORS, _LINK_ENTRIES, _LINK_PATTERNS = (
     _found_patterns(),
     _write_points(),
@@ -125,24 +143,12 @@ class PostgresDeciding(Deciding):
         self._token = token
 
     async def held(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId | None]:
-        query = (
-            sa.select(_E.id, _E.pattern_id)
-            .where(_E.id == sa.any_(sa.literal(list(entry_ids), sa.ARRAY(UUID_TYPE))), _E.lease_token == self._token)
-            .order_by(_E.id)
-            .with_for_update()
-        )
-        return {row.id: row.pattern_id for row in await self._connection.execute(query)}
+        asked = {"entries": list(entry_ids), "token": self._token}
+        return {row.id: row.pattern_id for row in await self._connection.execute(_HELD, asked)}
 
     async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
-        asked = sa.any_(sa.literal(list(match_keys), sa.ARRAY(sa.Text)))
-        founded = sa.select(_P.match_key, _P.id.label("pattern_id"), sa.literal(0).label("goes_before")).where(
-            _P.workspace == self._workspace, _P.match_key == asked
-        )
-        bound = sa.select(_K.match_key, _K.pattern_id, sa.literal(1)).where(
-            _K.workspace == self._workspace, _K.match_key == asked
-        )
-        either = founded.union_all(bound).order_by("goes_before")
-        return {row.match_key: row.pattern_id for row in await self._connection.execute(either)}
+        asked = {"workspace": self._workspace, "keys": list(match_keys)}
+        return {row.match_key: row.pattern_id for row in await self._connection.execute(_BY_KEY, asked)}
 
     async def existing(self, pattern_ids: Collection[PatternId]) -> set[PatternId]:
         if not pattern_ids:
@@ -157,14 +163,13 @@ class PostgresDeciding(Deciding):
         kept = await self._within_limit(decisions)
         counted = await self._write_points(kept, decisions, space, embedded_at, expires_at) if kept else {}
         if decisions:
-            links = [
-                (each, ",".join(str(point.point_id) for point in each.points if point.point_id in kept))
-                for each in decisions
-            ]
             asked = {
-                "entries": [each.entry.entry_id for each, _ in links],
-                "pattern_ids": [each.pattern_id for each, _ in links],
-                "point_ids": [ids for _, ids in links],
+                "entries": [each.entry.entry_id for each in decisions],
+                "pattern_ids": [each.pattern_id for each in decisions],
+                "point_ids": [
+                    ",".join([str(point.point_id) for point in each.points if point.point_id in kept])
+                    for each in decisions
+                ],
                 "token": self._token,
             }
             await self._connection.execute(_LINK_ENTRIES, asked)

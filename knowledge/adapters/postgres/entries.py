@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone_with_patterns, among, locked_in_order, recount
 from knowledge.adapters.postgres.database import reading, transaction
 from knowledge.adapters.postgres.points import doubt
-from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row
+from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row, told_entry
 from knowledge.adapters.postgres.tables import (
     checkpoints,
     contexts,
@@ -72,6 +74,43 @@ _INSERT_ONE = (
 _INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _INFORMED)
 
 
+def _due(workspace: str, selection: Selection) -> list[sa.ColumnElement[bool]]:
+    due: list[sa.ColumnElement[bool]] = [
+        _E.workspace == workspace,
+        _E.status == sa.literal_column("'staged'"),  # spelt out, so that the partial index is seen to fit
+    ]
+    if selection.project_id is not None:
+        due.append(_E.project_id == selection.project_id)
+    if selection.only_vouched:
+        due.append(_VOUCHED)
+    if selection.captured_before is not None:
+        due.append(_E.timestamp < selection.captured_before)
+    return due
+
+
+@lru_cache(maxsize=64)
+def _take(workspace: str, selection: Selection) -> sa.Update:
+    """Return the statement that leases what is due: a checkpoint says it again for each batch."""
+    due = (
+        sa.select(_E.id)
+        .where(*_due(workspace, selection), sa.or_(_E.lease_until.is_(None), _E.lease_until < sa.func.now()))
+        .order_by(_E.timestamp, _E.id)
+        .limit(sa.bindparam("limit", type_=sa.Integer))
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    return (
+        sa.update(knowledge_staging)
+        .where(_E.id == due.c.id)
+        .values(
+            lease_token=sa.bindparam("token", type_=UUID_TYPE),
+            lease_until=sa.func.now() + sa.bindparam("lease", type_=sa.Interval),
+            attempts=_E.attempts + 1,
+        )
+        .returning(*ENTRY_COLUMNS)
+    )
+
+
 class PostgresEntries(EntryStore):
     """Entries of one workspace; one row is an entry for its whole life."""
 
@@ -80,26 +119,33 @@ class PostgresEntries(EntryStore):
         self._workspace = workspace
 
     async def add(self, entries: Sequence[Entry]) -> list[Captured]:
-        rows = [to_row(entry) for entry in entries]
-        for row in rows:
-            row["workspace"] = self._workspace
+        told = [
+            (each.idempotency_key, each.project_id, each.task_id, each.run_id, each.content_hash) for each in entries
+        ]
+        first: dict[tuple[str | None, ...], Entry] = {}  # what a batch tells again is written and looked up once
+        for entry, event in zip(entries, told, strict=True):
+            first.setdefault(event, entry)
+        rows = [to_row(entry) | {"workspace": self._workspace} for entry in first.values()]
         if len(rows) == 1:  # one statement is a transaction of its own: one round trip, one fsync
             async with reading(self._engine) as connection:
                 stored = {row.id: row.informed for row in await connection.execute(_INSERT_ONE, rows[0])}
         else:
             async with transaction(self._engine) as connection:
                 stored = await self._add_many(connection, rows)
-        return [
-            Captured(
-                outcome=CaptureOutcome.ACCEPTED,
-                entry_id=entry.entry_id,
-                status=entry.status,
-                informed=stored[entry.entry_id],
-            )
-            if entry.entry_id in stored
-            else await self._already_there(entry)
-            for entry in entries
-        ]
+        there: dict[tuple[str | None, ...], Captured] = {}
+        answers = []
+        for entry, event in zip(entries, told, strict=True):
+            if entry.entry_id in stored:
+                answer = Captured(
+                    outcome=CaptureOutcome.ACCEPTED,
+                    entry_id=entry.entry_id,
+                    status=entry.status,
+                    informed=stored[entry.entry_id],
+                )
+            else:
+                answer = there[event] = there.get(event) or await self._already_there(entry)
+            answers.append(answer)
+        return answers
 
     async def _add_many(self, connection: AsyncConnection, rows: list[dict[str, Any]]) -> dict[Any, bool]:
         if not rows:
@@ -194,38 +240,11 @@ class PostgresEntries(EntryStore):
             found = await connection.scalar(query.order_by(_E.timestamp).limit(1))
         return None if found is None else EntryId(found)
 
-    def _due(self, selection: Selection) -> list[sa.ColumnElement[bool]]:
-        due: list[sa.ColumnElement[bool]] = [
-            _E.workspace == self._workspace,
-            _E.status == sa.literal_column("'staged'"),  # spelt out, so that the partial index is seen to fit
-        ]
-        if selection.project_id is not None:
-            due.append(_E.project_id == selection.project_id)
-        if selection.only_vouched:
-            due.append(_VOUCHED)
-        if selection.captured_before is not None:
-            due.append(_E.timestamp < selection.captured_before)
-        return due
-
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
         token = LeaseToken(uuid4())
-        free = sa.or_(_E.lease_until.is_(None), _E.lease_until < sa.func.now())
-        due = (
-            sa.select(_E.id)
-            .where(*self._due(selection), free)
-            .order_by(_E.timestamp, _E.id)
-            .limit(limit)
-            .with_for_update(skip_locked=True)
-            .cte("due")
-        )
-        take = (
-            sa.update(knowledge_staging)
-            .where(_E.id == due.c.id)
-            .values(lease_token=token, lease_until=sa.func.now() + lease, attempts=_E.attempts + 1)
-            .returning(*ENTRY_COLUMNS)
-        )
+        asked = {"limit": limit, "token": token, "lease": lease}
         async with reading(self._engine) as connection:
-            taken = [to_entry(row) for row in await connection.execute(take)]
+            taken = [told_entry(row) for row in await connection.execute(_take(self._workspace, selection), asked)]
         return Claim(token=token, entries=tuple(sorted(taken, key=lambda e: (e.captured_at, e.entry_id))))
 
     def _held(self, claim: Claim) -> sa.ColumnElement[bool]:
@@ -276,13 +295,13 @@ class PostgresEntries(EntryStore):
             await doubt(connection, among(points.c.id, left))
 
     async def due_projects(self, captured_before: datetime) -> list[str]:
-        due = self._due(Selection(captured_before=captured_before))
+        due = _due(self._workspace, Selection(captured_before=captured_before))
         query = sa.select(_E.project_id).where(*due).distinct().order_by(_E.project_id)
         async with reading(self._engine) as connection:
             return list((await connection.execute(query)).scalars())
 
     async def pending(self, selection: Selection) -> int:
-        query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*self._due(selection))
+        query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*_due(self._workspace, selection))
         async with reading(self._engine) as connection:
             return await connection.scalar(query) or 0
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import migrations
 from knowledge.adapters.postgres.database import reading, transaction
-from knowledge.errors import StoreIncompatible
+from knowledge.errors import StorageUnavailable, StoreIncompatible
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 MIGRATION_LOCK = 0x68617264
 """Key of the advisory lock under which one process migrates: "hard"."""
+
+_LOCK_MS = 300
+"""What a migration waits for a lock while it may hold others."""
+_PATIENCE_SECONDS = 60
+_LOCK_NOT_AVAILABLE = "55P03"
 
 _FOLDER = Path(migrations.__file__).parent
 
@@ -71,18 +77,47 @@ async def migrate(engine: AsyncEngine) -> bool:
 
 
 async def _upgrade(engine: AsyncEngine, found: str | None) -> None:
+    """Apply the revisions after `found`, each in a transaction of its own, so that the locks of two never add up."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+    from alembic.script.revision import RevisionError  # noqa: PLC0415
+
+    try:
+        scripts = ScriptDirectory.from_config(alembic_config())
+        ahead = [script.revision for script in scripts.iterate_revisions(head_revision(), found or "base")]
+    except RevisionError as error:
+        raise StoreIncompatible(
+            f"the database schema ({found}) was made by a later hardwon: install that version"
+        ) from error
+    give_up_at = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+    for revision in reversed(ahead):
+        while not await _applied(engine, revision):
+            if asyncio.get_running_loop().time() > give_up_at:
+                raise StorageUnavailable(
+                    f"others hold tables that revision {revision} changes, and have not let go of them for"
+                    f" {_PATIENCE_SECONDS} s: end their long transactions, and start again"
+                )
+            await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311 - lets those that wait go first
+
+
+async def _applied(engine: AsyncEngine, revision: str) -> bool:
+    """Apply one revision, or nothing and return False where a lock was not to be had in time.
+
+    Whoever works meanwhile may hold a table that we wait for and wait for one that we hold. We let go before Postgres
+    notices, which takes it a second (deadlock_timeout), and would end the work of one of us.
+    """
     from alembic import command  # noqa: PLC0415
-    from alembic.util import CommandError  # noqa: PLC0415
 
     def upgrade(connection: sa.Connection) -> None:
         config = alembic_config()
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
 
     try:
         async with transaction(engine) as connection:
+            await connection.execute(sa.text(f"SET LOCAL lock_timeout = {_LOCK_MS}"))
             await connection.run_sync(upgrade)
-    except CommandError as error:
-        raise StoreIncompatible(
-            f"the database schema ({found}) was made by a later hardwon: install that version"
-        ) from error
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+            raise
+        return False
+    return True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from dataclasses import fields
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,15 +19,28 @@ from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, 
 from knowledge.adapters.postgres.database import reading, storing, transaction
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import doubt
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, behind_point, to_entry
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, to_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
-from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge_staging, patterns, points, vectors
+from knowledge.adapters.postgres.tables import (
+    TIME,
+    distillations,
+    embedding_spaces,
+    knowledge_staging,
+    links,
+    patterns,
+    points,
+    vectors,
+)
 from knowledge.errors import NotFound
 from knowledge.models import (
+    MAX_CIRCUMSTANCES,
+    AppliesWhen,
+    Circumstance,
+    Distilled,
     EmbeddingSpace,
+    Entry,
     EntryId,
     EntryStatus,
-    EntryType,
     Evidence,
     Founder,
     LeaseToken,
@@ -40,26 +55,88 @@ _E = knowledge_staging.c
 _P = patterns.c
 _T = points.c
 
+_PROJECT = sa.bindparam("project", type_=sa.Text)
+_D = distillations.c
+_DISTILLED = {field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(Distilled)}
+"""The columns of what a model wrote, by field."""
+
+MOST_IDLE = timedelta(seconds=60)
+"""What a process that hangs in the middle of a decision may hold up others: Postgres takes the decision back then."""
+
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
 
 
 def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Select live patterns with their words: those of the most trusted, then latest, evidence."""
+    """Select live patterns with their words: those of the most trusted, then latest, evidence.
+
+    What several entries tell together is worked out for those that have several: most have one, whose words say it all.
+    """
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
-    trust = sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0)
-    words = sa.select(*ENTRY_COLUMNS).where(live).order_by(trust.desc(), _E.embedded_at.desc(), _E.id).limit(1)
+    words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*MOST_TRUSTED).limit(1)
+    when = sa.select(_E.when_to_try).where(live, _E.when_to_try.is_not(None)).order_by(*MOST_TRUSTED).limit(1)
     latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
-    return sa.select(
-        *columns,
-        _P.id.label("found_id"),
-        _P.success_count,
-        _P.attempt_count,
-        _P.project_count,
-        _P.founded_at,
-        sa.func.array(latest.scalar_subquery()).label("entry_ids"),
-        words.lateral("words"),
-    ).where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
+    named = sa.select(sa.func.array(latest.correlate(patterns).scalar_subquery()).label("entry_ids")).lateral("named")
+    several = sa.func.cardinality(named.c.entry_ids) > 1
+    of_project = sa.and_(_PROJECT.is_not(None), several)
+    written = sa.and_(_D.pattern_id == _P.id, _D.refused.is_(None), _D.expires_at > sa.bindparam("now", type_=TIME))
+    return (
+        sa.select(
+            *columns,
+            _P.id.label("found_id"),
+            _P.success_count,
+            _P.attempt_count,
+            _P.project_count,
+            _P.founded_at,
+            named.c.entry_ids,
+            sa.case((several, _circumstances(live))).label("circumstances"),
+            sa.case((several, _conditions(live))).label("conditions"),
+            sa.case((several, when.scalar_subquery())).label("when_told"),
+            sa.case((of_project, sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
+            _rivals().label("rivals"),
+            *(_D[column].label(f"distilled_{name}") for name, column in _DISTILLED.items()),
+            words.lateral("words"),
+        )
+        .select_from(patterns.outerjoin(distillations, written))
+        .where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
+    )
+
+
+def _rivals() -> sa.ScalarSelect[Any]:
+    """Select the ids of a pattern's rivals as an array."""
+    rival = links.c.kind == sa.literal_column("'rival'")
+    upper = sa.select(links.c.upper_id).where(links.c.lower_id == _P.id, rival).correlate(patterns)
+    lower = sa.select(links.c.lower_id).where(links.c.upper_id == _P.id, rival).correlate(patterns)
+    return sa.select(sa.func.array(upper.union_all(lower).scalar_subquery())).scalar_subquery()
+
+
+def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Select what the live entries of a pattern tell of where it worked, as the objects of a JSON array."""
+    told = {
+        "agent_type": _E.agent_type,
+        "technology": _E.technology,
+        "task_type": _E.task_type,
+        "gate_type": _E.gate_type,
+        "error": _E.error_signature,
+    }
+    named = itertools.chain.from_iterable((sa.literal_column(f"'{name}'"), column) for name, column in told.items())
+    each = (
+        sa.select(sa.func.jsonb_build_object(sa.literal_column("'entries'"), sa.func.count(), *named).label("each"))
+        .where(live)
+        .group_by(*told.values())
+        .order_by(sa.func.count().desc(), *told.values())
+        .limit(MAX_CIRCUMSTANCES)
+        .correlate(patterns)
+        .subquery("circumstances")
+    )
+    return sa.select(sa.func.jsonb_agg(each.c.each)).scalar_subquery()
+
+
+def _conditions(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Select the distinct conditions that the live entries of a pattern tell, as a JSON array."""
+    told = sa.select(_E.applies_when).where(live, _E.applies_when.is_not(None)).distinct().limit(MAX_CIRCUMSTANCES)
+    each = told.correlate(patterns).subquery("conditions")
+    return sa.select(sa.func.jsonb_agg(each.c.applies_when)).scalar_subquery()
 
 
 _IN_USE = (
@@ -76,6 +153,26 @@ _OF_SPACE_IN_USE = sa.or_(
 """False for an entry with a point that has no vector in the space in use: it was switched while that was embedded."""
 
 # Built once: putting such a statement together takes longer than Postgres takes to answer it.
+_HOLD_SPACE = sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK))
+_MARK = (
+    sa.update(knowledge_staging)
+    .where(
+        locked_in_order(
+            _E.id == sa.any_(sa.bindparam("entries", type_=sa.ARRAY(UUID_TYPE))),
+            _E.lease_token == sa.bindparam("token", type_=UUID_TYPE),
+            _E.pattern_id.is_not(None),
+        ),
+        _OF_SPACE_IN_USE,
+    )
+    .values(
+        status=EntryStatus.EMBEDDED,
+        embedded_at=sa.bindparam("from", type_=TIME),
+        expires_at=sa.bindparam("until", type_=TIME),
+        lease_token=None,
+        lease_until=None,
+    )
+    .returning(_E.id, _E.pattern_id)
+)
 _WANTED = (
     sa.select(_T.id, _T.pattern_id)
     .where(_T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))))
@@ -127,8 +224,8 @@ async def live_patterns(
     connection: AsyncConnection, workspace: str, pattern_ids: Collection[UUID], now: datetime
 ) -> dict[PatternId, Evidence]:
     """Return those of the patterns that are live."""
-    asked = {"workspace": workspace, "now": now, "patterns": list(pattern_ids)}
-    found = [_evidence(row) for row in await connection.execute(_SOME_PATTERNS, asked)]
+    asked = {"workspace": workspace, "now": now, "patterns": list(pattern_ids), "project": None}
+    found = [_evidence(row, None) for row in await connection.execute(_SOME_PATTERNS, asked)]
     return {evidence.pattern_id: evidence for evidence in found}
 
 
@@ -142,55 +239,45 @@ class PostgresPatterns(PatternStore):
     @asynccontextmanager
     async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
         async with storing(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+            await alone_with_patterns(connection, self._workspace, most_idle=MOST_IDLE)
             yield PostgresDeciding(connection, self._workspace, token)
 
     async def mark_embedded(
         self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
     ) -> set[EntryId]:
-        mark = (
-            sa.update(knowledge_staging)
-            .where(
-                locked_in_order(among(_E.id, entry_ids), _E.lease_token == token, _E.pattern_id.is_not(None)),
-                _OF_SPACE_IN_USE,
-            )
-            .values(
-                status=EntryStatus.EMBEDDED,
-                embedded_at=embedded_at,
-                expires_at=expires_at,
-                lease_token=None,
-                lease_until=None,
-            )
-            .returning(_E.id, _E.pattern_id)
-        )
+        asked = {"entries": list(entry_ids), "token": token, "from": embedded_at, "until": expires_at}
         async with storing(self._engine) as connection:
-            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK)))
-            marked = (await connection.execute(mark)).all()
+            await connection.execute(_HOLD_SPACE)
+            marked = (await connection.execute(_MARK, asked)).all()
             await recount(connection, (row.pattern_id for row in marked))
         return {EntryId(row.id) for row in marked}
 
     async def analyse(self) -> None:
         async with reading(self._engine) as connection:
             for table in (knowledge_staging, patterns, points):
-                await connection.execute(sa.text(f"ANALYZE {table.name}"))
+                # no plan depends on texts, and sorting them is most of the work
+                columns = ", ".join(column.name for column in table.c if not isinstance(column.type, sa.Text))
+                await connection.execute(sa.text(f"ANALYZE {table.name} ({columns})"))
 
     async def founders(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> Mapping[PointId, Founder]:
         asked = {"workspace": self._workspace, "space": space.fingerprint, "points": list(point_ids)}
         async with reading(self._engine) as connection:
             return {PointId(row.point_id): _founder(row) for row in await connection.execute(_FOUNDERS, asked)}
 
-    async def evidence(self, point_ids: Sequence[PointId], *, now: datetime) -> Mapping[PointId, Evidence]:
-        asked = {"workspace": self._workspace, "now": now, "points": list(point_ids)}
+    async def evidence(
+        self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
+    ) -> Mapping[PointId, Evidence]:
+        asked = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
         async with reading(self._engine) as connection:
-            return {row.point_id: _evidence(row) for row in await connection.execute(_EVIDENCE, asked)}
+            return {row.point_id: _evidence(row, project_id) for row in await connection.execute(_EVIDENCE, asked)}
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
-        asked = {"workspace": self._workspace, "now": now, "pattern": pattern_id}
+        asked = {"workspace": self._workspace, "now": now, "pattern": pattern_id, "project": None}
         async with reading(self._engine) as connection:
             row = (await connection.execute(_ONE_PATTERN, asked)).first()
         if row is None:
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
-        return _evidence(row)
+        return _evidence(row, None)
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with transaction(self._engine) as connection:
@@ -261,8 +348,10 @@ def _founder(row: sa.Row[Any]) -> Founder:
     return Founder(pattern_id=PatternId(row.found_id), entry=to_entry(row), situation=situation)
 
 
-def _evidence(row: sa.Row[Any]) -> Evidence:
+def _evidence(row: sa.Row[Any], project_id: str | None) -> Evidence:
     words = to_entry(row)
+    entry_ids = tuple(row._mapping["entry_ids"])  # noqa: SLF001 - SQLAlchemy's public name for a row by key
+    told = _alone(words, row.error_signature, project_id) if len(entry_ids) == 1 else _together(row)
     return Evidence(
         pattern_id=PatternId(row.found_id),
         entry_type=words.entry_type,
@@ -271,5 +360,42 @@ def _evidence(row: sa.Row[Any]) -> Evidence:
         attempt_count=row.attempt_count,
         project_count=row.project_count,
         founded_at=row.founded_at,
-        entry_ids=tuple(row._mapping["entry_ids"]),  # noqa: SLF001 - SQLAlchemy's public name for a row by key
+        rivals=tuple(sorted(row.rivals)),
+        entry_ids=entry_ids,
+        distilled=_distilled(row),
+        **told,
     )
+
+
+def _together(row: sa.Row[Any]) -> dict[str, Any]:
+    """Return what several entries tell."""
+    return {
+        "circumstances": tuple(Circumstance(**told) for told in row.circumstances),
+        "when_to_try": row.when_told,
+        "conditions": tuple(AppliesWhen(**told) for told in row.conditions or ()),
+        "of_project": row.of_project,
+    }
+
+
+def _alone(words: Entry, error: str | None, project_id: str | None) -> dict[str, Any]:
+    """Return the same of a single entry."""
+    circumstance = Circumstance(
+        entries=1,
+        agent_type=words.agent_type,
+        technology=words.technology,
+        task_type=words.task_type,
+        gate_type=words.gate_type,
+        error=error,
+    )
+    return {
+        "circumstances": (circumstance,),
+        "when_to_try": words.when_to_try,
+        "conditions": (words.applies_when,) if words.applies_when else (),
+        "of_project": None if project_id is None else words.project_id == project_id,
+    }
+
+
+def _distilled(row: sa.Row[Any]) -> Distilled | None:
+    if row.distilled_title is None:
+        return None
+    return Distilled(**{name: getattr(row, f"distilled_{name}") for name in _DISTILLED})

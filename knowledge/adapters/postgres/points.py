@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone_with_patterns, among, recount
@@ -74,6 +76,15 @@ def to_stored_point(row: sa.Row[Any]) -> StoredPoint:
     )
 
 
+_ANY_OVERTAKEN = sa.select(
+    sa.exists().where(
+        _T.workspace == sa.bindparam("workspace"),
+        _T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))),
+        _T.embedded_at > sa.bindparam("embedded_at", type_=TIME),
+    )
+)
+
+
 class PostgresPoints(PointStore):
     """Points of one workspace."""
 
@@ -92,10 +103,13 @@ class PostgresPoints(PointStore):
             await doubt(connection, self._ours(), among(_T.id, point_ids))
 
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
-        late = (self._ours(), among(_T.id, point_ids), _T.embedded_at > embedded_at)
+        if not point_ids:
+            return 0
+        asked = {"workspace": self._workspace, "points": list(point_ids), "embedded_at": embedded_at}
         async with reading(self._engine) as connection:
-            if not await connection.scalar(sa.select(sa.exists().where(*late))):
+            if not await connection.scalar(_ANY_OVERTAKEN, asked):
                 return 0
+        late = (self._ours(), among(_T.id, point_ids), _T.embedded_at > embedded_at)
         async with transaction(self._engine) as connection:
             await alone_with_patterns(connection, self._workspace)
             return await doubt(connection, *late)
@@ -167,7 +181,7 @@ class PostgresPoints(PointStore):
             ordered = which.order_by(_T.id).with_for_update().cte("ordered")
             count = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(counted=True).returning(_T.id)
             new = list((await connection.execute(count)).scalars())
-            frequencies = Counter(term for point_id in new for term in counted[PointId(point_id)])
+            frequencies = Counter(chain.from_iterable(counted[PointId(point_id)] for point_id in new))
             if new:
                 await add_terms(connection, self._workspace, frequencies, len(new))
 

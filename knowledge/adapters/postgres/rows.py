@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,7 +12,7 @@ from sqlalchemy import Row
 from sqlalchemy.sql.selectable import LateralFromClause
 
 from knowledge.adapters.postgres.tables import knowledge_staging, points
-from knowledge.models import Entry, EntryStatus, EntryType
+from knowledge.models import AppliesWhen, Entry, EntryStatus, EntryType
 
 _RENAMED = {"entry_id": "id", "captured_at": "timestamp"}
 _COLUMN_OF = {field.name: _RENAMED.get(field.name, field.name) for field in fields(Entry)}
@@ -21,17 +23,40 @@ COLUMN_NAMES = tuple(_COLUMN_OF.values())
 ENTRY_COLUMNS = [knowledge_staging.c[column].label(name) for name, column in _COLUMN_OF.items()]
 """The columns of an entry, named as its fields."""
 
+_E = knowledge_staging.c
+MOST_TRUSTED = (
+    sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0).desc(),
+    _E.embedded_at.desc(),
+    _E.id,
+)
+"""In which order entries speak for their pattern: what a human decided, what names its verifier; then the latest."""
+
 
 def to_row(entry: Entry) -> dict[str, Any]:
     """Return an entry as the values of its columns."""
-    return {column: getattr(entry, name) for name, column in _COLUMN_OF.items()}
+    row = {column: getattr(entry, name) for name, column in _COLUMN_OF.items()}
+    if entry.applies_when is not None:
+        row["applies_when"] = {name: told for name, told in asdict(entry.applies_when).items() if told is not None}
+    return row
+
+
+_NAMES = tuple(_COLUMN_OF)
+_told = attrgetter(*_NAMES)
+_TYPES = {str(each): each for each in EntryType}
+_STATUSES = {str(each): each for each in EntryStatus}
 
 
 def to_entry(row: Row[Any]) -> Entry:
-    """Return a row that has `ENTRY_COLUMNS` as an entry."""
-    values = {name: getattr(row, name) for name in _COLUMN_OF}
-    values["entry_type"] = EntryType(values["entry_type"])
-    values["status"] = EntryStatus(values["status"])
+    """Return a row that has `ENTRY_COLUMNS`, among others, as an entry."""
+    return told_entry(_told(row))
+
+
+def told_entry(told: Sequence[Any]) -> Entry:
+    """Return the values of `ENTRY_COLUMNS`, in order, as an entry."""
+    values = dict(zip(_NAMES, told, strict=True))
+    values["entry_type"] = _TYPES[values["entry_type"]]
+    values["applies_when"] = values["applies_when"] and AppliesWhen(**values["applies_when"])
+    values["status"] = _STATUSES[values["status"]]
     return Entry(**values)
 
 

@@ -1,12 +1,15 @@
 """Every table, as SQLAlchemy Core; the invariants live here, and the migrations make the same (a test compares them).
 
-Texts an agent or a person wrote stand in `knowledge_staging` alone; every other row is ids, counts and times.
+Texts an agent or a person wrote stand in `knowledge_staging` alone, and what a model made of them in `distillations`,
+which goes with any of them; every other row is ids, counts and times.
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, UUID
+
+from knowledge.models import ERROR_CODE, ERROR_NAME
 
 metadata = sa.MetaData(
     naming_convention={
@@ -24,6 +27,17 @@ NOW = sa.text("now()")
 
 def _not_blank(column: str) -> str:
     return f"coalesce({column} ~ '[^[:space:]]', false)"
+
+
+def _error_signature() -> str:
+    """Return the name of an error, else its code: of the error message, else the name the failure begins with."""
+    found = (
+        f"substring(left(error_message, 2000), '{ERROR_NAME}')",
+        f"substring(right(error_message, 2000), '{ERROR_NAME}')",
+        f"substring(left(error_message, 2000), '{ERROR_CODE}')",
+        f"substring(left(failure_description, 200), '{ERROR_NAME}')",
+    )
+    return f"coalesce({', '.join(found)})"
 
 
 projects = sa.Table(
@@ -58,11 +72,13 @@ knowledge_staging = sa.Table(
     sa.Column("approved_approach", sa.Text),
     # evidence
     sa.Column("when_to_try", sa.Text),
+    sa.Column("applies_when", JSONB(none_as_null=True)),
     sa.Column("success_verified", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("verified_by", sa.String(500)),
     sa.Column("task_id", sa.String(200)),
     sa.Column("run_id", sa.String(200)),
     sa.Column("idempotency_key", sa.String(200)),
+    sa.Column("error_signature", sa.Text, sa.Computed(_error_signature(), persisted=True)),
     sa.Column("content_hash", sa.String(64), nullable=False),
     sa.Column("timestamp", TIME, nullable=False),
     # life
@@ -254,6 +270,61 @@ links = sa.Table(
 
 sa.Index("ix_links_upper", links.c.upper_id)
 sa.Index("ix_links_kind", links.c.workspace, links.c.kind, links.c.probability)
+
+distillations = sa.Table(
+    "distillations",
+    metadata,
+    sa.Column("pattern_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("title", sa.Text),
+    sa.Column("problem", sa.Text),
+    sa.Column("when_to_try", sa.Text),
+    sa.Column("when_not_to_try", sa.Text),
+    sa.Column("refused", sa.Text),
+    sa.Column("evidence", sa.Integer, nullable=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("answered_at", TIME, nullable=False),
+    sa.Column("expires_at", TIME, nullable=False),
+    sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
+    sa.CheckConstraint(
+        "num_nonnulls(title, problem, when_to_try, when_not_to_try) = CASE WHEN refused IS NULL THEN 4 ELSE 0 END",
+        name="written",
+    ),
+)
+"""What a model wrote of a pattern, or why that was refused: derived, and made anew when it is asked for."""
+
+distilled_from = sa.Table(
+    "distilled_from",
+    metadata,
+    sa.Column("pattern_id", UUID(as_uuid=True), primary_key=True),
+    sa.Column("entry_id", UUID(as_uuid=True), primary_key=True),
+    sa.ForeignKeyConstraint(["pattern_id"], ["distillations.pattern_id"], ondelete="CASCADE"),
+    sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
+)
+"""The entries that a distillation was made of."""
+
+sa.Index("ix_distilled_from_entry", distilled_from.c.entry_id)
+
+FORGETTING = (
+    """CREATE FUNCTION forget_distillation() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        DELETE FROM distillations WHERE pattern_id = OLD.pattern_id;
+        RETURN NULL;
+    END $$""",
+    """CREATE TRIGGER forget_with_entry AFTER DELETE ON distilled_from
+    FOR EACH ROW EXECUTE FUNCTION forget_distillation()""",
+    """CREATE TRIGGER forget_when_moved AFTER UPDATE OF pattern_id ON knowledge_staging FOR EACH ROW
+    WHEN (OLD.pattern_id IS NOT NULL AND OLD.pattern_id IS DISTINCT FROM NEW.pattern_id)
+    EXECUTE FUNCTION forget_distillation()""",
+)
+"""What a model made of an entry goes when the entry goes, or leaves the pattern: whoever deletes or moves it, the
+release before included, knows nothing of distillations and need not."""
+
+
+@sa.event.listens_for(metadata, "after_create")
+def _make_forgetting(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
+    for statement in FORGETTING:
+        connection.execute(sa.text(statement))
+
 
 checkpoints = sa.Table(
     "checkpoints",

@@ -11,6 +11,7 @@ from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.adapters.postgres.tables import links, match_keys
 from knowledge.models import EntryId, PatternId
 from knowledge.wiring import Knowledge
+from orchestrator.context import render
 from tests.acceptance.test_merging import NAMES, in_two_wordings
 from tests.acceptance.test_the_loop import fail
 from tests.conftest import Opens
@@ -107,3 +108,22 @@ async def test_a_model_that_nobody_measured_merges_only_equal_texts(knowledge: K
     await knowledge.checkpoints.process_all()
     assert len({await pattern_of(knowledge, entry_id) for entry_id in entries}) == 2
     assert await kinds(knowledge) == {}
+
+
+async def test_rivals_are_shown_side_by_side_with_their_records(bundled: Knowledge) -> None:
+    """Whoever is told one way out is told the other, and how often each worked."""
+    text, other = in_two_wordings(NAMES[0])[0], "The import of `sum_of_prices` from `shop.basket` fails at start"
+    for run in "123":
+        await told(bundled, text, project=f"p{run}")
+    rival = await told(bundled, text, solution=OTHER_SOLUTION, project="q")
+    await told(bundled, other, solution="Start the basket after the prices")
+    await bundled.checkpoints.process_all()
+    found = await bundled.queries.query_for_failure(text, min_relevance=0)
+    assert [pattern.success_count for pattern in found[:2]] == [3, 1]
+    assert found[0].rivals == (found[1].pattern_id,)
+    assert (found[1].pattern_id, found[1].rivals) == (await pattern_of(bundled, rival), (found[0].pattern_id,))
+    block, _ = render(found, max_tokens=1500)
+    first, second = block.split("Pattern 2 ")[0], block.split("Pattern 2 ")[1]
+    assert "- Record: 3 of 3 attempts, 3 projects\n" in first
+    assert "Alternative to" not in first
+    assert "- Record: 1 of 1 attempts, 1 project\n- Alternative to: Pattern 1\n" in second

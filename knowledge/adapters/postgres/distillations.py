@@ -1,0 +1,105 @@
+"""What a model wrote of the patterns of a workspace, in Postgres; triggers take it away with its entries."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among
+from knowledge.adapters.postgres.database import reading, storing
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, to_entry
+from knowledge.adapters.postgres.tables import distillations, distilled_from, knowledge_staging
+from knowledge.models import Distillation, Entry, PatternId
+from knowledge.ports import DistillationStore, Undistilled
+
+_D = distillations.c
+_E = knowledge_staging.c
+
+
+class PostgresDistillations(DistillationStore):
+    """Distillations of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[Undistilled]:
+        number = sa.func.count()
+        live = (
+            sa.select(_E.pattern_id, number.label("evidence"))
+            .where(_E.workspace == self._workspace, EMBEDDED, _E.expires_at > now)
+            .group_by(_E.pattern_id)
+            .having(number >= least)
+            .subquery("live")
+        )
+        wanting = sa.or_(
+            _D.pattern_id.is_(None),
+            _D.expires_at <= now,
+            live.c.evidence >= grown * _D.evidence,
+            sa.and_(_D.refused.is_not(None), _D.model != model),
+        )
+        query = (
+            sa.select(live.c.pattern_id, live.c.evidence)
+            .select_from(live.outerjoin(distillations, _D.pattern_id == live.c.pattern_id))
+            .where(wanting)
+            .order_by(live.c.evidence.desc(), live.c.pattern_id)
+        )
+        async with reading(self._engine) as connection:
+            found = await connection.execute(query)
+            return [Undistilled(pattern_id=PatternId(row.pattern_id), evidence=row.evidence) for row in found]
+
+    async def material(self, pattern_id: PatternId, *, now: datetime, limit: int) -> list[Entry]:
+        query = (
+            sa.select(*ENTRY_COLUMNS)
+            .where(_E.workspace == self._workspace, _E.pattern_id == pattern_id, EMBEDDED, _E.expires_at > now)
+            .order_by(*MOST_TRUSTED)
+            .limit(limit)
+        )
+        async with reading(self._engine) as connection:
+            return [to_entry(row) for row in await connection.execute(query)]
+
+    async def keep(self, distillation: Distillation) -> bool:
+        pattern_id, entry_ids = distillation.pattern_id, distillation.entry_ids
+        there = (
+            sa.select(_E.expires_at)
+            .where(_E.workspace == self._workspace, _E.pattern_id == pattern_id, EMBEDDED, among(_E.id, entry_ids))
+            .order_by(_E.id)
+            .with_for_update(read=True, key_share=True)  # none of them goes before this is kept
+        )
+        written = distillation.distilled
+        async with storing(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
+            ends = (await connection.execute(there)).scalars().all()
+            if len(ends) < len(entry_ids):
+                return False
+            if written is None and await self._still_stands(connection, distillation):
+                return True
+            await connection.execute(sa.delete(distillations).where(_D.pattern_id == pattern_id))
+            row = insert(distillations).values(
+                pattern_id=pattern_id,
+                title=written and written.title,
+                problem=written and written.problem,
+                when_to_try=written and written.when_to_try,
+                when_not_to_try=written and written.when_not_to_try,
+                refused=distillation.refused,
+                evidence=distillation.evidence,
+                model=distillation.model,
+                answered_at=distillation.answered_at,
+                expires_at=min(ends),
+            )
+            await connection.execute(row)
+            sources = [{"pattern_id": pattern_id, "entry_id": entry_id} for entry_id in entry_ids]
+            await connection.execute(insert(distilled_from), sources)
+        return True
+
+    @staticmethod
+    async def _still_stands(connection: AsyncConnection, refused: Distillation) -> bool:
+        """Return whether something is shown for the pattern, and note how much evidence it has now."""
+        standing = sa.and_(
+            _D.pattern_id == refused.pattern_id, _D.refused.is_(None), _D.expires_at > refused.answered_at
+        )
+        noted = sa.update(distillations).where(standing).values(evidence=refused.evidence)
+        return (await connection.execute(noted)).rowcount > 0

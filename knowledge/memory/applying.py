@@ -1,0 +1,131 @@
+"""Whether a pattern applies to what is known of a task: conditions that entries tell against facts; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from knowledge.errors import InvalidInput
+from knowledge.memory.expressions import expression
+from knowledge.models import AppliesWhen
+
+MAX_CHARS = 200
+"""A condition and a fact, but for an error, have at most so many characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of where a task is done; None is unknown. `version` is of the technology."""
+
+    technology: str | None = None
+    version: str | None = None
+    tool: str | None = None
+    error: str | None = None
+
+
+NOTHING_KNOWN = Facts()
+_NAMES = tuple(field.name for field in fields(Facts))
+
+
+def read_facts(told: Mapping[str, str] | None, **usual: str | None) -> Facts:
+    """Return what was told as facts, `usual` ones where nothing else was. Raises InvalidInput, naming the fact."""
+    facts = dict(told or {})
+    for name, value in facts.items():
+        if name not in _NAMES:
+            raise InvalidInput("facts", f"may tell {', '.join(_NAMES)}, but not {name!r}")
+        if not isinstance(value, str):
+            raise InvalidInput(f"facts.{name}", f"must be a text, not {type(value).__name__}")
+    return Facts(**usual | facts)
+
+
+def check_conditions(conditions: object) -> None:
+    """Raise InvalidInput, naming what is wrong, unless these are conditions that can be evaluated."""
+    if not isinstance(conditions, AppliesWhen):
+        raise InvalidInput("applies_when", f"must be AppliesWhen, not {type(conditions).__name__}")
+    told = {name: value for name in _NAMES if (value := getattr(conditions, name)) is not None}
+    if not told:
+        raise InvalidInput("applies_when", f"tells no condition: give {', '.join(_NAMES[:-1])} or {_NAMES[-1]}")
+    for name, value in told.items():
+        _check(f"applies_when.{name}", value)
+    if conditions.version is not None:
+        if conditions.technology is None:
+            raise InvalidInput("applies_when.version", "is a version of what? give applies_when.technology too")
+        try:
+            _range(conditions.version)
+        except InvalidSpecifier as error:
+            raise InvalidInput("applies_when.version", "is no range of versions, such as >=3.10,<3.13") from error
+    if conditions.error is not None:
+        try:
+            expression(conditions.error)
+        except ValueError as error:
+            raise InvalidInput("applies_when.error", str(error)) from error
+
+
+def may_apply(conditions: Collection[AppliesWhen], facts: Facts) -> bool:
+    """Return whether a pattern may help: unless all the conditions that its entries tell are known not to hold."""
+    return not conditions or any(holds(each, facts) is not False for each in conditions)
+
+
+def holds(conditions: AppliesWhen, facts: Facts) -> bool | None:
+    """Return whether all of the conditions hold: False if any does not, else None if any cannot be known."""
+    found = set(_each(conditions, facts))
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+def _each(conditions: AppliesWhen, facts: Facts) -> Iterator[bool | None]:
+    same_technology = _same(conditions.technology, facts.technology)
+    if conditions.technology is not None:
+        yield same_technology
+    if conditions.version is not None:
+        yield _within(conditions.version, facts.version) if same_technology else None
+    if conditions.tool is not None:
+        yield _same(conditions.tool, facts.tool)
+    if conditions.error is not None:
+        yield _matches(conditions.error, facts.error)
+
+
+def _same(wanted: str | None, fact: str | None) -> bool | None:
+    if wanted is None or fact is None:
+        return None
+    return wanted.strip().casefold() == fact.strip().casefold()
+
+
+def _within(wanted: str, fact: str | None) -> bool | None:
+    """Return whether a version lies in a range; None where either is none: an import may bring any text."""
+    if fact is None or len(fact) > MAX_CHARS:
+        return None
+    try:
+        return _range(wanted).contains(Version(fact), prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return None
+
+
+def _matches(wanted: str, fact: str | None) -> bool | None:
+    if fact is None:
+        return None
+    try:
+        return expression(wanted).found_in(fact)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=512)
+def _range(told: str) -> SpecifierSet:
+    return SpecifierSet(told)
+
+
+def _check(field: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
+    if not value.strip():
+        raise InvalidInput(field, "is empty or blank")
+    if len(value) > MAX_CHARS:
+        raise InvalidInput(field, f"has {len(value)} characters, more than the {MAX_CHARS} allowed")
+    if not value.isprintable():
+        raise InvalidInput(field, "holds a character that cannot be seen")

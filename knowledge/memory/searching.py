@@ -1,0 +1,157 @@
+"""From a question to the matches worth ranking: one embedding, one round trip to the index, one to Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from knowledge.memory.applying import NOTHING_KNOWN, Facts, may_apply
+from knowledge.memory.fitting import ENOUGH, fit, fits
+from knowledge.memory.judging import Judged, Scored, judge
+from knowledge.memory.ranking import Match
+from knowledge.memory.spaces import space_in_use
+from knowledge.models import BoundSpace, Hit, SparseVector, Vector, Where
+from knowledge.ports import Embedder, Stores
+from knowledge.search.calibration import relevance
+from knowledge.search.fusion import coverage, fuse
+from knowledge.search.lexical import query_vector, term_counts
+from knowledge.search.reading import MOST_CANDIDATES, Reading, read_question
+
+CANDIDATES = 100
+"""Points taken from each half of the search (docs/evaluation.md: 100 loses nothing against all)."""
+
+_MOST_SHOWN = 32
+"""Points whose words are fetched, the best ones; more where more results are asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A text to find situations for. `where` names fields that fit best; `floor` is the least relevance, 0..1.
+
+    What is known not to apply, by the `facts`, is left out.
+
+    What was learned in the project of `project_id` counts more.
+    """
+
+    text: str
+    where: Where
+    floor: float
+    max_results: int
+    project_id: str | None = None
+    facts: Facts = NOTHING_KNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The relevant matches, and how sure it is that one is meant (`knowledge.memory.judging`)."""
+
+    matches: tuple[Match, ...]
+    confidence: float
+    speak: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Encoded:
+    """A question in both halves of the search. `weight` is the sum of the lexical weights."""
+
+    dense: Vector
+    lexical: SparseVector
+    weight: float
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Nearest:
+    """The points worth reading of what a search found, the highest fused score first.
+
+    `complete`: nothing else in the workspace is relevant, so that no search with more conditions finds more.
+    """
+
+    points: tuple[Scored, ...]
+    complete: bool
+
+
+async def search(stores: Stores, question: Question) -> Found:
+    """Return the relevant matches for a question, whatever their fields, each with how well these fit.
+
+    Asked for anywhere first. Only where too few of these fit, and what was left out may, once more among what fits.
+    """
+    in_use = await space_in_use(stores)
+    if in_use is None:
+        return Found(matches=(), confidence=0.0, speak=False)
+    bound, where = in_use.bound, question.where
+    asked = await _encode(stores, in_use.embedder, question.text)
+    anywhere = replace(where, agent_type=None, task_type=None, technology=None, gate_type=None)
+    nearest = await _find(stores, bound, asked, question, anywhere)
+    judged = await _judge(stores, bound, asked, nearest, question)
+    matches = _relevant(judged, question)
+    if anywhere != where and not nearest.complete and not enough(matches, question):
+        narrow = await _find(stores, bound, asked, question, where)
+        known = {match.evidence.pattern_id for match in matches}
+        more = _relevant(await _judge(stores, bound, asked, narrow, question), question)
+        matches += [match for match in more if match.evidence.pattern_id not in known]
+    return Found(matches=tuple(matches), confidence=judged.confidence, speak=judged.speak)
+
+
+def enough(matches: Sequence[Match], question: Question) -> bool:
+    """Return whether there are so many patterns of the fields asked for that no others are needed."""
+    fitting = {match.evidence.pattern_id for match in matches if match.fits}
+    return len(fitting) >= min(ENOUGH, question.max_results)
+
+
+async def _encode(stores: Stores, embedder: Embedder, text: str) -> _Encoded:
+    counts = term_counts(text)
+    embedded, statistics = await asyncio.gather(embedder.embed([text], "query"), stores.spaces.statistics(list(counts)))
+    lexical, weight = query_vector(counts, statistics)
+    return _Encoded(dense=embedded.vectors[0], lexical=lexical, weight=weight, reading=read_question(text, statistics))
+
+
+async def _find(stores: Stores, bound: BoundSpace, asked: _Encoded, question: Question, where: Where) -> _Nearest:
+    """Search, and drop what is not relevant; the best are kept whatever they score, to be told apart by reading."""
+    hits = await stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
+    scored = sorted((_scored(hit, asked.weight) for hit in hits), key=lambda each: (-each.fused, each.point_id))
+    relevant = sum(relevance(each.fused, bound.calibration) >= question.floor for each in scored)
+    shown = max(_MOST_SHOWN, 4 * question.max_results)
+    rest = _best_of_the_rest(hits, asked.weight)
+    all_seen = rest is None or relevance(rest, bound.calibration) < question.floor
+    fetched = min(shown, max(relevant, MOST_CANDIDATES))
+    return _Nearest(points=tuple(scored[:fetched]), complete=all_seen and relevant <= shown)
+
+
+async def _judge(stores: Stores, bound: BoundSpace, asked: _Encoded, nearest: _Nearest, question: Question) -> Judged:
+    """Fetch the words of what was found, in one hop, and read them."""
+    points = [each.point_id for each in nearest.points]
+    if not points:
+        return judge((), {}, asked.reading, bound, stores.workspace)
+    evidence = await stores.patterns.evidence(points, now=question.where.live_at, project_id=question.project_id)
+    return judge(nearest.points, evidence, asked.reading, bound, stores.workspace)
+
+
+def _relevant(judged: Judged, question: Question) -> list[Match]:
+    return [
+        replace(match, fit=fit(match.evidence, question.where), fits=fits(match.evidence, question.where))
+        for match in judged.matches
+        if match.relevance >= question.floor and may_apply(match.evidence.conditions, question.facts)
+    ]
+
+
+def _scored(hit: Hit, weight: float) -> Scored:
+    return Scored(
+        point_id=hit.point_id,
+        cosine=hit.cosine,
+        coverage=coverage(hit.lexical, weight),
+        fused=fuse(hit.cosine, hit.lexical, weight),
+    )
+
+
+def _best_of_the_rest(hits: Sequence[Hit], weight: float) -> float | None:
+    """Return the highest score a point that a search left out can have, None if it left out none.
+
+    Such a point is in neither list of the union, so by either vector it comes after the last of that list.
+    """
+    if len(hits) < CANDIDATES:
+        return None
+    cosines = sorted((hit.cosine for hit in hits), reverse=True)
+    lexical = sorted((hit.lexical for hit in hits), reverse=True)
+    return fuse(cosines[CANDIDATES - 1], lexical[CANDIDATES - 1], weight)

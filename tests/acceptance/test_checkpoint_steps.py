@@ -1,0 +1,196 @@
+"""Several batches of a checkpoint are under way at once, each at another step; each step in the order of capture."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from knowledge.adapters.postgres import patterns
+from knowledge.errors import IndexUnavailable, StorageUnavailable
+from knowledge.models import LeaseToken, NewEntry
+from knowledge.wiring import Knowledge
+from tests.conftest import Opens, SetClock
+from tests.support.embedders import HashingEmbedder
+from tests.support.entries import capture, failure
+from tests.support.faults import Trips, wired
+from tests.support.stores import numbered
+
+LEASED = "SELECT count(*) FROM knowledge_staging WHERE lease_token IS NOT NULL"
+NOTED = "SELECT count(*) FROM points WHERE look_at IS NOT NULL"
+PATIENCE_SECONDS = 20
+
+
+@pytest.fixture
+async def small(opens: Opens, embedder: HashingEmbedder) -> AsyncIterator[Knowledge]:
+    """The services with batches of four."""
+    async with opens(embedder=embedder, checkpoint_batch=4) as opened:
+        yield opened
+
+
+def different(count: int) -> list[NewEntry]:
+    return [failure(failure_description=f"failure of part {n}", solution_steps=f"fix {n}") for n in range(count)]
+
+
+def told_again(count: int) -> list[NewEntry]:
+    """Return the same failure, met in so many tasks."""
+    return [failure(task_id=f"T-{n}") for n in range(count)]
+
+
+async def number(knowledge: Knowledge, query: str) -> int:
+    async with knowledge.engine.connect() as connection:
+        return int((await connection.execute(sa.text(query))).scalar_one())
+
+
+def waits_for(event: asyncio.Event) -> Callable[[], Awaitable[None]]:
+    async def wait() -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await event.wait()
+
+    return wait
+
+
+def sets(event: asyncio.Event) -> Callable[[], Awaitable[None]]:
+    async def tell() -> None:
+        event.set()
+
+    return tell
+
+
+class Heard(Trips):
+    """Trips that remember in which order places were passed."""
+
+    order: list[str]
+
+    async def __call__(self, place: str) -> None:
+        self.order = [*getattr(self, "order", []), place]
+        await super().__call__(place)
+
+    def nth(self, place: str, number: int) -> int:
+        """Return when a place was passed for the n-th time."""
+        return [at for at, passed in enumerate(self.order) if passed == place][number]
+
+
+async def test_a_batch_is_decided_while_the_one_before_is_put_into_the_index(small: Knowledge) -> None:
+    decided = asyncio.Event()
+    trips = Trips({"index.upsert:before:1": waits_for(decided), "deciding.commit:after:2": sets(decided)})
+    await capture(small, *different(8))
+    assert (await wired(small, trips).checkpoints.process_all()).embedded == 8
+
+
+async def test_a_batch_is_put_into_the_index_while_the_one_before_is_marked(small: Knowledge) -> None:
+    there = asyncio.Event()
+    trips = Trips({"patterns.mark_embedded:before:1": waits_for(there), "index.upsert:after:2": sets(there)})
+    await capture(small, *different(8))
+    assert (await wired(small, trips).checkpoints.process_all()).embedded == 8
+
+
+async def test_every_batch_is_decided_then_put_into_the_index_then_marked_and_none_overtakes_another(
+    small: Knowledge,
+) -> None:
+    heard = Heard({})
+    await capture(small, *different(22))
+    assert (await wired(small, heard).checkpoints.process_all()).embedded == 22
+    for batch in range(6):
+        steps = [
+            heard.nth("deciding.commit:after", batch),
+            heard.nth("index.upsert:before", batch),
+            heard.nth("index.upsert:after", batch),
+            heard.nth("patterns.mark_embedded:before", batch),
+        ]
+        assert steps == sorted(steps)
+        if batch:
+            assert heard.nth("deciding.commit:after", batch - 1) < heard.nth("deciding.held:before", batch)
+            assert heard.nth("index.upsert:after", batch - 1) < heard.nth("index.upsert:before", batch)
+            assert heard.nth("patterns.mark_embedded:after", batch - 1) < heard.nth(
+                "patterns.mark_embedded:before", batch
+            )
+
+
+async def test_what_a_batch_founded_is_joined_before_the_index_has_it_and_leaves_nothing_to_settle(
+    small: Knowledge, clock: SetClock
+) -> None:
+    """Each batch writes its point after the one before: nobody has to look at it again."""
+    decided = asyncio.Event()
+
+    async def later() -> None:
+        clock.move(timedelta(seconds=1))
+
+    trips = Trips(
+        {
+            "deciding.commit:before:1": later,
+            "deciding.commit:before:2": later,
+            "index.upsert:before:1": waits_for(decided),
+            "deciding.commit:after:2": sets(decided),
+        }
+    )
+    await capture(small, *told_again(8))
+    report = await wired(small, trips).checkpoints.process_all()
+    assert (report.embedded, report.founded) == (8, 1)
+    assert trips.passed["index.upsert:after"] == 2
+    assert await number(small, NOTED) == 0
+    assert (await small.upkeep.verify()).sound
+    (found,) = await small.queries.query_for_failure(failure().failure_description or "", min_relevance=0)
+    assert found.success_count == 8
+
+
+async def test_what_fails_at_one_batch_leaves_no_lease_of_any_and_the_next_checkpoint_finishes(
+    small: Knowledge,
+) -> None:
+    async def down() -> None:
+        raise IndexUnavailable("no")
+
+    await capture(small, *different(22))
+    with pytest.raises(IndexUnavailable):
+        await wired(small, Trips({"index.upsert:before:2": down})).checkpoints.process_all()
+    assert await number(small, LEASED) == 0
+    left = await number(small, "SELECT count(*) FROM knowledge_staging WHERE status = 'staged'")
+    assert 4 <= left <= 18
+    assert (await small.checkpoints.process_all()).embedded == left
+    assert (await small.stats()).points == await number(small, "SELECT count(*) FROM points") == 22
+    assert (await small.upkeep.verify()).sound
+
+
+async def test_a_checkpoint_that_is_broken_off_stores_what_is_decided_and_gives_the_rest_back(
+    small: Knowledge,
+) -> None:
+    decided, go = asyncio.Event(), asyncio.Event()
+    trips = Trips({"index.upsert:before:1": waits_for(go), "deciding.commit:after:2": sets(decided)})
+    await capture(small, *different(40))
+    running = asyncio.create_task(wired(small, trips).checkpoints.process_all())
+    await waits_for(decided)()
+    running.cancel()
+    await asyncio.sleep(0.1)
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await number(small, LEASED) == 0
+    embedded = await number(small, "SELECT count(*) FROM knowledge_staging WHERE status = 'embedded'")
+    assert 8 <= embedded <= 16
+    assert await number(small, "SELECT count(*) FROM points") == embedded == (await small.stats()).points
+
+
+async def test_a_process_that_hangs_while_it_decides_holds_up_others_for_a_while_only(
+    small: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "MOST_IDLE", timedelta(milliseconds=200))
+    await capture(small, *different(2))
+    hangs, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        async with small.stores.patterns.deciding(LeaseToken(numbered(1))) as deciding:
+            await deciding.held([])
+            hangs.set()
+            await goes_on.wait()
+            await deciding.held([])
+
+    hanging = asyncio.create_task(hang())
+    await hangs.wait()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert (await small.checkpoints.process_all()).embedded == 2
+    goes_on.set()
+    with pytest.raises(StorageUnavailable):
+        await hanging

@@ -1,0 +1,113 @@
+"""`applies_when`: a pattern that is known not to apply is neither returned nor injected; through every door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from knowledge import AppliesWhen, Task
+from knowledge.errors import InvalidInput
+from knowledge.models import Pattern
+from knowledge.wiring import Knowledge
+from orchestrator import OrchestratorContextBuilder
+from orchestrator.client import KnowledgeClient
+from orchestrator.http_api import make_app
+from tests.support.entries import CART, failure, learn
+
+OLD = AppliesWhen(technology="python", version="<3.12")
+NEW = AppliesWhen(technology="python", version=">=3.12", tool="pytest")
+
+
+def solutions(found: Sequence[Pattern]) -> set[str]:
+    return {pattern.solution for pattern in found}
+
+
+@pytest.fixture
+async def learned(knowledge: Knowledge) -> Knowledge:
+    await learn(
+        knowledge,
+        failure(solution_steps="for old ones", applies_when=OLD),
+        failure(solution_steps="for new ones", applies_when=NEW),
+        failure(solution_steps="for this error", applies_when=AppliesWhen(error=r"^TypeError: .*None$")),
+        failure(solution_steps="for all"),
+    )
+    return knowledge
+
+
+async def test_what_is_known_not_to_apply_is_left_out_and_the_unknown_stays_in(learned: Knowledge) -> None:
+    async def for_task(**facts: str) -> set[str]:
+        return solutions(await learned.queries.query_for_task(CART, facts=facts))
+
+    everything = {"for old ones", "for new ones", "for this error", "for all"}
+    assert await for_task() == everything
+    assert await for_task(technology="python", version="3.11.4") == everything - {"for new ones"}
+    assert await for_task(technology="python", version="3.12.1") == everything - {"for old ones"}
+    assert await for_task(tool="tox") == everything - {"for new ones"}
+    assert await for_task(technology="go") == everything - {"for old ones", "for new ones"}
+    assert await for_task(error="KeyError: 'price'") == everything - {"for this error"}
+
+
+async def test_the_technology_and_the_error_of_a_question_are_facts(learned: Knowledge) -> None:
+    asked = learned.queries.query_for_failure
+    found = await asked(CART, "TypeError: price is None", max_results=5, min_relevance=0)
+    assert "for this error" in solutions(found)
+    found = await asked(CART, "KeyError: 'price'", max_results=5, min_relevance=0)
+    assert "for this error" not in solutions(found)
+    found = await asked(CART, technology="python", facts={"version": "3.9"}, max_results=5)
+    assert solutions(found) == {"for old ones", "for this error", "for all"}
+    found = await learned.queries.query_for_task(CART, technology="python", facts={"version": "3.9"})
+    assert solutions(found) == {"for old ones", "for this error", "for all"}
+
+
+async def test_what_does_not_apply_is_not_injected(learned: Knowledge) -> None:
+    task = Task(description=CART, type="bugfix", technology="python", facts={"version": "3.13", "tool": "tox"})
+    builder = OrchestratorContextBuilder(learned)
+    context = await builder.build_context_for_task(task, "backend")
+    assert solutions(context.patterns) == {"for this error", "for all"}
+    assert "for old ones" not in context.text
+
+    mistyped = await builder.build_context_for_task(replace(task, facts={"verison": "3.13"}), "backend")
+    assert (mistyped.patterns, mistyped.degraded) == (
+        (),
+        "facts: may tell technology, version, tool, error, but not 'verison'",
+    )
+
+
+async def test_another_entry_for_which_it_may_apply_brings_a_pattern_back(learned: Knowledge) -> None:
+    facts = {"technology": "python", "version": "3.12"}
+    assert "for old ones" not in solutions(await learned.queries.query_for_task(CART, facts=facts))
+    await learn(learned, failure(project_id="b", solution_steps="for old ones"))
+    assert "for old ones" not in solutions(await learned.queries.query_for_task(CART, facts=facts)), "it says nothing"
+    newer = AppliesWhen(technology="python", version="<3.14")
+    await learn(learned, failure(project_id="c", solution_steps="for old ones", applies_when=newer))
+    assert "for old ones" in solutions(await learned.queries.query_for_task(CART, facts=facts))
+
+
+async def test_over_http_conditions_and_facts_are_the_same(knowledge: Knowledge) -> None:
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
+        entry_id = await client.capture.capture(failure(applies_when=NEW))
+        assert (await client.capture.get(entry_id)).applies_when == NEW
+        with pytest.raises(InvalidInput) as refused:
+            await client.capture.capture_failure_solution(
+                project_id="p", agent_type="a", failure_description="f", applies_when=AppliesWhen(error="(a)\\1")
+            )
+        assert refused.value.field == "applies_when.error"
+        await client.checkpoints.process_all()
+        asked = client.queries.query_for_task
+        assert len(await asked(CART, facts={"tool": "pytest"})) == 1
+        assert await asked(CART, facts={"tool": "tox"}) == []
+        assert await client.queries.query_for_failure(CART, facts={"tool": "tox"}) == []
+        for tool, number in (("pytest", 1), ("tox", 0)):
+            context = await client.build_context(Task(description=CART, facts={"tool": tool}), "backend")
+            assert len(context.patterns) == number
+
+    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+        told = {"entry_type": "failure_solution", "project_id": "p", "agent_type": "a", "failure_description": "f"}
+        answer = await http.post("/v1/entries", json=told | {"applies_when": {"version": ">=3"}})
+        assert (answer.status_code, answer.json()["field"]) == (422, "applies_when.version")
+        answer = await http.post("/v1/queries/task", json={"task_description": CART, "facts": {"os": "linux"}})
+        assert (answer.status_code, answer.json()["field"]) == (422, "facts")
