@@ -7,6 +7,7 @@ HardwonError
 ├── Conflict                     the request contradicts what is stored
 │   ├── IdempotencyConflict      the same idempotency key with another body
 │   ├── NotOpen                  a resolution for an entry that is not open
+│   ├── LocalOnly                a text of a workspace that is local only would have gone to an endpoint
 │   └── RejectionOnRecord        a first-attempt approval where a rejection is on record
 ├── Unavailable                  a part we depend on does not answer; the same call may work later
 │   ├── StorageUnavailable       Postgres
@@ -62,6 +63,17 @@ class IdempotencyConflict(Conflict):
 
 class NotOpen(Conflict):
     """The entry is not open, so it cannot be resolved."""
+
+
+class LocalOnly(Conflict):
+    """A workspace is local only, and what was asked would send its texts to an endpoint."""
+
+    def __init__(self, workspace: str, what: str) -> None:
+        super().__init__(
+            f"workspace {workspace} is local only, and {what} would send its texts to an endpoint: use the bundled"
+            " model (hardwon reembed --model all-MiniLM-L6-v2), or allow it (hardwon workspace local-only"
+            f" {workspace} off)"
+        )
 
 
 class RejectionOnRecord(Conflict):

@@ -470,6 +470,14 @@ class SpaceStore(Protocol):
         """Replace the calibration of a space."""
         ...
 
+    async def local_only(self) -> bool:
+        """Return whether no text of this workspace may go to an endpoint."""
+        ...
+
+    async def keep_local(self, *, on: bool) -> None:
+        """Say whether no text of this workspace may go to an endpoint."""
+        ...
+
     async def statistics(self, terms: Sequence[int]) -> TermStatistics:
         """Return how common these terms are in this workspace."""
         ...

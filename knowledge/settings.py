@@ -95,6 +95,8 @@ class KnowledgeSettings(BaseSettings):
     query_deadline_ms: int = Field(default=300, ge=1, le=600_000)
     task_relevance: float = Field(default=0.7, ge=0, le=1)
     failure_relevance: float = Field(default=0.75, ge=0, le=1)
+    redaction: bool = True
+    """Secrets and personal data are taken out of texts before they are stored or sent to an endpoint."""
     retention_years: int = Field(default=1, ge=1, le=100, alias="HARDWON_RETENTION")
     """Calendar years from embedding to expiry."""
     context_max_tokens: int = Field(default=2000, ge=50, le=1_000_000)

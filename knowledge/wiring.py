@@ -27,6 +27,7 @@ from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
+from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
 from knowledge.errors import InvalidInput, InvalidSetting, Unavailable
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.capture import KnowledgeCaptureService
@@ -127,7 +128,7 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
         workspace=stores.workspace,
         stores=stores,
         jobs=jobs,
-        capture=KnowledgeCaptureService(stores=stores),
+        capture=KnowledgeCaptureService(stores=stores, redaction=settings.redaction),
         checkpoints=CheckpointEmbeddingService(
             stores=stores,
             batch=settings.checkpoint_batch,
@@ -139,7 +140,10 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
             ),
         ),
         queries=RAGQueryService(
-            stores=stores, task_relevance=settings.task_relevance, failure_relevance=settings.failure_relevance
+            stores=stores,
+            task_relevance=settings.task_relevance,
+            failure_relevance=settings.failure_relevance,
+            redaction=settings.redaction,
         ),
         pruning=KnowledgePruningService(stores=stores),
         contexts=ContextLog(stores=stores),
@@ -203,13 +207,14 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
 
     patience = RetryPolicy()
     seconds = settings.embedding_timeout_seconds
-    return OpenAIEmbedder(
+    endpoint = OpenAIEmbedder(
         settings.embedding_model or "",
         api_key=settings.embedding_api_key,
         base_url=settings.embedding_base_url,
         dimensions=settings.embedding_dims,
         retry=replace(patience, timeout_seconds=seconds, patience_seconds=max(patience.patience_seconds, 3 * seconds)),
     )
+    return RedactingEmbedder(endpoint) if settings.redaction else endpoint
 
 
 def make_chat(settings: KnowledgeSettings) -> ChatModel:
@@ -218,12 +223,13 @@ def make_chat(settings: KnowledgeSettings) -> ChatModel:
     from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
 
     seconds = settings.chat_timeout_seconds
-    return OpenAIChat(
+    chat = OpenAIChat(
         settings.chat_model or "",
         api_key=settings.chat_api_key,
         base_url=settings.chat_base_url,
         retry=RetryPolicy(timeout_seconds=seconds, patience_seconds=3 * seconds),
     )
+    return RedactingChat(chat) if settings.redaction else chat
 
 
 def _chat_of(settings: KnowledgeSettings) -> Callable[[], ChatModel] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from knowledge.models import DEFAULT_WORKSPACE, EntryId
 from knowledge.settings import KnowledgeSettings
 from orchestrator.cli_run import Json, Workspace, run
 
+workspace_ = typer.Typer(help="What is decided of a workspace.", no_args_is_help=True)
 delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
 
 
@@ -24,6 +26,7 @@ def add_upkeep(app: typer.Typer) -> None:
     app.command("export")(export)
     app.command("import")(import_)
     app.add_typer(delete, name="delete")
+    app.add_typer(workspace_, name="workspace")
 
 
 def verify(
@@ -123,6 +126,37 @@ def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = Fals
             print_json({"staged": staged})
         else:
             print_text(f"{staged:,} dead entries are staged again")
+
+    run(work)
+
+
+class Switch(StrEnum):
+    """On or off."""
+
+    ON = "on"
+    OFF = "off"
+
+
+@workspace_.command("local-only")
+def local_only(
+    workspace: Annotated[str, typer.Argument(help="The workspace.")],
+    switch: Annotated[Switch | None, typer.Argument(help="Without it, only say how it is.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Keep a workspace's texts from any endpoint: only the bundled model embeds them, none distils them."""
+    from orchestrator import connect
+    from orchestrator.terminal import print_json, print_text
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            if switch is not None:
+                await knowledge.upkeep.keep_local(on=switch is Switch.ON)
+            on = await knowledge.upkeep.local_only()
+        if as_json:
+            print_json({"workspace": workspace, "local_only": on})
+        else:
+            print_text(f"workspace {workspace}: {'local only' if on else 'its texts may go to an endpoint'}")
 
     run(work)
 

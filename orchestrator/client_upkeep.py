@@ -31,6 +31,14 @@ class RemoteUpkeep:
         """Stage dead entries again, for the next checkpoint; return how many."""
         return (await self.api.call("POST", "/v1/dead:retry", dict[str, int]))["staged"]
 
+    async def local_only(self) -> bool:
+        """Return whether no text of the workspace may go to an endpoint."""
+        return (await self.api.call("GET", "/v1/locality", dict[str, bool]))["local_only"]
+
+    async def keep_local(self, *, on: bool) -> None:
+        """Have no text of the workspace go to an endpoint from now on, or allow it again."""
+        await self.api.call("PUT", "/v1/locality", dict[str, bool], body={"local_only": on})
+
     async def dead(self, limit: int = 20) -> list[DeadEntry]:
         """Return dead entries with their reasons, the latest first."""
         return await self.api.call("GET", "/v1/dead", list[DeadEntry], params={"limit": limit})

@@ -38,6 +38,14 @@ class ReembedBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Locality:
+    """Whether no text of a workspace may go to an endpoint."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    local_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
     """How many dead entries are staged again."""
 
@@ -55,6 +63,7 @@ def add_upkeep(app: FastAPI) -> None:
     """Add the routes of upkeep to an app."""
     app.state.under_way = {}
     _add_index(app)
+    _add_locality(app)
     _add_entries(app)
     _add_archives(app)
 
@@ -110,6 +119,19 @@ def _add_index(app: FastAPI) -> None:
         return await knowledge.store_upkeep.reembed_to(
             choice, force=body.force, forget_old=body.forget_old, progress=told
         )
+
+
+def _add_locality(app: FastAPI) -> None:
+    @app.get("/v1/locality", tags=["operations"])
+    async def locality(knowledge: Open) -> Locality:
+        """Say whether no text of the workspace may go to an endpoint."""
+        return Locality(local_only=await knowledge.upkeep.local_only())
+
+    @app.put("/v1/locality", tags=["operations"])
+    async def keep_local(body: Locality, knowledge: Open) -> Locality:
+        """Have no text of the workspace go to an endpoint, or allow it again."""
+        await knowledge.upkeep.keep_local(on=body.local_only)
+        return body
 
 
 def _add_entries(app: FastAPI) -> None:

@@ -20,8 +20,9 @@ from uuid import UUID
 from knowledge.errors import InvalidInput
 
 FORMAT = "hardwon-archive"
-VERSION = 2
+VERSION = 3
 PARTS = (
+    "workspaces",
     "spaces",
     "projects",
     "patterns",
@@ -37,7 +38,7 @@ PARTS = (
 )
 """In this order each row comes after those it refers to."""
 
-_SINCE = {"match_keys": 2, "links": 2}
+_SINCE = {"match_keys": 2, "links": 2, "workspaces": 3}
 """The format version a part came with, where it is not the first; older archives are read without it."""
 
 SLICE_ROWS = 500

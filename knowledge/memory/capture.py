@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
 from knowledge.memory.outcomes import taken_for_outcome
+from knowledge.memory.redacting import redacted, redacted_text
 from knowledge.memory.settling import settle_if_possible
 from knowledge.memory.validation import check_text, content_hash, first_status, validate
 from knowledge.models import (
@@ -30,9 +31,10 @@ _SLICE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeCaptureService:
-    """Captures learning moments during project execution."""
+    """Captures learning moments during project execution. `redaction`: without the secrets in their texts."""
 
     stores: Stores
+    redaction: bool = True
 
     async def capture_failure_solution(
         self,
@@ -86,10 +88,9 @@ class KnowledgeCaptureService:
         Returns the entry's id; of a solution that had been handed out for this very task, the id of the entry it
         repeats: that is an outcome of its pattern, and no new evidence.
         """
-        check_text("solution_steps", solution_steps)
-        check_text("verified_by", verified_by)
-        if when_to_try is not None:
-            check_text("when_to_try", when_to_try)
+        solution_steps = self._text("solution_steps", solution_steps)
+        verified_by = self._text("verified_by", verified_by)
+        when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
         await self._must_be(entry_id, EntryType.FAILURE_SOLUTION, "resolve_failure")
         entry = await self.stores.entries.resolve(
             entry_id, solution_steps=solution_steps, verified_by=verified_by, when_to_try=when_to_try
@@ -149,10 +150,9 @@ class KnowledgeCaptureService:
         when_to_try: str | None = None,
     ) -> EntryId:
         """Give an open rejection the accepted revision and stage it. Raises NotFound, NotOpen or InvalidInput."""
-        check_text("revision_approach", revision_approach)
-        for name, value in (("verified_by", verified_by), ("when_to_try", when_to_try)):
-            if value is not None:
-                check_text(name, value)
+        revision_approach = self._text("revision_approach", revision_approach)
+        verified_by = verified_by if verified_by is None else self._text("verified_by", verified_by)
+        when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
         await self._must_be(entry_id, EntryType.GATE_REJECTION, "resolve_gate_rejection")
         entry = await self.stores.entries.resolve(
             entry_id, revision_approach=revision_approach, verified_by=verified_by, when_to_try=when_to_try
@@ -204,8 +204,7 @@ class KnowledgeCaptureService:
 
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type. Returns and raises as the methods for each type do."""
-        await self._check(entry)
-        (answer,) = await self._add([self._new(entry)])
+        (answer,) = await self._add([self._new(await self._checked(entry))])
         if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
             _refuse(answer)
         return answer.entry_id
@@ -215,9 +214,9 @@ class KnowledgeCaptureService:
         answers: list[Captured | None] = []
         accepted: list[Entry] = []
         turned_down: set[tuple[str, str | None, str | None]] = set()
-        for entry in entries:
+        for told in entries:
             try:
-                await self._check(entry)
+                entry = await self._checked(told)
                 gate = (entry.project_id, entry.gate_type, entry.task_id)
                 if entry.entry_type == EntryType.GATE_APPROVAL and gate in turned_down:
                     raise RejectionOnRecord(_on_record(entry))
@@ -292,15 +291,23 @@ class KnowledgeCaptureService:
             if await self.stores.entries.forget_project(project_id):
                 return gone
 
-    async def _check(self, entry: NewEntry) -> None:
+    async def _checked(self, entry: NewEntry) -> NewEntry:
+        """Return an entry that can be stored, without its secrets: all captures pass here."""
         validate(entry)
+        entry = redacted(entry) if self.redaction else entry
         if entry.workspace not in {None, self.stores.workspace}:
             raise InvalidInput("workspace", f"is {entry.workspace!r}, but {self.stores.workspace!r} is open")
         if entry.entry_type != EntryType.GATE_APPROVAL:  # not `is not`: a caller may write the type as a plain text
-            return
+            return entry
         gate_type = entry.gate_type or ""
         if await self.stores.entries.rejection_on_record(entry.project_id, gate_type, entry.task_id):
             raise RejectionOnRecord(_on_record(entry))
+        return entry
+
+    def _text(self, field: str, text: str) -> str:
+        """Return a text of a resolution as it is stored."""
+        check_text(field, text)
+        return redacted_text(field, text) if self.redaction else text
 
     async def _must_be(self, entry_id: EntryId, entry_type: EntryType, method: str) -> None:
         entry = await self.stores.entries.get(entry_id)

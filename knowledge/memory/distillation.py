@@ -20,6 +20,7 @@ from knowledge.memory.distilling import (
     records,
     shown,
 )
+from knowledge.memory.locality import refuse_endpoint
 from knowledge.models import Distillation, DistillationReport, Distilled, PatternId, RefusedDistillation
 from knowledge.ports import ChatModel, Stores, Undistilled
 
@@ -53,6 +54,7 @@ class DistillationService:
         chat = self._chat()()
         run = _Run(stores=self.stores, chat=chat)
         try:
+            await refuse_endpoint(self.stores, f"distilling with {chat.model}")
             async with asyncio.timeout(self.deadline.total_seconds()):
                 await run.run()
         except TimeoutError:

@@ -13,6 +13,7 @@ from knowledge.memory.searching import Question, search
 from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
 from knowledge.ports import Stores
+from knowledge.redaction import redact
 
 MAX_RESULTS = 100
 _DECIDED = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
@@ -39,6 +40,7 @@ class RAGQueryService:
     stores: Stores
     task_relevance: float
     failure_relevance: float
+    redaction: bool = True
 
     async def query_for_task(
         self,
@@ -122,7 +124,7 @@ class RAGQueryService:
             max_results=_checked(max_results),
             project_id=project_id,
         )
-        found = await search(self.stores, question)
+        found = await search(self.stores, self._redacted(question))
         return _shown(rank_for_gate(found.matches, limit=max_results))
 
     async def weigh_failure(
@@ -153,9 +155,16 @@ class RAGQueryService:
         return replace(self._where(), view=View.SITUATION, entry_types=frozenset({EntryType.FAILURE_SOLUTION}))
 
     async def _answer(self, question: Question) -> Answer:
-        found = await search(self.stores, question)
+        found = await search(self.stores, self._redacted(question))
         shown = _shown(rank(found.matches, limit=question.max_results))
         return Answer(patterns=shown, confidence=found.confidence, sure=found.speak)
+
+    def _redacted(self, question: Question) -> Question:
+        """Return what is asked in the words that entries are stored in; half a secret, where it was cut, goes too."""
+        if not self.redaction:
+            return question
+        cut = len(question.text) == _MAX_QUERY_CHARS
+        return replace(question, text=redact(question.text.rsplit(maxsplit=1)[0] if cut else question.text).text)
 
 
 def _failure(failure: str, error: str | None) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from knowledge.errors import SpaceMismatch
 from knowledge.memory import texts
+from knowledge.memory.locality import Within, refuse_remote
 from knowledge.models import BoundSpace, Entry, TermStatistics, Vector
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import recalibrate, shipped
@@ -39,7 +40,7 @@ async def space_in_use(stores: Stores) -> SpaceInUse | None:
     embedder = await _embedder_of(stores, bound)
     if embedder is None:
         raise SpaceMismatch(bound.space, await stores.embedder.space())
-    return SpaceInUse(bound=bound, embedder=embedder)
+    return SpaceInUse(bound=bound, embedder=Within(stores, embedder))
 
 
 async def bind_space(stores: Stores, entries: Sequence[Entry], *, known: SpaceInUse | None) -> SpaceInUse:
@@ -50,12 +51,13 @@ async def bind_space(stores: Stores, entries: Sequence[Entry], *, known: SpaceIn
     bound = await stores.spaces.bound()
     if bound is None or (await _embedder_of(stores, bound)) is None:
         space = await stores.embedder.space()
+        await refuse_remote(stores, space)
         counted = (term_counts(texts.situation(entry)) for entry in entries)
         length = mean_terms(counted) if len(entries) >= _ENOUGH_FOR_A_MEAN else DEFAULT_MEAN_TERMS
         bound = await stores.spaces.bind(space, mean_terms=length, calibration=shipped(space.model))
     if known is None or known.bound.space.fingerprint != bound.space.fingerprint:
         await stores.index.ensure(bound.space)
-    return SpaceInUse(bound=bound, embedder=await stores.embedder.of_space(bound.space))
+    return SpaceInUse(bound=bound, embedder=Within(stores, await stores.embedder.of_space(bound.space)))
 
 
 async def _embedder_of(stores: Stores, bound: BoundSpace) -> Embedder | None:

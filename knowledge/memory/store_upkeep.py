@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from knowledge.errors import Conflict
 from knowledge.logs import get_logger
 from knowledge.memory import texts
+from knowledge.memory.locality import refuse_remote
 from knowledge.memory.spaces import space_in_use
 from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
 from knowledge.models import BoundSpace, EmbeddingSpace, Entry, PointId, TermStatistics, Vector, View, Where
@@ -127,6 +128,8 @@ class StoreUpkeepService:
             self.use(embedder)
             was = None if bound is None else bound.space.model
             return ReembedReport(from_model=was, to_model=space.model, embedded=0, kept=1.0, switched=False)
+        for upkeep in every:
+            await refuse_remote(upkeep.stores, space)
         into = await every[0].upkeep.prepare(space, mean_terms=bound.mean_terms, calibration=shipped(space.model))
         await every[0].stores.index.ensure(space, in_use=False)
         embedded = await _backfill(every, into, embedder, progress=progress)

@@ -16,6 +16,7 @@ from uuid import UUID
 import numpy as np
 
 from knowledge.logs import get_logger
+from knowledge.memory.locality import Within
 from knowledge.memory.points import from_stored, stored_text
 from knowledge.memory.settling import settle
 from knowledge.memory.spaces import SpaceInUse, space_in_use
@@ -150,6 +151,7 @@ class KnowledgeUpkeepService:
         `lacking`: only those. May be broken off and called again: what was embedded is kept.
         """
         done = embedded = 0
+        embedder = Within(self.stores, embedder)
         async for page in self._pages(into.space, lacking=lacking):
             vectors, made = await self._vectors(into.space, page, embedder)
             points = await asyncio.to_thread(self._to_points, into, page, vectors)
@@ -158,6 +160,18 @@ class KnowledgeUpkeepService:
             if progress:
                 progress(done, None)
         return embedded
+
+    async def local_only(self) -> bool:
+        """Return whether no text of the workspace may go to an endpoint."""
+        return await self.stores.spaces.local_only()
+
+    async def keep_local(self, *, on: bool) -> None:
+        """Have no text of the workspace go to an endpoint from now on, or allow it again.
+
+        Checkpoints, queries and changes of model that would send one raise LocalOnly; captures go on.
+        """
+        await self.stores.spaces.keep_local(on=on)
+        log.info("workspace_kept_local", workspace=self.stores.workspace, on=on)
 
     async def retry_dead(self) -> int:
         """Stage dead entries again, for the next checkpoint; return how many."""

@@ -32,6 +32,18 @@ async def bind_other(spaces: SpaceStore) -> BoundSpace:
     return await spaces.bind(OTHER_SPACE, mean_terms=30.0, calibration=CALIBRATION)
 
 
+# what is decided of a workspace
+
+
+async def test_a_workspace_is_local_only_once_that_was_said_and_until_it_is_lifted(store: Store) -> None:
+    ours, theirs = store.of("ours").spaces, store.of("theirs").spaces
+    assert not await ours.local_only()
+    for on in (True, True, False, True):
+        await ours.keep_local(on=on)
+        assert await ours.local_only() is on
+    assert not await theirs.local_only()
+
+
 # which space is in use
 
 

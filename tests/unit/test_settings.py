@@ -32,6 +32,7 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_QUERY_DEADLINE_MS": ("450", "query_deadline_ms", 450),
     "HARDWON_TASK_RELEVANCE": ("0.6", "task_relevance", 0.6),
     "HARDWON_FAILURE_RELEVANCE": ("1", "failure_relevance", 1.0),
+    "HARDWON_REDACTION": ("off", "redaction", False),
     "HARDWON_RETENTION": ("2 years", "retention_years", 2),
     "HARDWON_CONTEXT_MAX_TOKENS": ("500", "context_max_tokens", 500),
     "HARDWON_CONTEXT_MAX_PATTERNS": ("2", "context_max_patterns", 2),
@@ -58,6 +59,7 @@ REFUSED = [
     ("HARDWON_TASK_RELEVANCE", "1.01"),
     ("HARDWON_TASK_RELEVANCE", "nan"),
     ("HARDWON_FAILURE_RELEVANCE", "-0.1"),
+    ("HARDWON_REDACTION", "some"),
     ("HARDWON_RETENTION", "0"),
     ("HARDWON_RETENTION", "1.5"),
     ("HARDWON_RETENTION", "365 days"),
@@ -193,6 +195,6 @@ def test_a_slow_endpoint_may_be_given_more_time(
     monkeypatch.setenv("HARDWON_EMBEDDING_BASE_URL", "http://127.0.0.1:9/v1")
     if told is not None:
         monkeypatch.setenv("HARDWON_EMBEDDING_TIMEOUT_SECONDS", told)
-    embedder = make_embedder(KnowledgeSettings())
+    embedder = make_embedder(KnowledgeSettings(redaction=False))
     assert isinstance(embedder, OpenAIEmbedder)
     assert (embedder._endpoint.retry.timeout_seconds, embedder._endpoint.retry.patience_seconds) == (timeout, patience)

@@ -39,6 +39,12 @@ class InMemorySpaces(SpaceStore):
             bound = self._state.spaces[space.fingerprint]
             self._state.spaces[space.fingerprint] = replace(bound, calibration=calibration)
 
+    async def local_only(self) -> bool:
+        return self._workspace in self._state.local_only
+
+    async def keep_local(self, *, on: bool) -> None:
+        (self._state.local_only.add if on else self._state.local_only.discard)(self._workspace)
+
     async def statistics(self, terms: Sequence[int]) -> TermStatistics:
         known = self._state.frequencies[self._workspace]
         return TermStatistics(

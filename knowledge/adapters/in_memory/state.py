@@ -118,6 +118,8 @@ class InMemoryState:
     """Of a point in a space, by its fingerprint."""
     spaces: dict[str, BoundSpace] = field(default_factory=dict)
     active_space: str | None = None
+    local_only: set[str] = field(default_factory=set)
+    """Workspaces."""
     documents: Counter[str] = field(default_factory=Counter)
     frequencies: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     match_keys: dict[tuple[str, str], PatternId] = field(default_factory=dict)

@@ -36,6 +36,7 @@ _ENTRY = (
 FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
     part: (table, tuple(columns.split()))
     for part, table, columns in (
+        ("workspaces", tables.workspaces, "workspace local_only"),
         ("spaces", tables.embedding_spaces, "fingerprint space mean_terms calibration active bound_at"),
         ("projects", tables.projects, "workspace project_id created_at"),
         (
@@ -188,6 +189,15 @@ async def _add(connection: AsyncConnection, part: str, told: Rows) -> int:
     return len((await connection.execute(new, told)).all())
 
 
+async def _add_workspaces(connection: AsyncConnection, part: str, told: Rows) -> int:
+    """Take over which are local only; what is so here stays so."""
+    table, _ = FORMAT[part]
+    new = insert(table)
+    either = sa.or_(table.c.local_only, new.excluded.local_only)
+    written = new.on_conflict_do_update(index_elements=[table.c.workspace], set_={"local_only": either})
+    return len((await connection.execute(written.returning(table.c.workspace), told)).all())
+
+
 async def _add_spaces(connection: AsyncConnection, part: str, told: Rows) -> int:
     """Take over the spaces; into a store without vectors, with what was fixed for them and which is in use."""
     lock = sa.func.hashtextextended("hardwon/bind", 0)
@@ -276,6 +286,7 @@ async def _add_terms(connection: AsyncConnection, part: str, told: Rows) -> int:
 
 
 _WRITE: Mapping[str, Callable[[AsyncConnection, str, Rows], Awaitable[int]]] = {
+    "workspaces": _add_workspaces,
     "spaces": _add_spaces,
     "patterns": _add_patterns,
     "match_keys": _add_keys,

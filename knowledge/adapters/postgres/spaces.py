@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction
 from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
-from knowledge.adapters.postgres.tables import embedding_spaces, lexicon, points, vectors
+from knowledge.adapters.postgres.tables import embedding_spaces, lexicon, points, vectors, workspaces
 from knowledge.errors import SpaceMismatch
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
 from knowledge.ports import SpaceStore
@@ -81,6 +81,18 @@ class PostgresSpaces(SpaceStore):
         update = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint)
         async with reading(self._engine) as connection:
             await connection.execute(update.values(calibration=asdict(calibration)))
+
+    async def local_only(self) -> bool:
+        async with reading(self._engine) as connection:
+            query = sa.select(workspaces.c.local_only).where(workspaces.c.workspace == self._workspace)
+            return bool(await connection.scalar(query))
+
+    async def keep_local(self, *, on: bool) -> None:
+        new = insert(workspaces).values(workspace=self._workspace, local_only=on)
+        async with transaction(self._engine) as connection:
+            await connection.execute(
+                new.on_conflict_do_update(index_elements=[workspaces.c.workspace], set_={"local_only": on})
+            )
 
     async def statistics(self, terms: Sequence[int]) -> TermStatistics:
         query = sa.select(_L.term, _L.documents).where(

@@ -49,6 +49,14 @@ projects = sa.Table(
 )
 """A project appears with its first entry; deleting it deletes its entries."""
 
+workspaces = sa.Table(
+    "workspaces",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("local_only", sa.Boolean, nullable=False, server_default=sa.text("false")),
+)
+"""What was decided of a workspace; one without a row is as the defaults say."""
+
 knowledge_staging = sa.Table(
     "knowledge_staging",
     metadata,

@@ -1,0 +1,46 @@
+"""The last door before a provider: whatever is sent to an endpoint goes out redacted.
+
+What is captured has no secrets left; entries of old and of archives may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from knowledge.models import Embedded, EmbeddingSpace
+from knowledge.ports import ChatModel, Embedder
+from knowledge.redaction import redact
+
+
+class RedactingEmbedder(Embedder):
+    """Has texts embedded without their secrets."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    async def space(self) -> EmbeddingSpace:
+        return await self._embedder.space()
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        return await self._embedder.embed([redact(text).text for text in texts], kind)
+
+    async def aclose(self) -> None:
+        await self._embedder.aclose()
+
+
+class RedactingChat(ChatModel):
+    """Has texts answered without their secrets."""
+
+    def __init__(self, chat: ChatModel) -> None:
+        self._chat = chat
+
+    @property
+    def model(self) -> str:
+        return self._chat.model
+
+    async def answer(self, instructions: str, text: str, *, as_json: bool = False) -> str:
+        return await self._chat.answer(instructions, redact(text).text, as_json=as_json)
+
+    async def aclose(self) -> None:
+        await self._chat.aclose()

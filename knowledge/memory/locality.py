@@ -1,0 +1,44 @@
+"""Workspaces whose texts stay here: asked at every call that would send one to an endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from knowledge.errors import LOCAL_PROVIDER, LocalOnly
+from knowledge.models import Embedded, EmbeddingSpace
+from knowledge.ports import Embedder, Stores
+
+
+async def refuse_endpoint(stores: Stores, what: str) -> None:
+    """Raise LocalOnly where nothing of the workspace may go to an endpoint; `what` is what was about to ask it."""
+    if await stores.spaces.local_only():
+        raise LocalOnly(stores.workspace, what)
+
+
+async def refuse_remote(stores: Stores, space: EmbeddingSpace) -> None:
+    """Raise LocalOnly where the workspace is local only, and a space is not embedded in process."""
+    if space.provider != LOCAL_PROVIDER:
+        await refuse_endpoint(stores, f"embedding with {space.model}")
+
+
+@dataclass(frozen=True, slots=True)
+class Within(Embedder):
+    """An embedder for the texts of one workspace: a remote one gets none of a workspace that is local only."""
+
+    stores: Stores
+    embedder: Embedder
+
+    async def space(self) -> EmbeddingSpace:
+        """Return the embedder's space."""
+        return await self.embedder.space()
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        """Embed texts, if they may go there. Raises LocalOnly, or what the embedder raises."""
+        await refuse_remote(self.stores, await self.embedder.space())
+        return await self.embedder.embed(texts, kind)
+
+    async def aclose(self) -> None:
+        """Close the embedder."""
+        await self.embedder.aclose()

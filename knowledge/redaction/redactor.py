@@ -1,0 +1,183 @@
+"""One text in, the same text with placeholders out. Pure, linear in the length of the text.
+
+A text is seldom of any rule's concern, so one pass of all hints together says which rules to try. What a rule finds
+becomes a placeholder that keeps the kind, `[redacted:email]`; nothing can be read in one, and no rule reads across one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+
+from knowledge.redaction.rule import HIDDEN, Automaton
+from knowledge.redaction.rules import KINDS, RULES
+
+_PLACEHOLDER = re.compile(rb"\[redacted:([a-z-]+)\]")
+_BYTE = bytes([HIDDEN])
+_MOST_PASSES = 6
+_REPEATED_FROM = 8
+"""A secret of fewer bytes may be part of other words: where else it stands it is left."""
+_MOST_REPEATED = 16
+"""So many different ones of a rule are looked for elsewhere: a text of nothing else must not take ages."""
+
+_LONG = 512
+_LONGER = re.compile(rb"[^\s\"'\xff]*")
+"""What a rule looks at of a value, and what belongs to one that goes on."""
+
+_Span = tuple[int, int, int]
+"""Where something to hide begins and ends, and the number of its rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """A text without its secrets, and the kinds of what was taken out, in the order of the text."""
+
+    text: str
+    found: tuple[str, ...] = ()
+
+
+def redact(text: str) -> Redacted:
+    """Return a text with a placeholder for each secret and each piece of personal data in it.
+
+    Redacting again changes nothing. What only its surroundings give away (`password=...`) is taken out wherever else it
+    stands in the text.
+    """
+    told = text.encode("utf-8", "surrogatepass")
+    kinds: list[str] = []
+    if b"[redacted:" in told:
+        told, kinds = _hide_placeholders(told)
+    before = len(kinds)
+    new: list[bool] = [False] * before
+    for _ in range(_MOST_PASSES):
+        spans = _spans(told)
+        if not spans:
+            break
+        told, kinds, new = _without(told, spans, kinds, new)
+    if len(kinds) == before:
+        return Redacted(text)
+    pieces = told.split(_BYTE)
+    shown = [pieces[0]]
+    for kind, piece in zip(kinds, pieces[1:], strict=True):
+        shown += [b"[redacted:", kind.encode(), b"]", piece]
+    found = tuple(kind for kind, is_new in zip(kinds, new, strict=True) if is_new)
+    return Redacted(b"".join(shown).decode("utf-8", "surrogatepass"), found)
+
+
+@cache
+def _hints() -> Automaton:
+    """Return all rules' hints as one automaton; built when the first text comes."""
+    return Automaton([rule.hint for rule in RULES])
+
+
+def _hide_placeholders(told: bytes) -> tuple[bytes, list[str]]:
+    """Return the bytes with each placeholder of ours as one byte that no text holds, and the kinds."""
+    kinds: list[str] = []
+
+    def hide(match: re.Match[bytes]) -> bytes:
+        kind = match[1].decode()
+        if kind not in KINDS:
+            return match[0]
+        kinds.append(kind)
+        return _BYTE
+
+    return _PLACEHOLDER.sub(hide, told), kinds
+
+
+def _spans(told: bytes) -> list[_Span]:
+    """Return what to hide, in order and apart."""
+    found: list[_Span] = []
+    for number in sorted(_hints().of(told)):
+        of_rule = list(_of_rule(number, told))
+        found += of_rule
+        if of_rule and RULES[number].repeats:
+            found += _repeated(told, of_rule)
+    return _apart(found) if len(found) > 1 else found
+
+
+def _of_rule(number: int, told: bytes) -> Iterator[_Span]:
+    rule = RULES[number]
+    done = 0
+    for match in rule.pattern.finditer(told):
+        begin, end = match.span()
+        if begin < done:
+            continue
+        start, lead = begin, told[max(begin - 1, 0) : begin]
+        if rule.value is not None:
+            inner = rule.value.match(told, end)
+            if inner is None:
+                continue
+            start, end = inner.span(inner.lastindex or 0)
+            lead = told[begin:start]
+        if rule.check is not None:
+            checked = rule.check(told[start:end], lead)
+            end = start + checked
+            if checked >= _LONG and (rest := _LONGER.match(told, end)):
+                end = rest.end()
+        if end > start and not (rule.alone and (_joined(told, start - 1) or _joined(told, end))):
+            done = end
+            yield start, end, number
+
+
+def _joined(told: bytes, position: int) -> bool:
+    """Whether there is a letter, a digit or something hidden."""
+    if not 0 <= position < len(told):
+        return False
+    byte = told[position]
+    return 48 <= byte <= 57 or 65 <= byte <= 90 or 97 <= byte <= 122 or byte in {95, HIDDEN}
+
+
+def _repeated(told: bytes, found: Sequence[_Span]) -> Iterator[_Span]:
+    """Yield where else in the text the same secrets stand."""
+    secrets = {told[start:end]: number for start, end, number in found if end - start >= _REPEATED_FROM}
+    for secret, number in islice(secrets.items(), _MOST_REPEATED):
+        start = told.find(secret)
+        while start >= 0:
+            end = start + len(secret)
+            if not _joined(told, start - 1) and not _joined(told, end):
+                yield start, end, number
+            start = told.find(secret, end)
+
+
+def _apart(found: Sequence[_Span]) -> list[_Span]:
+    """Return spans that do not overlap, in order.
+
+    Of two that do, the rule that comes first says what both are, unless one is personal data: then that one is left.
+    """
+    kept: list[_Span] = []
+    for start, end, number in sorted(found, key=lambda span: (span[0], -span[1], span[2])):
+        if not kept or start >= kept[-1][1]:
+            kept.append((start, end, number))
+            continue
+        first, last, other = kept[-1]
+        if RULES[number].personal:
+            continue
+        if RULES[other].personal:
+            kept[-1] = (start, end, number)
+        else:
+            kept[-1] = (first, max(last, end), min(number, other))
+    return kept
+
+
+def _without(
+    told: bytes, spans: Sequence[_Span], kinds: Sequence[str], new: Sequence[bool]
+) -> tuple[bytes, list[str], list[bool]]:
+    """Return the bytes with the spans hidden, and the kinds of all that is hidden, in order."""
+    pieces: list[bytes] = []
+    all_kinds: list[str] = []
+    all_new: list[bool] = []
+    position = hidden = 0
+    for start, end, number in [*spans, (len(told), len(told), -1)]:
+        piece = told[position:start]
+        pieces.append(piece)
+        there = piece.count(_BYTE)
+        all_kinds += kinds[hidden : hidden + there]
+        all_new += new[hidden : hidden + there]
+        hidden += there
+        if number >= 0:
+            all_kinds.append(RULES[number].kind)
+            all_new.append(True)
+        position = end
+    return _BYTE.join(pieces), all_kinds, all_new

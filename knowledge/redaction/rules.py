@@ -1,0 +1,13 @@
+"""All rules, in the order in which they win."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from knowledge.redaction.assigned import ASSIGNED
+from knowledge.redaction.personal import PERSONAL
+from knowledge.redaction.tokens import TOKENS
+
+RULES: Final = (*TOKENS, *ASSIGNED, *PERSONAL)
+KINDS: Final = frozenset(rule.kind for rule in RULES)
+"""What may stand in a placeholder."""

@@ -1,0 +1,79 @@
+"""Keys and tokens that their own form gives away: each provider's prefix, alphabet and length."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from knowledge.redaction.rule import Rule, token
+
+_KEY_NAME = r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+_KEY_BODY = r"(?:[^\xff-]|-[^\xff-])*?"  # no two dashes: what begins is read up to the next beginning only
+_KEY_CUT_OFF = r"(?:(?:\\n|\\r|\s){1,4}[A-Za-z0-9+/=]{16,})+"
+
+_PLATFORMS = (
+    r"dckr_(?:pat|oat)_[\w-]{20,}",  # Docker Hub
+    r"do[oprt]_v1_[0-9a-f]{64}",  # DigitalOcean
+    r"\bdapi[0-9a-f]{32}",  # Databricks
+    r"\bhv[sb]\.[\w-]{24,}",  # HashiCorp Vault
+    r"\w{14}\.atlasv1\.[\w=-]{60,}",  # Terraform
+    r"\bgl(?:sa|c)_[A-Za-z0-9+/=_]{32,}",  # Grafana
+    r"\blin_api_[A-Za-z0-9]{32,}",
+    r"\bntn_[A-Za-z0-9]{40,}",  # Notion
+    r"\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",  # Shopify
+    r"\b\d{8,10}:AA[\w-]{33}",  # Telegram
+    r"\bPMAK-[0-9a-f]{24}-[0-9a-f]{34}",  # Postman
+    r"\bdp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{40,}",  # Doppler
+    r"\bsntry[su]_[\w+/=-]{40,}",  # Sentry
+    r"\bNRAK-[A-Z0-9]{27}",  # New Relic
+    r"\bsb[ps]_[0-9a-f]{40}",  # Supabase
+    r"\bgsk_[A-Za-z0-9]{40,}",  # Groq
+    r"\bxai-[A-Za-z0-9]{70,}",
+    r"\br8_[A-Za-z0-9]{37}",  # Replicate
+    r"\bpplx-[A-Za-z0-9]{40,}",  # Perplexity
+    r"\bATATT3[\w=-]{50,}",  # Atlassian
+    r"\bfig[dou]_[\w-]{40}",  # Figma
+    r"\bpscale_(?:tkn|pw|oauth)_[\w.=-]{32,}",  # PlanetScale
+    r"\bpul-[0-9a-f]{40}",  # Pulumi
+    r"\brubygems_[0-9a-f]{48}",
+    r"\bcio[A-Za-z0-9]{32}\b",  # crates.io
+    r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}",
+    r"\bkey-[0-9a-f]{32}\b",  # Mailgun
+    r"\b[0-9a-f]{32}-us\d{1,2}\b",  # Mailchimp
+    r"\bsq0(?:atp|csp)-[\w-]{22,}",  # Square
+)
+
+TOKENS: Final[tuple[Rule, ...]] = (
+    token(
+        "private-key",
+        rf"-----BEGIN {_KEY_NAME}(?:{_KEY_BODY}-----END {_KEY_NAME}|{_KEY_CUT_OFF})",
+        hint=f"-----BEGIN {_KEY_NAME}",
+    ),
+    token("aws-access-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}", alone=True),
+    token("google-api-key", r"\bAIza[\w-]{35}|GOCSPX-[\w-]{20,}|\bya29\.[\w.-]{20,}"),
+    token("azure-key", r"[\w~.-]{3}\dQ~[\w~.-]{31,40}", hint=r"\dQ~[\w~.-]{31}"),
+    token("github-token", r"gh[oprsu]_[A-Za-z0-9]{36,}|github_pat_\w{60,}"),
+    token("gitlab-token", r"\bgl(?:pat|dt|rt|rtr|ptt|cbt|soat|oas|ft|agent|imt|ffct)-[\w-]{20,}(?:\.[0-9a-z.]{2,14})?"),
+    token(
+        "slack-token",
+        r"\bxox[abceoprs](?:\.xox[bp])?-\d[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{20,}"
+        r"|(?:https://)?hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/[\w+/-]{20,}",
+    ),
+    token("stripe-key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{10,}|\bwhsec_[A-Za-z0-9+/=]{24,}"),
+    token("anthropic-key", r"\bsk-ant-[a-z0-9]{3,12}-[\w-]{20,}"),
+    token(
+        "openai-key",
+        r"\bsk-(?:(?:proj|svcacct|admin|None|or-v1)-[\w-]{20,}|[A-Za-z0-9]{32,})",
+    ),
+    token("npm-token", r"npm_[A-Za-z0-9]{36}"),
+    token("pypi-token", r"pypi-AgE[\w-]{50,}"),
+    token("twilio-key", r"SK[0-9a-f]{32}", alone=True),
+    token("sendgrid-key", r"\bSG\.[\w-]{16,32}\.[\w-]{30,60}"),
+    token("huggingface-token", r"\b(?:hf|api_org)_[A-Za-z]{1,4}[A-Za-z0-9]{30,}|\bhf_[A-Za-z0-9]{34}"),
+    token(
+        "jwt",
+        r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]{8,}\.[\w-]{8,})?",
+        hint=r"\beyJ[\w-]{8,}\.[\w-]{8}",
+    ),
+    token("platform-token", "|".join(_PLATFORMS)),
+)
+"""Most kept to what their makers publish of them; the alphabet after a prefix is taken whole, however long."""
