@@ -218,11 +218,12 @@ async def test_conditions_travel_and_an_archive_of_before_them_is_read(
     entry_id = await knowledge.capture.capture(failure(applies_when=told, error_message="KeyError"))
     await knowledge.checkpoints.process_all()
     archive = await whole(knowledge)
+    told_now = list(slices(io.BytesIO(archive)))
     with monkeypatch.context() as before:
         before.setattr("knowledge.memory.archive.VERSION", 1)
         writer = ArchiveWriter()
         parts = [writer.head()]
-        for part, rows in slices(io.BytesIO(archive)):
+        for part, rows in told_now:
             known = [{name: value for name, value in row.items() if name != "applies_when"} for row in rows]
             parts.append(writer.rows(part, known))
         old_archive = b"".join([*parts, writer.end()])
