@@ -105,8 +105,10 @@ class Ground:
         async with asyncio.timeout(60), open_knowledge(self.settings(), embedder=embedder, clock=clock) as knowledge:
             await knowledge.checkpoints.process_all()
             gone = set(deleted) | entry_ids(self.heard("deleted"))
+            either = entry_ids(self.heard("deleting")) - gone  # killed in between: deleted or not, both is well
             left_out = entry_ids(self.heard("abandoned"))
-            return await examine(knowledge, entry_ids(self.heard("captured")), deleted=gone, abandoned=left_out)
+            acknowledged = entry_ids(self.heard("captured")) - either
+            return await examine(knowledge, acknowledged, deleted=gone, abandoned=left_out)
 
 
 def wait_until(true: Callable[[], bool], else_say: str) -> None:

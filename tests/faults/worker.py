@@ -152,10 +152,11 @@ class Worker:
         return self._wire
 
     async def _delete(self) -> None:
-        """Delete an entry that is being embedded, as somebody else would."""
+        """Delete an entry that is being embedded, as somebody else would; other batches go on meanwhile."""
         entry_id = await self._in_flight()
-        self._told.say("deleted", entry_id)
+        self._told.say("deleting", entry_id)
         await self._real.capture.delete(entry_id)
+        self._told.say("deleted", entry_id)
 
     async def _abandon(self) -> None:
         """Abandon an entry that is being embedded, as the end of its project would."""
@@ -173,8 +174,8 @@ class Worker:
         order = (
             row.pattern_id.is_(None),  # the next batch may be leased, too
             row.lease_until < sa.func.now(),  # what one that was killed before still held
+            row.lease_until.desc(),  # or holds yet
             of_pattern,  # so that a point goes with it
-            row.lease_until.desc(),
             row.id,
         )
         query = sa.select(row.id).where(row.lease_token.is_not(None)).order_by(*order).limit(1)
