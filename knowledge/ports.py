@@ -27,6 +27,7 @@ from knowledge.models import (
     EmbeddingSpace,
     Entry,
     EntryId,
+    EntryType,
     Evidence,
     Founder,
     HandedOut,
@@ -179,6 +180,10 @@ class Selection:
     captured_before: datetime | None = None
 
 
+MOST_OF_TASK = 100
+"""At most so many entries of one task are looked at; nobody fails more often before somebody looks."""
+
+
 class EntryStore(Protocol):
     """Entries of one workspace, the truth. Rows are the queue as well: no second bookkeeping."""
 
@@ -211,6 +216,18 @@ class EntryStore(Protocol):
 
     async def rejection_on_record(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
         """Return a rejection of the same project, gate and task, if there is one."""
+        ...
+
+    async def of_task(
+        self,
+        project_id: str,
+        task_id: str | None,
+        entry_type: EntryType,
+        *,
+        gate_type: str | None = None,
+        limit: int = MOST_OF_TASK,
+    ) -> list[Entry]:
+        """Return the entries of a task, or of none, and of a gate where one is named: open ones first, then latest."""
         ...
 
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
@@ -614,6 +631,10 @@ class ContextStore(Protocol):
 
     async def handed_out(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
         """Return the contexts of a task's run, the latest first; one without a run is of any."""
+        ...
+
+    async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+        """Return those contexts, the latest first, with those of their patterns of which nothing was told since."""
         ...
 
     async def record_outcomes(self, outcomes: Sequence[Outcome], now: datetime) -> None:

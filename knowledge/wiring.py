@@ -34,6 +34,7 @@ from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.checkpoint import CheckpointEmbeddingService
 from knowledge.memory.contexts import ContextLog
 from knowledge.memory.distillation import DistillationService
+from knowledge.memory.events import TaskEventService
 from knowledge.memory.grouping import PatternGroupingService
 from knowledge.memory.outcomes import OutcomeService
 from knowledge.memory.pruning import KnowledgePruningService
@@ -68,6 +69,7 @@ class Knowledge:
     pruning: KnowledgePruningService
     contexts: ContextLog
     outcomes: OutcomeService
+    events: TaskEventService
     grouping: PatternGroupingService
     upkeep: KnowledgeUpkeepService
     store_upkeep: StoreUpkeepService
@@ -148,6 +150,7 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
         pruning=KnowledgePruningService(stores=stores),
         contexts=ContextLog(stores=stores),
         outcomes=OutcomeService(stores=stores),
+        events=TaskEventService(stores=stores),
         grouping=PatternGroupingService(stores=stores, grouping=PostgresGrouping(engine, stores.workspace)),
         upkeep=upkeep_of(stores.workspace),
         store_upkeep=StoreUpkeepService(

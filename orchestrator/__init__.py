@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from orchestrator.connection import connect
 from orchestrator.context import OrchestratorContextBuilder
+from orchestrator.hooks import OrchestratorHooks
 
-__all__ = ["OrchestratorContextBuilder", "connect"]
+__all__ = ["OrchestratorContextBuilder", "OrchestratorHooks", "connect"]

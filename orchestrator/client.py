@@ -39,6 +39,7 @@ from knowledge.models import (
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
 from orchestrator.calls import Api, watched
+from orchestrator.client_events import RemoteEvents
 from orchestrator.client_patterns import RemoteGrouping
 from orchestrator.client_upkeep import RemoteArchives, RemoteStoreUpkeep, RemoteUpkeep
 from orchestrator.entries import write_entry
@@ -377,6 +378,7 @@ class KnowledgeClient:
         self.checkpoints = RemoteCheckpoints(api)
         self.queries = RemoteQueries(api)
         self.outcomes = RemoteOutcomes(api)
+        self.events = RemoteEvents(api)
         self.pruning = RemotePruning(api)
         self.grouping = RemoteGrouping(api)
         self.upkeep = RemoteUpkeep(api)

@@ -6,9 +6,8 @@ lines are indented and the two markers are broken inside stored text. A structur
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
@@ -18,6 +17,7 @@ from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
 from knowledge.models import Context, ContextId, EntryType, Pattern, Task
 from orchestrator.breaker import CircuitBreaker
+from orchestrator.deadline import within
 
 log = get_logger(__name__)
 
@@ -219,7 +219,7 @@ class OrchestratorContextBuilder:
         if reason := self.breaker.resting():
             return replace(context, degraded=f"not tried, as calls before failed: {reason}")
         try:
-            built = await _within(settings.query_deadline_ms / 1000, self._with_knowledge(context, task, agent_type))
+            built = await within(settings.query_deadline_ms / 1000, self._with_knowledge(context, task, agent_type))
         except TimeoutError:
             return self._degraded(context, f"no answer within {settings.query_deadline_ms} ms")
         except InvalidInput as error:
@@ -245,34 +245,6 @@ class OrchestratorContextBuilder:
         self.breaker.failed(reason)
         log.warning("context_degraded", context_id=str(context.context_id), reason=reason)
         return replace(context, degraded=reason)
-
-
-_left_behind: set[asyncio.Task[Context]] = set()
-"""Calls that were given up, until they are gone: the loop itself holds tasks weakly."""
-
-
-async def _within(seconds: float, work: Coroutine[Any, Any, Context]) -> Context:
-    """Return what work returns, or raise TimeoutError; what is cancelled then is not waited for.
-
-    A driver may take seconds to leave a connection that is dead.
-    """
-    task = asyncio.create_task(work)
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    finally:
-        if not task.done():
-            _left_behind.add(task)
-            task.add_done_callback(_forget)
-            task.cancel()
-    if not task.done():
-        raise TimeoutError
-    return task.result()
-
-
-def _forget(task: asyncio.Task[Context]) -> None:
-    _left_behind.discard(task)
-    if not task.cancelled() and (error := task.exception()):
-        log.info("late_answer_failed", reason=str(error) or type(error).__name__)
 
 
 def _with_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:

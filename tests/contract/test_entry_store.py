@@ -13,7 +13,17 @@ from uuid import uuid4
 import pytest
 
 from knowledge.errors import NotFound, NotOpen
-from knowledge.models import AppliesWhen, Captured, CaptureOutcome, Entry, EntryId, EntryStatus, LeaseToken, NewEntry
+from knowledge.models import (
+    AppliesWhen,
+    Captured,
+    CaptureOutcome,
+    Entry,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    LeaseToken,
+    NewEntry,
+)
 from knowledge.ports import Claim, Selection, Stores
 from tests.support.entries import NOON, approval, failure, rejection, stored
 from tests.support.stores import EVERYTHING, MINUTE, Store, claim_all, numbered
@@ -282,6 +292,28 @@ async def test_a_rejection_on_record_is_of_the_same_project_gate_and_task(stores
     assert await on_record("other", "design_review", "T-1") is None
     await stores.entries.add([opened(rejection(revision_approach=None), 4)])
     assert await on_record("web-shop", "design_review", None) == numbered(4)
+
+
+async def test_the_entries_of_a_task_come_open_ones_first_then_the_latest(stores: Stores) -> None:
+    waits = opened(number=4)
+    await stores.entries.add(
+        [
+            staged(1, task_id="T-4"),
+            staged(2, task_id="T-4", project_id="other"),
+            staged(3, task_id="T-4", run_id="2"),
+            waits,
+            staged(5),
+            stored(approval(task_id="T-4"), numbered(6)),
+            stored(approval(gate_type="review"), numbered(7)),
+            stored(approval(), numbered(8)),
+        ]
+    )
+    of_task = stores.entries.of_task
+    found = await of_task("web-shop", "T-4", EntryType.FAILURE_SOLUTION)
+    assert ids(found) == [numbered(4), numbered(3), numbered(1)]
+    assert found[0] == replace(waits, workspace="default")
+    assert ids(await of_task("web-shop", "T-4", EntryType.FAILURE_SOLUTION, limit=2)) == [numbered(4), numbered(3)]
+    assert ids(await of_task("web-shop", None, EntryType.GATE_APPROVAL, gate_type="review")) == [numbered(7)]
 
 
 # the lease

@@ -19,6 +19,8 @@ from knowledge.models import (
     ContextId,
     DeadEntry,
     EntryStatus,
+    Outcome,
+    PatternId,
     Task,
     WorkspaceStats,
 )
@@ -165,6 +167,44 @@ async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Sto
             "created_at": NOON,
         },
     }
+
+
+async def test_what_is_untold_of_a_run_is_what_was_handed_out_since_anything_was_told(store: Store) -> None:
+    ours = store.of("ours")
+    known = [
+        await learn(ours, stored(failure(failure_description=text), numbered(n))) for n, text in ((1, "a"), (2, "b"))
+    ]
+    shown = tuple(pattern(pattern_id=each) for each in known)
+
+    async def hand_out(number: int, hours: int, run_id: str | None = "1", task_id: str = "T-1") -> ContextId:
+        context = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=shown)
+        task = Task(description="Fix", project_id="web-shop", task_id=task_id, run_id=run_id)
+        await ours.contexts.record(context, task, "backend", NOON + hours * HOUR)
+        return context.context_id
+
+    async def untold(run_id: str | None = "1") -> list[tuple[ContextId, tuple[PatternId, ...]]]:
+        found = await ours.contexts.untold("web-shop", "T-1", run_id)
+        return [(each.context_id, each.pattern_ids) for each in found]
+
+    first = await hand_out(11, 0)
+    await hand_out(12, 0, task_id="T-2")
+    other = await hand_out(13, -1, run_id="2")
+    assert await untold() == [(first, tuple(known))]
+    assert await untold(None) == [(first, tuple(known)), (other, tuple(known))]
+
+    outcome = Outcome(
+        context_id=first, pattern_id=known[0], project_id="web-shop", task_id="T-1", run_id="1", worked=False
+    )
+    await ours.contexts.record_outcomes([outcome], NOON + HOUR)
+    assert await untold() == [(first, (known[1],))]
+    second = await hand_out(14, 2)
+    assert await untold() == [(second, tuple(known)), (first, (known[1],))]
+    await ours.contexts.record_outcomes(
+        [replace(outcome, context_id=second, pattern_id=each) for each in known], NOON + 3 * HOUR
+    )
+    assert await untold() == []
+    assert await untold("2") == [(other, tuple(known))]
+    assert await store.of("theirs").contexts.untold("web-shop", "T-1", "1") == []
 
 
 # jobs

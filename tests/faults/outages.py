@@ -23,6 +23,7 @@ from orchestrator.breaker import CircuitBreaker
 from orchestrator.context import OrchestratorContextBuilder, basic_context
 from tests.faults.lessons import lesson
 from tests.support.openai_server import Fault, Misdeed, OpenAIServer, Status
+from tests.support.postgres import over_tcp
 from tests.support.relay import Relay, Wire
 
 TASK = Task(description="cart price total order in case 0 broke", type="bugfix", project_id="project 0", task_id="T1")
@@ -171,7 +172,7 @@ async def staged(
     ):
         through = settings.model_copy(
             update={
-                "database_url": SecretStr(_over_tcp(database_url, postgres.port)),
+                "database_url": SecretStr(over_tcp(database_url, postgres.port)),
                 "qdrant_url": f"http://127.0.0.1:{index.port}",
                 "task_relevance": 0.0,
             }
@@ -193,15 +194,6 @@ async def staged(
                 wires={"Postgres": postgres, "the index": index, "the embedder": embedder},
                 expected=built,
             )
-
-
-def _over_tcp(dsn: str, port: int) -> str:
-    before, after = dsn.split("?", 1)
-    return f"{before.replace('@/', f'@127.0.0.1:{port}/', 1)}?{'&'.join(_without_place(after))}".rstrip("?")
-
-
-def _without_place(query: str) -> list[str]:
-    return [part for part in query.split("&") if not part.startswith(("host=", "port="))]
 
 
 async def asked_while(stage: Stage, part: str, wire: Wire, *, calls: int, at_once: int) -> Contexts:

@@ -38,6 +38,13 @@ def socket_of(server_dsn: str) -> Path:
     return Path(asked["host"][0]) / f".s.PGSQL.{asked['port'][0]}"
 
 
+def over_tcp(dsn: str, port: int) -> str:
+    """Return the address of a database over a port of this machine, as a relay has one."""
+    before, after = dsn.split("?", 1)
+    options = [part for part in after.split("&") if not part.startswith(("host=", "port="))]
+    return f"{before.replace('@/', f'@127.0.0.1:{port}/', 1)}?{'&'.join(options)}".rstrip("?")
+
+
 async def create_database(server_dsn: str, *, template: str = "template0", name: str | None = None) -> str:
     """Create a database as a copy of another, to which nobody may be connected; return its address."""
     name = name or f"test_{uuid4().hex}"

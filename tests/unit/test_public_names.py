@@ -24,7 +24,7 @@ def test_the_public_names_of_knowledge_are_these() -> None:
 
 
 def test_the_public_names_of_orchestrator_are_these() -> None:
-    assert orchestrator.__all__ == ["OrchestratorContextBuilder", "connect"]
+    assert orchestrator.__all__ == ["OrchestratorContextBuilder", "OrchestratorHooks", "connect"]
 
 
 def test_public_names_are_sorted_and_there() -> None:

@@ -10,7 +10,7 @@ from uuid import uuid4
 from knowledge.adapters.in_memory.state import EntryRow, InMemoryState
 from knowledge.errors import NotFound, NotOpen
 from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryStatus, EntryType, LeaseToken, PointId
-from knowledge.ports import Claim, EntryStore, Selection
+from knowledge.ports import MOST_OF_TASK, Claim, EntryStore, Selection
 
 
 class InMemoryEntries(EntryStore):
@@ -76,6 +76,24 @@ class InMemoryEntries(EntryStore):
             if (entry.entry_type, entry.project_id, entry.gate_type, entry.task_id) == asked
         ]
         return min(found, key=lambda entry: entry.captured_at).entry_id if found else None
+
+    async def of_task(
+        self,
+        project_id: str,
+        task_id: str | None,
+        entry_type: EntryType,
+        *,
+        gate_type: str | None = None,
+        limit: int = MOST_OF_TASK,
+    ) -> list[Entry]:
+        asked = (project_id, task_id, entry_type)
+        found = [
+            entry
+            for entry in (row.entry for row in self._rows())
+            if (entry.project_id, entry.task_id, entry.entry_type) == asked and gate_type in {None, entry.gate_type}
+        ]
+        found.sort(key=lambda entry: (entry.status is not EntryStatus.OPEN, -entry.captured_at.timestamp()))
+        return found[:limit]
 
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
         token, now = LeaseToken(uuid4()), self._state.ticks()

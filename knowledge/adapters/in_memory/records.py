@@ -104,7 +104,19 @@ class InMemoryContexts(ContextStore):
         fitting = [row for row in rows if None in {row.task.run_id, run_id} or row.task.run_id == run_id]
         return [_handed_out(row) for row in sorted(fitting, key=lambda row: row.created_at, reverse=True)]
 
-    async def record_outcomes(self, told: Sequence[Outcome], now: datetime) -> None:  # noqa: ARG002 - kept by its context
+    async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+        found = []
+        for each in await self.handed_out(project_id, task_id, run_id):
+            made = self._state.contexts[each.context_id].created_at
+            run = (project_id, task_id, run_id or each.run_id or "")
+            keys = {p: (self._workspace, p, *run) for p in each.pattern_ids}
+            outcomes = self._state.outcomes
+            left = tuple(p for p, key in keys.items() if key not in outcomes or self._state.told_at[key] < made)
+            if left:
+                found.append(replace(each, pattern_ids=left))
+        return found
+
+    async def record_outcomes(self, told: Sequence[Outcome], now: datetime) -> None:
         async with self._state.deciding[self._workspace]:
             for outcome in told:
                 if outcome.pattern_id not in self._state.patterns:
@@ -112,6 +124,7 @@ class InMemoryContexts(ContextStore):
             for outcome in told:
                 run = (outcome.pattern_id, outcome.project_id, outcome.task_id, outcome.run_id)
                 self._state.outcomes[self._workspace, *run] = outcome
+                self._state.told_at[self._workspace, *run] = now
             self._state.recount({outcome.pattern_id for outcome in told})
 
     async def prune(self, before: datetime, *, limit: int) -> int:

@@ -130,6 +130,8 @@ class InMemoryState:
     contexts: dict[ContextId, ContextRow] = field(default_factory=dict)
     outcomes: dict[tuple[str, PatternId, str, str, str], Outcome] = field(default_factory=dict)
     """By workspace, pattern, project, task and run."""
+    told_at: dict[tuple[str, PatternId, str, str, str], datetime] = field(default_factory=dict)
+    """When outcomes were told; of those that are gone as well."""
     job_runs: dict[tuple[str, datetime], JobRun] = field(default_factory=dict)
     deciding: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One lock a workspace; what changes leased rows, or may delete a pattern, waits for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -58,16 +59,39 @@ class PostgresContexts(ContextStore):
     async def handed_out(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
         query = (
             sa.select(*_HANDED_OUT)
-            .where(
-                _C.workspace == self._workspace,
-                _C.project_id == project_id,
-                _C.task_id == task_id,
-                sa.or_(_C.run_id.is_(None), sa.literal(run_id, sa.Text).is_(None), _C.run_id == run_id),
-            )
+            .where(*self._of_run(project_id, task_id, run_id))
             .order_by(_C.created_at.desc(), _C.id)
         )
         async with reading(self._engine) as connection:
             return [_handed_out(row) for row in await connection.execute(query)]
+
+    def _of_run(self, project_id: str, task_id: str, run_id: str | None) -> tuple[sa.ColumnElement[bool], ...]:
+        return (
+            _C.workspace == self._workspace,
+            _C.project_id == project_id,
+            _C.task_id == task_id,
+            sa.or_(_C.run_id.is_(None), sa.literal(run_id, sa.Text).is_(None), _C.run_id == run_id),
+        )
+
+    async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+        of_task = (_O.workspace == self._workspace, _O.project_id == project_id, _O.task_id == task_id)
+        query = (
+            sa.select(_C.id, _O.pattern_id)
+            .join(outcomes, sa.and_(*of_task, _O.pattern_id == sa.any_(_C.pattern_ids)))
+            .where(
+                *self._of_run(project_id, task_id, run_id),
+                _O.run_id == sa.func.coalesce(sa.literal(run_id, sa.Text), _C.run_id, ""),
+                _O.recorded_at >= _C.created_at,
+            )
+        )
+        handed_out = await self.handed_out(project_id, task_id, run_id)
+        async with reading(self._engine) as connection:
+            told = {(row.id, row.pattern_id) for row in await connection.execute(query)}
+        return [
+            replace(each, pattern_ids=left)
+            for each in handed_out
+            if (left := tuple(p for p in each.pattern_ids if (each.context_id, p) not in told))
+        ]
 
     async def record_outcomes(self, told: Sequence[Outcome], now: datetime) -> None:
         new = insert(outcomes)

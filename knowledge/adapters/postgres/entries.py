@@ -36,7 +36,7 @@ from knowledge.models import (
     LeaseToken,
     PointId,
 )
-from knowledge.ports import Claim, EntryStore, Selection
+from knowledge.ports import MOST_OF_TASK, Claim, EntryStore, Selection
 
 _E = knowledge_staging.c
 _VOUCHED = sa.or_(_E.verified_by.is_not(None), _E.entry_type != EntryType.FAILURE_SOLUTION)
@@ -239,6 +239,31 @@ class PostgresEntries(EntryStore):
         async with reading(self._engine) as connection:
             found = await connection.scalar(query.order_by(_E.timestamp).limit(1))
         return None if found is None else EntryId(found)
+
+    async def of_task(
+        self,
+        project_id: str,
+        task_id: str | None,
+        entry_type: EntryType,
+        *,
+        gate_type: str | None = None,
+        limit: int = MOST_OF_TASK,
+    ) -> list[Entry]:
+        query = (
+            sa.select(*ENTRY_COLUMNS)
+            .where(
+                _E.workspace == self._workspace,
+                _E.project_id == project_id,
+                sa.func.coalesce(_E.task_id, "") == (task_id or ""),  # as the event key has it
+                _E.entry_type == entry_type,
+            )
+            .order_by(_E.status != EntryStatus.OPEN, _E.timestamp.desc(), _E.id)
+            .limit(limit)
+        )
+        if gate_type is not None:
+            query = query.where(_E.gate_type == gate_type)
+        async with reading(self._engine) as connection:
+            return [to_entry(row) for row in await connection.execute(query)]
 
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
         token = LeaseToken(uuid4())

@@ -1,0 +1,210 @@
+"""What happens to tasks and at gates, told as it happens: the entries and outcomes that come of it.
+
+Nothing is held here between two events. What waits for its resolution is an open entry, what was handed out a context;
+so a failure may be told by one process and its solution by another, after any restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from knowledge.errors import InvalidInput, NotFound, NotOpen
+from knowledge.memory.capture import KnowledgeCaptureService
+from knowledge.memory.outcomes import OutcomeService
+from knowledge.memory.texts import resolution
+from knowledge.memory.validation import check_text
+from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType, NewEntry, PatternId
+from knowledge.ports import Stores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What was kept of an event: the entries opened, resolved or added, and of how many patterns an outcome was told.
+
+    `degraded` says why nothing was kept, where a hook could not.
+    """
+
+    entry_ids: tuple[EntryId, ...] = ()
+    outcomes: int = 0
+    degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEventService:
+    """Turns events into entries and outcomes. Each event may be told again: it comes to the same."""
+
+    stores: Stores
+
+    async def task_failed(
+        self,
+        *,
+        project_id: str,
+        task_id: str,
+        agent_type: str,
+        failure_description: str,
+        error_message: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        task_description: str | None = None,
+        applies_when: AppliesWhen | None = None,
+        run_id: str | None = None,
+    ) -> Kept:
+        """Open a failure until the task is solved; what was handed out for this run and is untold of did not work.
+
+        Raises InvalidInput.
+        """
+        entry_id = await self._capture.capture(
+            NewEntry(
+                entry_type=EntryType.FAILURE_SOLUTION,
+                project_id=project_id,
+                task_id=task_id,
+                agent_type=agent_type,
+                failure_description=failure_description,
+                error_message=error_message,
+                task_type=task_type,
+                technology=technology,
+                task_description=task_description,
+                applies_when=applies_when,
+                run_id=run_id,
+            )
+        )
+        told = await self._tell(project_id, task_id, run_id, worked=False, tried=None)
+        return Kept(entry_ids=(entry_id,), outcomes=told)
+
+    async def task_solved(
+        self,
+        *,
+        project_id: str,
+        task_id: str,
+        solution_steps: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+        run_id: str | None = None,
+        tried: Collection[PatternId] | None = None,
+    ) -> Kept:
+        """Resolve the open failures of a task, of whichever run; what was handed out since this run failed worked.
+
+        Without `solution_steps` failures stay open: that it works is no solution for others. `tried`: the patterns
+        that the agent went by; of others nothing is told. Raises InvalidInput.
+        """
+        _check(project_id=project_id, task_id=task_id, run_id=run_id)
+        resolved: list[EntryId] = []
+        if solution_steps is not None:
+            check_text("solution_steps", solution_steps)
+            if verified_by is None:
+                raise InvalidInput("verified_by", "is required: what showed that the solution works?")
+            failures = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
+            for entry in _to_resolve(failures, solution_steps):
+                with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
+                    resolved.append(
+                        await self._capture.resolve_failure(
+                            entry.entry_id,
+                            solution_steps=solution_steps,
+                            verified_by=verified_by,
+                            when_to_try=when_to_try,
+                        )
+                    )
+        told = await self._tell(project_id, task_id, run_id, worked=True, tried=tried)
+        return Kept(entry_ids=tuple(dict.fromkeys(resolved)), outcomes=told)
+
+    async def gate_decided(
+        self,
+        *,
+        project_id: str,
+        gate_type: str,
+        accepted: bool,
+        proposal: str | None = None,
+        approach: str | None = None,
+        human_feedback: str | None = None,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        task_description: str | None = None,
+        task_id: str | None = None,
+        run_id: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+    ) -> Kept:
+        """Open a rejection, resolve those on record with what was accepted, or keep a first-attempt approval.
+
+        `approach` is what was accepted, the proposal where it is not given. A rejection needs `human_feedback`; that of
+        an acceptance is not kept. Raises InvalidInput, or RejectionOnRecord for another acceptance where the rejections
+        of the same project, gate and task have their revision.
+        """
+        _check(project_id=project_id, gate_type=gate_type, task_id=task_id, run_id=run_id)
+        approach = approach or proposal
+        if accepted and approach is None:
+            raise InvalidInput("approach", "is required: what was accepted?")
+        if accepted and approach is not None:
+            rejections = await self.stores.entries.of_task(
+                project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
+            )
+            resolved = await self._accept(rejections, approach, verified_by=verified_by, when_to_try=when_to_try)
+            if resolved:
+                return Kept(entry_ids=resolved)
+        entry = NewEntry(
+            entry_type=EntryType.GATE_APPROVAL if accepted else EntryType.GATE_REJECTION,
+            project_id=project_id,
+            gate_type=gate_type,
+            proposal=proposal,
+            approved_approach=approach if accepted else None,
+            human_feedback=None if accepted else human_feedback,
+            agent_type=agent_type,
+            task_type=task_type,
+            technology=technology,
+            task_description=task_description,
+            task_id=task_id,
+            run_id=run_id,
+            verified_by=verified_by,
+            when_to_try=when_to_try,
+        )
+        return Kept(entry_ids=(await self._capture.capture(entry),))
+
+    async def _accept(
+        self, rejections: Sequence[Entry], approach: str, *, verified_by: str | None, when_to_try: str | None
+    ) -> tuple[EntryId, ...]:
+        """Give rejections the revision that was accepted; return those that have it."""
+        resolved: list[EntryId] = []
+        for entry in _to_resolve(rejections, approach):
+            with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
+                resolved.append(
+                    await self._capture.resolve_gate_rejection(
+                        entry.entry_id, revision_approach=approach, verified_by=verified_by, when_to_try=when_to_try
+                    )
+                )
+        return tuple(dict.fromkeys(resolved))
+
+    async def _tell(
+        self, project_id: str, task_id: str, run_id: str | None, *, worked: bool, tried: Collection[PatternId] | None
+    ) -> int:
+        """Tell the outcome of what was handed out for a run and nothing was told of since; return of how many."""
+        done: set[PatternId] = set()
+        for context in await self.stores.contexts.untold(project_id, task_id, run_id):
+            for pattern_id in context.pattern_ids:
+                if pattern_id in done or (tried is not None and pattern_id not in tried):
+                    continue
+                with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
+                    await self._outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
+                    done.add(pattern_id)
+        return len(done)
+
+    @property
+    def _capture(self) -> KnowledgeCaptureService:
+        return KnowledgeCaptureService(stores=self.stores)
+
+    @property
+    def _outcomes(self) -> OutcomeService:
+        return OutcomeService(stores=self.stores)
+
+
+def _check(**told: str | None) -> None:
+    for name, value in told.items():
+        if value is not None:
+            check_text(name, value)
+
+
+def _to_resolve(entries: Iterable[Entry], by: str) -> list[Entry]:
+    """Return the open ones, and those that have this very resolution, so that an event told again says the same."""
+    return [entry for entry in entries if entry.status is EntryStatus.OPEN or resolution(entry) == by]

@@ -1,0 +1,168 @@
+"""What an orchestrator calls as its work goes on; nothing that fails here ever reaches it.
+
+What is told is kept in the stores before a hook returns, so a failure may be told before a restart and its solution
+after it, or by another process. Only checkpoints run in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
+from uuid import uuid4
+
+from knowledge.errors import HardwonError, Unavailable
+from knowledge.logs import get_logger
+from knowledge.memory.events import Kept, TaskEventService
+from knowledge.models import CheckpointType, Context, ContextId, Task
+from orchestrator.breaker import CircuitBreaker
+from orchestrator.context import OrchestratorContextBuilder
+from orchestrator.deadline import within
+
+if TYPE_CHECKING:
+    from orchestrator.connection import AnyKnowledge
+
+log = get_logger(__name__)
+
+DEADLINE = timedelta(seconds=5)
+"""What keeping an event may take; ours. On real stores it takes milliseconds."""
+PATIENCE = timedelta(minutes=1)
+"""How long the end of a block waits for checkpoints; what they leave stays staged for the next one."""
+
+_Told = ParamSpec("_Told")
+_Event = Callable[Concatenate[TaskEventService, _Told], Coroutine[Any, Any, Kept]]
+
+
+def _hook(
+    event: _Event[_Told],
+) -> Callable[Concatenate[OrchestratorHooks, _Told], Coroutine[Any, Any, Kept]]:
+    """Return the hook of an event, with its name and arguments."""
+
+    @functools.wraps(event)
+    async def tell(self: OrchestratorHooks, /, *told: _Told.args, **named: _Told.kwargs) -> Kept:
+        return await self.keep(event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*told, **named))
+
+    tell.__doc__ = (event.__doc__ or "").partition("\n")[0] + " Never raises."
+    return tell
+
+
+class OrchestratorHooks:
+    """The events of an orchestrator, over the services of a workspace; an async context manager.
+
+    No hook raises, and none takes longer than `deadline`: what could not be kept is logged, counted, and said in
+    `degraded` of what it returns. `counts` has, by the name of the event, how often it was told, and with `_degraded`
+    behind the name how often it could not be kept.
+    """
+
+    def __init__(self, knowledge: AnyKnowledge, *, deadline: timedelta = DEADLINE) -> None:
+        self.knowledge = knowledge
+        self.counts: Counter[str] = Counter()
+        self._contexts = OrchestratorContextBuilder(knowledge)
+        self._deadline = deadline
+        self._breaker = CircuitBreaker()
+        self._checkpoints: set[asyncio.Task[None]] = set()
+        self._one_by_one = asyncio.Lock()
+
+    async def task_started(self, task: Task | Any, agent_type: str) -> Context:
+        """Return the context for a task, to be put in front of its agent: see `OrchestratorContextBuilder`.
+
+        With `project_id`, `task_id` and, where a task has several, `run_id`, what becomes of the task is an outcome of
+        the patterns in it.
+        """
+        self.counts["task_started"] += 1
+        try:
+            context = await self._contexts.build_context_for_task(task, agent_type)
+        except Exception as error:  # noqa: BLE001 - nothing of ours may stop the orchestrator: not even a task without words
+            self._degraded("task_started", error)
+            return Context(context_id=ContextId(uuid4()), text="", degraded=str(error) or type(error).__name__)
+        if context.degraded is not None:
+            self.counts["task_started_degraded"] += 1
+        return context
+
+    task_failed = _hook(TaskEventService.task_failed)
+    task_solved = _hook(TaskEventService.task_solved)
+    gate_decided = _hook(TaskEventService.gate_decided)
+
+    async def phase_completed(self, project_id: str) -> None:
+        """Start a checkpoint of a project and return at once."""
+        self._start(project_id, CheckpointType.PHASE_COMPLETION)
+
+    async def project_completed(self, project_id: str) -> None:
+        """Start the last checkpoint of a project and return at once; what was never resolved is abandoned."""
+        self._start(project_id, CheckpointType.PROJECT_COMPLETION)
+
+    async def project_cancelled(self, project_id: str) -> None:
+        """As `project_completed`, but of what is staged only what somebody vouches for is embedded."""
+        self._start(project_id, CheckpointType.CANCELLATION)
+
+    async def keep(self, event: str, work: Callable[[], Awaitable[Kept]]) -> Kept:
+        """Return what work kept, or why it kept nothing; never raises but for a cancellation from outside.
+
+        After failures of the stores in a row nothing is tried for a few seconds.
+        """
+        self.counts[event] += 1
+        if reason := self._breaker.resting():
+            self.counts[f"{event}_degraded"] += 1
+            return Kept(degraded=f"not tried, as calls before failed: {reason}")
+        try:
+            kept = await within(self._deadline.total_seconds(), _run(work))
+        except TimeoutError:
+            late = Unavailable(f"no answer within {self._deadline.total_seconds():g} s")
+            return self._broken(event, late)
+        except Unavailable as error:
+            return self._broken(event, error)
+        except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
+            return Kept(degraded=self._degraded(event, error))
+        self._breaker.succeeded()
+        return kept
+
+    def _broken(self, event: str, error: Unavailable) -> Kept:
+        self._breaker.failed(str(error))
+        return Kept(degraded=self._degraded(event, error))
+
+    def _degraded(self, event: str, error: Exception) -> str:
+        self.counts[f"{event}_degraded"] += 1
+        # what is not ours may quote what it was given, which no log holds
+        reason = str(error) if isinstance(error, HardwonError) else type(error).__name__
+        log.warning("hook_degraded", hook=event, reason=reason)
+        return str(error) or type(error).__name__
+
+    def _start(self, project_id: str, checkpoint_type: CheckpointType) -> None:
+        self.counts[checkpoint_type] += 1
+        task = asyncio.create_task(self._checkpoint(project_id, checkpoint_type))
+        self._checkpoints.add(task)  # the loop itself holds tasks weakly
+        task.add_done_callback(self._checkpoints.discard)
+
+    async def _checkpoint(self, project_id: str, checkpoint_type: CheckpointType) -> None:
+        try:
+            async with self._one_by_one:
+                await self.knowledge.checkpoints.process_checkpoint(project_id, checkpoint_type)
+        except Exception as error:  # noqa: BLE001 - nobody waits for it: what is staged stays so for the next one
+            self._degraded(checkpoint_type, error)
+
+    async def settled(self) -> None:
+        """Wait until every checkpoint that was started has ended."""
+        while self._checkpoints:
+            await asyncio.wait(self._checkpoints)
+
+    async def __aenter__(self) -> Self:
+        """Use it for a block."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let checkpoints end, or give them up after a minute."""
+        if self._checkpoints:
+            await asyncio.wait(self._checkpoints, timeout=PATIENCE.total_seconds())
+        for task in self._checkpoints:
+            task.cancel()
+        await asyncio.gather(*self._checkpoints, return_exceptions=True)
+
+
+async def _run(work: Callable[[], Awaitable[Kept]]) -> Kept:
+    return await work()

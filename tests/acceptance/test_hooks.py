@@ -1,0 +1,475 @@
+"""What an orchestrator tells as its work goes on: kept whatever restarts, and never a reason for it to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from knowledge.errors import InvalidInput
+from knowledge.memory.events import Kept
+from knowledge.models import AppliesWhen, Embedded, EntryStatus, EntryType, Pattern, Task
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge, open_knowledge
+from orchestrator import OrchestratorHooks
+from orchestrator.client import KnowledgeClient
+from orchestrator.connection import AnyKnowledge
+from orchestrator.http_api import make_app
+from tests.conftest import Opens, SetClock
+from tests.support.embedders import HashingEmbedder
+from tests.support.openai_server import OpenAIServer
+from tests.support.postgres import over_tcp, socket_of
+from tests.support.processes import Commands, embedding_by
+from tests.support.relay import Relay, Wire
+
+FAILURE = "Cart total raises TypeError when a product has no price"
+SOLUTION = "Treat a missing price as zero and log the product"
+OTHER = "Refuse to add a product that has no price to the catalogue"
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def settings(database_url: str, home: Path) -> KnowledgeSettings:
+    """Settings with time for a context on a machine that is busy with other tests."""
+    return KnowledgeSettings(home=home, database_url=SecretStr(database_url), query_deadline_ms=10_000)
+
+
+class SlowEmbedder(HashingEmbedder):
+    """Takes its time for what it stores."""
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        await asyncio.sleep(0.5)
+        return await super().embed(texts, kind)
+
+
+@pytest.fixture(params=["in process", "over HTTP"])
+async def opened(request: pytest.FixtureRequest, knowledge: Knowledge) -> AsyncIterator[AnyKnowledge]:
+    """The services, in process and over HTTP."""
+    if request.param == "in process":
+        yield knowledge
+        return
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
+        yield client
+
+
+@pytest.fixture
+async def hooks(opened: AnyKnowledge) -> AsyncIterator[OrchestratorHooks]:
+    async with OrchestratorHooks(opened) as hooks:
+        yield hooks
+
+
+def task(project: str = "second", run: str | None = "1") -> Task:
+    return Task(description=FAILURE, type="bugfix", technology="python", project_id=project, task_id="T-1", run_id=run)
+
+
+async def fails(hooks: OrchestratorHooks, **told: Any) -> Kept:
+    defaults: dict[str, Any] = {
+        "project_id": "first",
+        "task_id": "T-1",
+        "run_id": "1",
+        "agent_type": "backend",
+        "task_type": "bugfix",
+        "technology": "python",
+        "failure_description": FAILURE,
+    }
+    return await hooks.task_failed(**defaults | told)
+
+
+async def solves(hooks: OrchestratorHooks, **told: Any) -> Kept:
+    defaults: dict[str, Any] = {
+        "project_id": "first",
+        "task_id": "T-1",
+        "run_id": "1",
+        "solution_steps": SOLUTION,
+        "verified_by": "pytest",
+    }
+    return await hooks.task_solved(**defaults | told)
+
+
+async def learned(hooks: OrchestratorHooks) -> None:
+    """Have the first project fail, solve it and complete its phase."""
+    await fails(hooks)
+    kept = await solves(hooks)
+    assert (len(kept.entry_ids), kept.degraded) == (1, None)
+    await hooks.phase_completed("first")
+    await hooks.settled()
+
+
+async def record(hooks: OrchestratorHooks) -> tuple[int, int, int]:
+    """Return successes, attempts and projects of the one pattern there is."""
+    (pattern,) = await hooks.knowledge.queries.query_for_failure(FAILURE, min_relevance=0)
+    return pattern.success_count, pattern.attempt_count, pattern.project_count
+
+
+async def started(hooks: OrchestratorHooks, run: str | None = "1") -> Pattern:
+    context = await hooks.task_started(task(run=run), "backend")
+    assert context.degraded is None
+    (pattern,) = context.patterns
+    return pattern
+
+
+# failures
+
+
+async def test_what_one_project_solved_is_in_the_context_of_anothers_task(hooks: OrchestratorHooks) -> None:
+    nothing = await hooks.task_started(task(), "backend")
+    assert (nothing.patterns, nothing.degraded) == ((), None)
+    await learned(hooks)
+    context = await hooks.task_started(task(), "backend")
+    assert f"- Solution: {SOLUTION}" in context.text
+    assert hooks.counts == {"task_started": 2, "task_failed": 1, "task_solved": 1, "phase_completion": 1}
+
+
+async def test_a_failure_stays_open_until_its_own_task_is_solved(hooks: OrchestratorHooks) -> None:
+    (entry_id,) = (await fails(hooks, applies_when=AppliesWhen(technology="python", version=">=3.11"))).entry_ids
+    for other in ({"task_id": "T-2"}, {"project_id": "second"}):
+        assert await solves(hooks, **other) == Kept()
+    assert (await hooks.knowledge.capture.get(entry_id)).status is EntryStatus.OPEN
+    assert await solves(hooks, run_id="2") == Kept(entry_ids=(entry_id,)), "a later run of the task solves it"
+    entry = await hooks.knowledge.capture.get(entry_id)
+    assert (entry.status, entry.solution_steps, entry.verified_by) == (EntryStatus.STAGED, SOLUTION, "pytest")
+
+
+async def test_all_failures_on_the_way_to_a_solution_are_resolved_by_it(hooks: OrchestratorHooks) -> None:
+    opened = [*(await fails(hooks)).entry_ids, *(await fails(hooks, failure_description="Now a KeyError")).entry_ids]
+    assert sorted((await solves(hooks)).entry_ids) == sorted(opened)
+
+
+async def test_a_task_that_is_solved_without_a_word_leaves_its_failure_open(hooks: OrchestratorHooks) -> None:
+    (entry_id,) = (await fails(hooks)).entry_ids
+    assert await solves(hooks, solution_steps=None, verified_by=None) == Kept()
+    assert (await hooks.knowledge.capture.get(entry_id)).status is EntryStatus.OPEN
+
+
+async def test_events_told_again_come_to_the_same(hooks: OrchestratorHooks) -> None:
+    failed = [await fails(hooks) for _ in range(2)]
+    solved = [await solves(hooks) for _ in range(2)]
+    assert failed[0] == failed[1] == solved[0] == solved[1]
+    await hooks.phase_completed("first")
+    await hooks.settled()
+    assert await solves(hooks) == solved[0]
+    assert await record(hooks) == (1, 1, 1)
+
+
+async def test_a_solution_that_comes_second_neither_wins_nor_breaks_anything(hooks: OrchestratorHooks) -> None:
+    (entry_id,) = (await fails(hooks)).entry_ids
+    told = await asyncio.gather(solves(hooks), solves(hooks, solution_steps=OTHER))
+    assert [kept.degraded for kept in told] == [None, None]
+    assert sorted(len(kept.entry_ids) for kept in told) == [0, 1]
+    assert (await hooks.knowledge.capture.get(entry_id)).solution_steps in {SOLUTION, OTHER}
+
+
+# outcomes
+
+
+async def test_a_task_solved_with_what_it_was_given_is_a_success_of_that(hooks: OrchestratorHooks) -> None:
+    await learned(hooks)
+    for run, expected in (("1", (2, 2, 2)), ("2", (3, 3, 2))):
+        await started(hooks, run)
+        assert (await hooks.task_solved(project_id="second", task_id="T-1", run_id=run)).outcomes == 1
+        assert await record(hooks) == expected
+    assert (await hooks.task_solved(project_id="second", task_id="T-1", run_id="2")).outcomes == 0, "told before"
+
+
+async def test_a_task_that_fails_in_spite_of_it_is_an_attempt_and_stays_one(
+    hooks: OrchestratorHooks, clock: SetClock
+) -> None:
+    await learned(hooks)
+    await started(hooks)
+    assert (await fails(hooks, project_id="second")).outcomes == 1
+    assert await record(hooks) == (1, 2, 1)
+    clock.move(MINUTE)
+    assert (await solves(hooks, project_id="second", solution_steps=OTHER)).outcomes == 0
+    assert await record(hooks) == (1, 2, 1), "something else solved it"
+
+
+async def test_what_is_handed_out_again_after_a_failure_may_yet_work(hooks: OrchestratorHooks, clock: SetClock) -> None:
+    await learned(hooks)
+    for failures in (1, 2):
+        await started(hooks)
+        clock.move(MINUTE)
+        assert (await fails(hooks, project_id="second")).outcomes == 1, f"the same failure, {failures} times"
+        clock.move(MINUTE)
+        assert await record(hooks) == (1, 2, 1)
+    await started(hooks)
+    assert (await hooks.task_solved(project_id="second", task_id="T-1", run_id="1")).outcomes == 1
+    assert await record(hooks) == (2, 2, 2)
+
+
+async def test_a_solution_told_back_is_a_success_and_no_entry(hooks: OrchestratorHooks) -> None:
+    await learned(hooks)
+    await started(hooks)
+    (entry_id,) = (await fails(hooks, project_id="second")).entry_ids
+    (echoed,) = (await solves(hooks, project_id="second", solution_steps=f"{SOLUTION}!")).entry_ids
+    assert echoed != entry_id
+    assert await record(hooks) == (2, 2, 2)
+    assert dict((await hooks.knowledge.stats()).entries) == {"embedded": 1}
+
+
+async def test_only_what_the_agent_went_by_is_told_of_where_it_says_so(hooks: OrchestratorHooks) -> None:
+    await learned(hooks)
+    pattern = await started(hooks)
+    told = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
+    assert (await hooks.task_solved(**told, tried=[])).outcomes == 0
+    assert await record(hooks) == (1, 1, 1)
+    assert (await hooks.task_solved(**told, tried=[pattern.pattern_id])).outcomes == 1
+    assert await record(hooks) == (2, 2, 2)
+
+
+# gates
+
+
+async def decides(hooks: OrchestratorHooks, *, accepted: bool, **told: Any) -> Kept:
+    defaults: dict[str, Any] = {"project_id": "first", "gate_type": "design_review", "task_id": "T-1"}
+    return await hooks.gate_decided(accepted=accepted, **defaults | told)
+
+
+async def test_rejections_stay_open_until_a_revision_passes(hooks: OrchestratorHooks) -> None:
+    first = await decides(hooks, accepted=False, proposal="Rename it in place", human_feedback="No migration plan")
+    second = await decides(hooks, accepted=False, proposal="Rename it at night", human_feedback="Still no plan")
+    passed = await decides(hooks, accepted=True, proposal="Expand, migrate, contract")
+    assert sorted(passed.entry_ids) == sorted([*first.entry_ids, *second.entry_ids])
+    assert await decides(hooks, accepted=True, proposal="Expand, migrate, contract") == passed, "told again"
+    entry = await hooks.knowledge.capture.get(first.entry_ids[0])
+    assert (entry.entry_type, entry.status) == (EntryType.GATE_REJECTION, EntryStatus.STAGED)
+    assert entry.revision_approach == "Expand, migrate, contract"
+
+
+async def test_what_passes_at_the_first_attempt_is_an_approval(hooks: OrchestratorHooks) -> None:
+    await decides(hooks, accepted=False, human_feedback="No", task_id="T-2")
+    kept = await decides(hooks, accepted=True, proposal="Cache the list", approach="An ETag, five minutes")
+    entry = await hooks.knowledge.capture.get(kept.entry_ids[0])
+    assert (entry.entry_type, entry.proposal) == (EntryType.GATE_APPROVAL, "Cache the list")
+    assert entry.approved_approach == "An ETag, five minutes"
+
+
+async def test_a_second_acceptance_after_a_rejection_is_told_to_be_no_first_attempt(hooks: OrchestratorHooks) -> None:
+    await decides(hooks, accepted=False, proposal="Rename it", human_feedback="No plan")
+    await decides(hooks, accepted=True, proposal="Expand, migrate, contract")
+    kept = await decides(hooks, accepted=True, proposal="Something else")
+    assert kept.entry_ids == ()
+    assert kept.degraded is not None
+    assert "a rejection is on record" in kept.degraded
+
+
+# checkpoints
+
+
+@pytest.mark.parametrize(
+    ("end", "after"),
+    [
+        ("phase_completed", {"open": 1, "embedded": 1}),
+        ("project_completed", {"abandoned": 1, "embedded": 1}),
+        ("project_cancelled", {"abandoned": 1, "embedded": 1}),
+    ],
+)
+async def test_the_end_of_a_phase_or_project_is_a_checkpoint_of_its_kind(
+    hooks: OrchestratorHooks, end: str, after: dict[str, int]
+) -> None:
+    await fails(hooks)
+    await solves(hooks)
+    await fails(hooks, task_id="T-2")
+    await getattr(hooks, end)("first")
+    await hooks.settled()
+    assert dict((await hooks.knowledge.stats()).entries) == after
+
+
+async def test_a_checkpoint_holds_nobody_up_and_ends_before_its_block(opens: Opens) -> None:
+    async with opens(embedder=SlowEmbedder(dims=64)) as knowledge:
+        async with OrchestratorHooks(knowledge) as hooks:
+            await fails(hooks)
+            await solves(hooks)
+            await hooks.phase_completed("first")
+            await fails(hooks, task_id="T-2")
+            assert dict((await knowledge.stats()).entries) == {"open": 1, "staged": 1}
+        assert dict((await knowledge.stats()).entries) == {"open": 1, "embedded": 1}
+
+
+async def test_a_checkpoint_that_fails_is_counted_and_leaves_all_staged(
+    knowledge: Knowledge, embedder: HashingEmbedder
+) -> None:
+    embedder.unavailable = "The endpoint is down."
+    async with OrchestratorHooks(knowledge) as hooks:
+        await fails(hooks)
+        await solves(hooks)
+        await hooks.phase_completed("first")
+        await hooks.settled()
+        assert hooks.counts["phase_completion_degraded"] == 1
+        assert dict((await knowledge.stats()).entries) == {"staged": 1}
+
+
+# what is wrong, what is down
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"failure_description": " "}, "failure_description: "), ({"task_id": "\0"}, "task_id: holds a NUL")],
+)
+async def test_what_is_wrong_with_an_event_is_said_and_not_raised(
+    hooks: OrchestratorHooks, wrong: dict[str, str], said: str
+) -> None:
+    kept = await fails(hooks, **wrong)
+    assert kept.degraded is not None
+    assert kept.degraded.startswith(said)
+    assert hooks.counts["task_failed_degraded"] == 1
+    assert dict((await hooks.knowledge.stats()).entries) == {}
+    told: dict[str, Any] = {"project_id": "p", "task_id": "t", "agent_type": "a", "failure_description": "f"}
+    with pytest.raises(InvalidInput):
+        await hooks.knowledge.events.task_failed(**told | wrong)
+
+
+@pytest.mark.parametrize(
+    ("told", "field"),
+    [
+        ({"solution_steps": SOLUTION, "verified_by": None}, "verified_by"),
+        ({"solution_steps": " "}, "solution_steps"),
+        ({"project_id": ""}, "project_id"),
+    ],
+)
+async def test_a_solution_that_nothing_showed_to_work_is_refused_by_name(
+    hooks: OrchestratorHooks, told: dict[str, Any], field: str
+) -> None:
+    (entry_id,) = (await fails(hooks)).entry_ids
+    kept = await solves(hooks, **told)
+    assert kept.degraded is not None
+    assert kept.degraded.startswith(f"{field}: ")
+    assert (await hooks.knowledge.capture.get(entry_id)).status is EntryStatus.OPEN
+
+
+async def test_a_task_without_words_gets_a_context_that_says_so(hooks: OrchestratorHooks) -> None:
+    context = await hooks.task_started(SimpleNamespace(), "backend")
+    assert (context.text, context.patterns) == ("", ())
+    assert context.degraded is not None
+    assert hooks.counts["task_started_degraded"] == 1
+
+
+async def everything(hooks: OrchestratorHooks) -> list[str | None]:
+    """Tell every event; return what was degraded of those that say it."""
+    told = [
+        (await hooks.task_started(task(), "backend")).degraded,
+        (await fails(hooks)).degraded,
+        (await solves(hooks)).degraded,
+        (await decides(hooks, accepted=True, proposal="Cache the list")).degraded,
+    ]
+    await hooks.phase_completed("first")
+    await hooks.settled()
+    return told
+
+
+@pytest.mark.parametrize("wire", [Wire.REFUSE, Wire.HANG])
+async def test_a_store_that_is_down_stops_no_orchestrator_and_is_used_again_once_it_is_back(
+    settings: KnowledgeSettings, postgres_dsn: str, database_url: str, wire: Wire
+) -> None:
+    with Relay(str(socket_of(postgres_dsn))) as relay:
+        address = SecretStr(over_tcp(database_url, relay.port))
+        over_wire = settings.model_copy(update={"database_url": address, "query_deadline_ms": 500})
+        async with open_knowledge(over_wire, embedder=HashingEmbedder(dims=64)) as knowledge:
+            hooks = OrchestratorHooks(knowledge, deadline=timedelta(seconds=0.5))
+            hooks._breaker.rests_seconds = 0.2
+            relay.be(wire)
+            began = time.monotonic()
+            for _ in range(2):
+                told = [
+                    (await hooks.task_started(task(), "backend")).degraded,
+                    (await fails(hooks)).degraded,
+                    (await solves(hooks)).degraded,
+                    (await decides(hooks, accepted=True, proposal="Cache the list")).degraded,
+                ]
+                assert all(told), told
+            assert time.monotonic() - began < 6, "none longer than its deadline"
+            assert hooks.counts["task_failed_degraded"] == 2
+            await hooks.phase_completed("first")
+            relay.be(Wire.SOUND)
+            for _ in range(40):
+                if not any(await everything(hooks)):
+                    break
+                await asyncio.sleep(0.2)
+            else:
+                pytest.fail("it is back, and nothing is kept")
+            assert (await knowledge.stats()).entries["embedded"] >= 1
+
+
+async def test_a_hardwon_server_that_is_gone_stops_no_orchestrator(settings: KnowledgeSettings) -> None:
+    async with KnowledgeClient("http://127.0.0.1:9", settings=settings) as client, OrchestratorHooks(client) as hooks:
+        told = await everything(hooks)
+        assert all(reason is not None and "does not answer" in reason for reason in told), told
+        assert hooks.counts["phase_completion_degraded"] == 1
+
+
+# restarts and processes
+
+
+async def test_what_failed_before_a_restart_is_solved_after_it(opens: Opens) -> None:
+    async with opens() as knowledge, OrchestratorHooks(knowledge) as hooks:
+        await learned(hooks)
+        await started(hooks)
+        (entry_id,) = (await fails(hooks, project_id="second", task_id="T-2")).entry_ids
+        (rejected,) = (await decides(hooks, accepted=False, human_feedback="No plan")).entry_ids
+    async with opens() as knowledge, OrchestratorHooks(knowledge) as hooks:
+        assert (await solves(hooks, project_id="second", task_id="T-2", solution_steps=OTHER)).entry_ids == (entry_id,)
+        assert (await decides(hooks, accepted=True, proposal="A plan")).entry_ids == (rejected,)
+        assert (await hooks.task_solved(project_id="second", task_id="T-1", run_id="1")).outcomes == 1
+        await knowledge.checkpoints.process_all()
+        found = await knowledge.queries.query_for_failure(FAILURE, min_relevance=0)
+        assert sorted((each.solution, each.success_count) for each in found if each.gate_type is None) == [
+            (OTHER, 1),
+            (SOLUTION, 2),
+        ]
+
+
+def test_the_snippet_of_the_docs_runs_as_it_stands(home: Path, database_url: str) -> None:
+    docs = (Path(__file__).resolve().parents[2] / "docs/hooks.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```python\n(.*?)^```", docs, flags=re.DOTALL | re.MULTILINE)
+    with OpenAIServer(dims=64) as endpoint:
+        commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+        ran = commands.python(f"{snippet}\nimport asyncio\nasyncio.run(main())")
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert commands.json("stats")["entries"] == {"embedded": 2}
+
+
+ORCHESTRATOR = """
+import asyncio, json, sys
+from orchestrator import OrchestratorHooks, connect
+
+async def main():
+    async with connect() as knowledge, OrchestratorHooks(knowledge) as hooks:
+        print("ready", flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            event, told = json.loads(line)
+            kept = await getattr(hooks, event)(**told)
+            await hooks.settled()
+            print(json.dumps([str(each) for each in kept.entry_ids] if kept else None), flush=True)
+
+asyncio.run(main())
+"""
+"""An orchestrator in a process of its own: it tells each event that it is given."""
+
+
+def test_one_process_fails_and_another_solves_it_whoever_owns_the_stores(home: Path, database_url: str) -> None:
+    with OpenAIServer(dims=64) as endpoint:
+        commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+        with commands.program(ORCHESTRATOR) as other:
+            with commands.program(ORCHESTRATOR) as owner:
+                failed = (
+                    '["task_failed", {"project_id": "p", "task_id": "T-1", "agent_type": "a",'
+                    ' "failure_description": "it broke"}]'
+                )
+                opened = owner.ask(failed)
+                assert opened == other.ask(failed)
+            solved = (
+                '["task_solved", {"project_id": "p", "task_id": "T-1", "solution_steps": "mend it",'
+                ' "verified_by": "pytest"}]'
+            )
+            assert other.ask(solved) == opened
+            assert other.ask('["phase_completed", {"project_id": "p"}]') == "null"
+            assert commands.owner("GET", "/v1/stats")["entries"] == {"embedded": 1}
