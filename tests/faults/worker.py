@@ -174,8 +174,8 @@ class Worker:
         order = (
             row.pattern_id.is_(None),  # the next batch may be leased, too
             row.lease_until < sa.func.now(),  # what one that was killed before still held
-            row.lease_until.desc(),  # or holds yet
             of_pattern,  # so that a point goes with it
+            row.lease_until.desc(),
             row.id,
         )
         query = sa.select(row.id).where(row.lease_token.is_not(None)).order_by(*order).limit(1)
