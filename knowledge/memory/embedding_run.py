@@ -186,6 +186,8 @@ class EmbeddingRun:
         lease = Lease(self.stores, claim, self.lease)
         lease.keep()
         try:
+            while storing and storing[0].done():  # one that failed gave back what may just have been claimed again
+                await _first_stored(storing)
             embedded = await self._embed(lease)
             while len(storing) >= _STORED_AT_ONCE:
                 await _first_stored(storing)
