@@ -6,16 +6,16 @@ import functools
 import io
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
 import typer
 
-from knowledge.errors import HardwonError, InvalidInput
-from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, NewEntry, PatternId, Task
+from knowledge.errors import HardwonError
+from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId, Task
 from knowledge.settings import KnowledgeSettings
+from orchestrator.cli_learn import capture_read, learn
 from orchestrator.cli_patterns import patterns
 from orchestrator.cli_run import Json, Workspace, run
 from orchestrator.cli_upkeep import add_upkeep
@@ -29,7 +29,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-learn = typer.Typer(help="Learn from what is already there: git history, SARIF reports.", no_args_is_help=True)
 query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
 evaluate = typer.Typer(help="Measure, on folders of real data, in a throwaway data directory.", no_args_is_help=True)
 app.add_typer(learn, name="learn")
@@ -123,54 +122,7 @@ def capture(
     """Capture entries. Refused lines are named and do not stop the rest; repeated ones are stored once."""
     from orchestrator.capturing import read_file
 
-    _capture(read_file(file), workspace, as_json=as_json, place="line")
-
-
-def _capture(rows: Iterator[tuple[int, NewEntry | InvalidInput]], workspace: str, *, as_json: bool, place: str) -> None:
-    """Capture what a reader reads and print what became of each."""
-    from orchestrator import connect
-    from orchestrator.capturing import capture_rows_of, read_batch
-    from orchestrator.reports import CaptureReport
-    from orchestrator.terminal import stages
-
-    async def work() -> None:
-        with CaptureReport(place=place, as_json=as_json) as report:
-            first = await read_batch(rows)  # an unreadable file is told before any store is opened
-            async with connect(workspace=workspace) as knowledge:
-                with stages(quiet=as_json) as progress:
-                    told = progress.stage("Capturing")
-                    await capture_rows_of(knowledge.capture, first, rows, report, told)
-            report.print()
-
-    run(work)
-
-
-@learn.command("git")
-def learn_git(
-    path: Annotated[Path, typer.Argument(help="A git repository.")],
-    since: Annotated[str | None, typer.Option(help="Commits after this revision or date.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most this many fixes, the latest.")] = None,
-    *,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Learn the fix commits of a repository: the message is the failure, the diff the solution."""
-    from orchestrator.learn.git import read_fixes
-
-    _capture(enumerate(read_fixes(path, since=since, limit=limit), 1), workspace, as_json=as_json, place="commit")
-
-
-@learn.command("sarif")
-def learn_sarif(
-    file: Annotated[Path, typer.Argument(help="A SARIF 2.1.0 report.")],
-    *,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Learn the findings of a SARIF report; those that a run shows gone, with a remedy, are verified."""
-    from orchestrator.learn.sarif import read_findings
-
-    _capture(enumerate(read_findings(file), 1), workspace, as_json=as_json, place="finding")
+    capture_read(read_file(file), workspace, as_json=as_json, place="line")
 
 
 @app.command()

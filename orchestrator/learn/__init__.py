@@ -1,1 +1,4 @@
-"""Readers of what is already there: git history, SARIF reports, JSON lines. They read; capturing is the caller's."""
+"""Readers of what is already there: git history, test and SARIF reports, reviews, JSON lines.
+
+They read; capturing is the caller's.
+"""

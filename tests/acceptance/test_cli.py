@@ -101,6 +101,7 @@ def test_the_installed_command_lists_all_its_commands_and_says_nothing_else(besi
         ["checkpoint", "--type", "cancellation"],
         ["serve", "--port", "70000"],
         ["learn", "git", ".", "--limit", "0"],
+        ["learn", "junit", "a.xml", "b.xml", "--solution", "x", "--diff", "y"],
     ],
 )
 def test_a_usage_error_is_told_on_standard_error_with_exit_code_2(typed: list[str]) -> None:
@@ -154,6 +155,17 @@ def test_importers_and_upkeep_print_one_json_document_too(beside: Commands, tmp_
     report = {"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": [finding]}]}
     (tmp_path / "report.sarif").write_text(json.dumps(report))
     assert beside.here("learn", "sarif", tmp_path / "report.sarif", "--workspace", "learn")["open"] == 1
+
+    for name, told in (("before.xml", "<failure>E</failure>"), ("after.xml", "")):
+        (tmp_path / name).write_text(f'<testsuite><testcase name="test_total">{told}</testcase></testsuite>')
+    mended = ("learn", "junit", tmp_path / "before.xml", tmp_path / "after.xml", "--workspace", "learn")
+    assert beside.here(*mended, "--project", "shop")["open"] == 1
+    assert beside.here(*mended, "--project", "shop", "--solution", "mend it")["accepted"] == 1
+
+    of = {"pull_request_url": "https://api.github.com/repos/shop/cart/pulls/7", "state": "CHANGES_REQUESTED"}
+    (tmp_path / "reviews.json").write_text(json.dumps([{**of, "id": 1, "body": "No floats"}, {**of, "id": 2}]))
+    decided = beside.here("learn", "reviews", tmp_path / "reviews.json", "--workspace", "learn")
+    assert (decided["open"], decided["refused"]) == (1, 1)
     assert beside.here("migrate") == {"changed": False}
 
 
@@ -167,6 +179,8 @@ def test_errors_name_what_was_given(beside: Commands, tmp_path: Path) -> None:
         (("query", "task", "x", "--workspace", " "), "workspace: is empty or blank"),
         (("learn", "git", tmp_path), str(tmp_path)),
         (("learn", "sarif", tmp_path / "none.sarif"), "none.sarif"),
+        (("learn", "junit", tmp_path / "none.xml", tmp_path / "none.xml"), "none.xml"),
+        (("learn", "reviews", tmp_path / "none.json"), "none.json"),
     ):
         with pytest.raises(HardwonError, match=named):
             beside.here(*typed)

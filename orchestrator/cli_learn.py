@@ -1,0 +1,100 @@
+"""The commands that learn from what is already there, and the capture of what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from knowledge.errors import InvalidInput
+from knowledge.models import DEFAULT_WORKSPACE, NewEntry
+from orchestrator.cli_run import Json, Workspace, run
+
+learn = typer.Typer(
+    help="Learn from what is already there: git history, test and SARIF reports, reviews.", no_args_is_help=True
+)
+
+
+def capture_read(
+    rows: Iterator[tuple[int, NewEntry | InvalidInput]], workspace: str, *, as_json: bool, place: str
+) -> None:
+    """Capture what a reader reads and print what became of each."""
+    from orchestrator import connect
+    from orchestrator.capturing import capture_rows_of, read_batch
+    from orchestrator.reports import CaptureReport
+    from orchestrator.terminal import stages
+
+    async def work() -> None:
+        with CaptureReport(place=place, as_json=as_json) as report:
+            first = await read_batch(rows)  # an unreadable file is told before any store is opened
+            async with connect(workspace=workspace) as knowledge:
+                with stages(quiet=as_json) as progress:
+                    told = progress.stage("Capturing")
+                    await capture_rows_of(knowledge.capture, first, rows, report, told)
+            report.print()
+
+    run(work)
+
+
+@learn.command("git")
+def learn_git(
+    path: Annotated[Path, typer.Argument(help="A git repository.")],
+    since: Annotated[str | None, typer.Option(help="Commits after this revision or date.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many fixes, the latest.")] = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the fix commits of a repository: the message is the failure, the diff the solution."""
+    from orchestrator.learn.git import read_fixes
+
+    capture_read(enumerate(read_fixes(path, since=since, limit=limit), 1), workspace, as_json=as_json, place="commit")
+
+
+@learn.command("sarif")
+def learn_sarif(
+    file: Annotated[Path, typer.Argument(help="A SARIF 2.1.0 report.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the findings of a SARIF report; those that a run shows gone, with a remedy, are verified."""
+    from orchestrator.learn.sarif import read_findings
+
+    capture_read(enumerate(read_findings(file), 1), workspace, as_json=as_json, place="finding")
+
+
+@learn.command("junit")
+def learn_junit(
+    before: Annotated[Path, typer.Argument(help="The JUnit XML report of the run that failed.")],
+    after: Annotated[Path, typer.Argument(help="The one of a later run.")],
+    solution: Annotated[str | None, typer.Option(help="What made the tests pass.")] = None,
+    diff: Annotated[Path | None, typer.Option(help="The change that did, as a file.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project; else the name of this directory.")] = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the tests that failed and pass again; without a solution they stay open."""
+    from orchestrator.learn.junit import read_mended
+
+    if solution is not None and diff is not None:
+        raise typer.BadParameter("give either --solution or --diff")
+    named = Path.cwd().name if project is None else project
+    mended = read_mended(before, after, project=named, solution=solution, diff=diff)
+    capture_read(enumerate(mended, 1), workspace, as_json=as_json, place="test")
+
+
+@learn.command("reviews")
+def learn_reviews(
+    file: Annotated[Path, typer.Argument(help="Pull requests, reviews and review comments, as `gh api` prints them.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn what reviewers on GitHub asked for and accepted, and what they approved at once."""
+    from orchestrator.learn.reviews import read_reviews
+
+    capture_read(enumerate(read_reviews(file), 1), workspace, as_json=as_json, place="decision")
