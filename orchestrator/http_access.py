@@ -114,6 +114,8 @@ class GuardedDoor:
         principal = doorway.authenticator.remembered(key)
         if principal is not None:
             return principal
+        if not ours and parse(key) is None:
+            raise _NoKeyError("this key opens nothing here: it has not the form of one")
         address = _address(scope)
         if wait := self._strangers.take(address):
             raise Overloaded("too many unknown keys came from your address", retry_after_seconds=wait)

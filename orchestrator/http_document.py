@@ -107,7 +107,7 @@ def _problems(route: APIRoute, told: dict[str, Any]) -> list[int]:
     if route.name == "readyz":
         return [503]
     found = [401, 403, 422, 429, 503]
-    if "{" in route.path or route.name in {"record_outcome", "split", "import_archive"}:
+    if "{" in route.path or route.name in {"record_outcome", "split", "import_archive", "delete_project"}:
         found.append(404)
     if route.name in _MODELS or route.name in {"build_context", "rotate_key"}:
         found.append(409)

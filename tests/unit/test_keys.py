@@ -22,6 +22,7 @@ from knowledge.access.pepper import FILE, Pepper, pepper_of
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.adapters.in_memory import InMemoryKeys
 from knowledge.errors import AccessDenied, HardwonError, InvalidInput, InvalidSetting, NotFound, StorageUnavailable
+from knowledge.redaction import redact
 from tests.conftest import SetClock
 
 PEPPER = Pepper(value=b"p" * 32, name="ours")
@@ -91,6 +92,12 @@ async def test_t11_the_store_holds_nothing_that_opens_a_door(ring: Ring, caplog:
     assert kept[1].digest == hmac.digest(PEPPER.value, secret.encode(), "sha256")
     assert repr(PEPPER.value) not in repr(PEPPER)
     assert "opens nothing" in await refused(ring.another_process(Pepper(value=b"q" * 32, name="theirs")), made.secret)
+
+
+async def test_a_key_that_an_agent_writes_into_an_entry_is_taken_out(ring: Ring) -> None:
+    made = await ring.keys.create(["admin"], workspace=None)
+    told = f"it said 401 to {made.secret} and stopped"
+    assert redact(told).text == "it said 401 to [redacted:platform-token] and stopped"
 
 
 async def test_secrets_have_256_bits_and_are_compared_in_constant_time(ring: Ring) -> None:
