@@ -11,15 +11,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from benchmarks import capturing, checkpointing, consolidating, querying, redaction, scale, tables
+from benchmarks import capturing, checkpointing, consolidating, http, querying, redaction, scale, tables
 from benchmarks.rounds import Outcome
 from orchestrator.logs import configure_logs
 from orchestrator.progress import Stages
 from orchestrator.terminal import print_json, stages
 
-PARTS = ("query", "capture", "redaction", "checkpoint", "consolidation", "scale")
+PARTS = ("query", "capture", "http", "redaction", "checkpoint", "consolidation", "scale")
 _SMALL_SCALE = 20_000
 _FULL_SCALE = 100_000
+_HTTP_PATTERNS = 2_000
 _SMALL_CONSOLIDATION = 2_000
 _FULL_CONSOLIDATION = 10_000
 
@@ -33,6 +34,8 @@ async def measure(parts: Sequence[str], *, patterns: int, full: bool, progress: 
         outcomes += await querying.measure(patterns=patterns, rounds=5, each=30, progress=progress)
     if "capture" in parts:
         outcomes += await capturing.measure(rounds=5, each=60, progress=progress)
+    if "http" in parts:
+        outcomes += await http.measure(patterns=_HTTP_PATTERNS, rounds=5, each=60, progress=progress)
     if "redaction" in parts:
         outcomes += redaction.measure(progress)
     if "checkpoint" in parts:

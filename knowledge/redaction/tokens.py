@@ -11,6 +11,7 @@ _KEY_BODY = r"(?:[^\xff-]|-[^\xff-])*?"  # no two dashes: what begins is read up
 _KEY_CUT_OFF = r"(?:(?:\\n|\\r|\s){1,4}[A-Za-z0-9+/=]{16,})+"
 
 _PLATFORMS = (
+    r"\bhw_[0-9a-f]{12}_[\w-]{43}",  # our own
     r"dckr_(?:pat|oat)_[\w-]{20,}",  # Docker Hub
     r"do[oprt]_v1_[0-9a-f]{64}",  # DigitalOcean
     r"\bdapi[0-9a-f]{32}",  # Databricks

@@ -141,7 +141,9 @@ def test_only_the_api_is_published_and_only_to_this_machine() -> None:
     assert all(port.startswith("127.0.0.1:") for port in published["api"])
 
 
-@pytest.mark.parametrize("secret", ["POSTGRES_PASSWORD", "QDRANT__SERVICE__API_KEY", "HARDWON_API_KEY"])
+@pytest.mark.parametrize(
+    "secret", ["POSTGRES_PASSWORD", "QDRANT__SERVICE__API_KEY", "HARDWON_API_KEY", "HARDWON_KEY_PEPPER"]
+)
 def test_compose_has_no_secret_of_its_own_and_says_when_one_is_missing(secret: str) -> None:
     values = [service["environment"][secret] for service in compose().values() if secret in service["environment"]]
     assert values

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres import tables
+from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.counting import alone_with_patterns, recount
 from knowledge.adapters.postgres.database import reading, transaction, translate
 from knowledge.errors import Conflict, InvalidInput
@@ -139,7 +140,7 @@ class PostgresArchive(ArchiveStore):
     async def analyse(self) -> None:
         async with reading(self._engine) as connection:
             for table, _ in FORMAT.values():
-                await connection.execute(sa.text(f"ANALYZE {table.name}"))
+                await connection.execute(Analyze(table))
 
     async def recount(self, rows: Rows) -> None:
         told = _values("patterns", rows)

@@ -114,7 +114,7 @@ async def _applied(engine: AsyncEngine, revision: str) -> bool:
 
     try:
         async with transaction(engine) as connection:
-            await connection.execute(sa.text(f"SET LOCAL lock_timeout = {_LOCK_MS}"))
+            await connection.execute(sa.select(sa.func.set_config("lock_timeout", str(_LOCK_MS), sa.true())))
             await connection.run_sync(upgrade)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among, locked_in_order, recount
 from knowledge.adapters.postgres.database import reading, storing, transaction
 from knowledge.adapters.postgres.deciding import PostgresDeciding
@@ -258,8 +259,8 @@ class PostgresPatterns(PatternStore):
         async with reading(self._engine) as connection:
             for table in (knowledge_staging, patterns, points):
                 # no plan depends on texts, and sorting them is most of the work
-                columns = ", ".join(column.name for column in table.c if not isinstance(column.type, sa.Text))
-                await connection.execute(sa.text(f"ANALYZE {table.name} ({columns})"))
+                columns = [column.name for column in table.c if not isinstance(column.type, sa.Text)]
+                await connection.execute(Analyze(table, columns))
 
     async def founders(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> Mapping[PointId, Founder]:
         asked = {"workspace": self._workspace, "space": space.fingerprint, "points": list(point_ids)}

@@ -1,0 +1,27 @@
+"""ANALYZE as a statement of SQLAlchemy, which has none: names are quoted as the dialect quotes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.ddl import ExecutableDDLElement
+
+
+class Analyze(ExecutableDDLElement):
+    """Have Postgres look anew at how the values of a table, or of some columns of it, are spread."""
+
+    inherit_cache = False
+
+    def __init__(self, table: sa.Table, columns: Sequence[str] = ()) -> None:
+        self.table = table
+        self.columns = columns
+
+
+@compiles(Analyze)
+def _analyze(element: Analyze, compiler: Any, **_: Any) -> str:
+    quoted = [compiler.preparer.quote(name) for name in element.columns]
+    told = compiler.preparer.format_table(element.table)
+    return f"ANALYZE {told} ({', '.join(quoted)})" if quoted else f"ANALYZE {told}"

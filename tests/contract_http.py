@@ -1,0 +1,92 @@
+"""`python -m tests.contract_http`: the API held to its OpenAPI document by schemathesis, with right and wrong requests.
+
+A server of its own on a throwaway Postgres; a key of all scopes. No answer may be a server error, differ from what the
+document says of it, take what the document forbids, or be given without a key.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from knowledge.adapters.postgres.database import make_engine
+from knowledge.adapters.postgres.migrating import migrate
+from tests.support.openai_server import OpenAIServer
+from tests.support.postgres import create_database, throwaway_postgres
+from tests.support.processes import Commands, embedding_by
+
+LEFT_OUT = {
+    # a text may be blank, too long in bytes or of another entry type: the document cannot say so, and 422 does
+    "positive_data_acceptance",
+}
+ABROAD = {
+    # would call whatever address is generated
+    "reembed",
+    # reads an archive, not JSON
+    "import_archive",
+}
+PHASES = "examples,coverage,fuzzing,stateful"
+
+
+def run(
+    url: str, key: str, *, examples: int, phases: str, seed: int | None, report: Path | None = None
+) -> tuple[int, str]:
+    """Try the API at an address; return 0 where nothing is wrong, and what schemathesis says."""
+    command = [
+        str(Path(sys.executable).parent / "st"),
+        "run",
+        f"{url}/openapi.json",
+        *("--header", f"Authorization: Bearer {key}"),
+        *("--phases", phases),
+        *("--max-examples", str(examples)),
+        *("--exclude-checks", ",".join(sorted(LEFT_OUT))),
+        *(part for name in sorted(ABROAD) for part in ("--exclude-operation-id", name)),
+        *("--request-timeout", "30"),
+        *("--continue-on-failure", "--no-color", "--generation-database", "none"),
+        *("--suppress-health-check", "all", "--warnings", "off"),
+        *(("--seed", str(seed)) if seed is not None else ()),
+        *(("--report", "har", "--report-har-path", str(report)) if report is not None else ()),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    return done.returncode, done.stdout + done.stderr
+
+
+def try_out(server_dsn: str, *, examples: int, phases: str, seed: int | None) -> tuple[int, str]:
+    """Start a server on a database of its own, make a key, and try it."""
+
+    async def database() -> str:
+        dsn = await create_database(server_dsn)
+        engine = make_engine(dsn)
+        await migrate(engine)
+        await engine.dispose()
+        return dsn
+
+    with OpenAIServer(dims=64) as endpoint, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        settings = {"HARDWON_DATABASE_URL": asyncio.run(database()), "HARDWON_KEY_REQUESTS_PER_SECOND": "100000"}
+        commands = Commands(Path(home), embedding_by(endpoint) | settings)
+        with commands.serving() as (_, url):
+            body = {"scopes": ["admin"], "workspace": None}
+            key = commands.owner("POST", "/v1/keys", body)["secret"]
+            return run(url, key, examples=examples, phases=phases, seed=seed)
+
+
+def main() -> int:
+    """Try, print, and return 0; 1 where something is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.contract_http", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--examples", type=int, default=100, help="of each operation and phase (100)")
+    parser.add_argument("--phases", default=PHASES, help=f"of schemathesis ({PHASES})")
+    parser.add_argument("--seed", type=int, help="of the generated requests; a new one if left out")
+    given = parser.parse_args()
+    with throwaway_postgres() as server:
+        code, said = try_out(server.dsn, examples=given.examples, phases=given.phases, seed=given.seed)
+    sys.stdout.write(said)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
