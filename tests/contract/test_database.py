@@ -6,12 +6,15 @@ import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
+import asyncpg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.database import make_engine, reading, transaction
+from knowledge.adapters.postgres.database import make_engine, reading, transaction, translate
+from knowledge.errors import StorageUnavailable
 
 SECRET = "hunter2 was the password"
 
@@ -52,3 +55,28 @@ async def test_no_error_repeats_what_is_stored(
         await fails(engine, opening, statement)
     assert "hunter2" not in "".join(traceback.format_exception(raised.value))
     assert "hunter2" not in repr(raised.value)
+
+
+@pytest.mark.parametrize("busy", [TimeoutError(), PoolTimeout(), asyncpg.TooManyConnectionsError("no slots")], ids=repr)
+def test_what_is_busy_says_when_to_come_again_and_what_is_down_does_not(busy: Exception) -> None:
+    """In a flood a connection does not come in time: whoever asked comes again, since nothing is broken."""
+    told = translate(busy)
+    assert told is not None
+    assert told.retry_after_seconds == 1.0
+    down = translate(ConnectionRefusedError())
+    assert down is not None
+    assert down.retry_after_seconds is None
+
+
+async def test_whoever_waits_too_long_for_a_connection_is_told_to_come_again(postgres_dsn: str) -> None:
+    engine = make_engine(postgres_dsn, pool_size=1)
+    engine.sync_engine.pool._timeout = 0.05  # type: ignore[attr-defined]
+    async with reading(engine), reading(engine):
+        for opened in (reading, transaction):
+            with pytest.raises(StorageUnavailable, match="come again") as refused:
+                async with opened(engine):
+                    pass
+            assert refused.value.retry_after_seconds == 1.0
+    async with reading(engine) as connection:
+        assert await connection.scalar(sa.text("SELECT 1")) == 1
+    await engine.dispose()

@@ -115,19 +115,20 @@ def _rivals() -> sa.ScalarSelect[Any]:
 
 def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     """Select what the live entries of a pattern tell of where it worked, as the objects of a JSON array."""
-    told = {
-        "agent_type": _E.agent_type,
-        "technology": _E.technology,
-        "task_type": _E.task_type,
-        "gate_type": _E.gate_type,
-        "error": _E.error_signature,
-    }
-    named = itertools.chain.from_iterable((sa.literal_column(f"'{name}'"), column) for name, column in told.items())
+    told = (_E.agent_type, _E.technology, _E.task_type, _E.gate_type, _E.error_signature)
+    names = (
+        sa.literal_column("'agent_type'"),
+        sa.literal_column("'technology'"),
+        sa.literal_column("'task_type'"),
+        sa.literal_column("'gate_type'"),
+        sa.literal_column("'error'"),
+    )
+    named = itertools.chain.from_iterable(zip(names, told, strict=True))
     each = (
         sa.select(sa.func.jsonb_build_object(sa.literal_column("'entries'"), sa.func.count(), *named).label("each"))
         .where(live)
-        .group_by(*told.values())
-        .order_by(sa.func.count().desc(), *told.values())
+        .group_by(*told)
+        .order_by(sa.func.count().desc(), *told)
         .limit(MAX_CIRCUMSTANCES)
         .correlate(patterns)
         .subquery("circumstances")
