@@ -34,9 +34,11 @@ from knowledge.models import (
 )
 from knowledge.wiring import Knowledge
 from orchestrator.admission import Admission
+from orchestrator.breaker import Breakers
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
 from orchestrator.http_events import add_events
+from orchestrator.http_metrics import add_metrics
 from orchestrator.http_opened import Open
 from orchestrator.http_patterns import add_patterns
 from orchestrator.http_upkeep import add_upkeep
@@ -197,6 +199,7 @@ def make_app(knowledge: Knowledge) -> FastAPI:
         },
     )
     app.state.knowledge = knowledge
+    app.state.breakers = Breakers()
     settings = knowledge.settings
     app.add_middleware(Admission, at_work=settings.max_concurrent, waiting=settings.max_waiting)
     tell_problems(app)
@@ -206,6 +209,7 @@ def make_app(knowledge: Knowledge) -> FastAPI:
     add_patterns(app)
     _add_operations(app)
     add_upkeep(app)
+    add_metrics(app)
     _add_health(app)
     return app
 
@@ -307,7 +311,8 @@ def _add_queries(app: FastAPI) -> None:
     @app.post("/v1/contexts", tags=["queries"])
     async def build_context(body: ContextBody, knowledge: Open) -> Context:
         """The context of a task, with the block of patterns where any fits."""
-        return await OrchestratorContextBuilder(knowledge).build_context_for_task(body.task, body.agent_type)
+        breaker = app.state.breakers.of(knowledge.workspace)
+        return await OrchestratorContextBuilder(knowledge, breaker).build_context_for_task(body.task, body.agent_type)
 
     @app.post("/v1/outcomes", status_code=204, tags=["queries"])
     async def record_outcome(body: OutcomeBody, knowledge: Open) -> None:

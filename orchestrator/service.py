@@ -19,10 +19,13 @@ from jobs.scheduler import scheduling
 from knowledge.adapters.owner_lock import read_owner
 from knowledge.errors import AccessDenied, InvalidInput, StoreInUse
 from knowledge.settings import KnowledgeSettings
+from knowledge.steps import watched_by
 from orchestrator.connection import Membership
 from orchestrator.http_api import make_app
+from orchestrator.metrics import metrics_of_process
 from orchestrator.problems import answer
 from orchestrator.serving import serve_on
+from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30
 _OPEN_PATHS = {"/healthz", "/readyz"}
@@ -48,7 +51,8 @@ async def run_service(
     owns the data directory.
     """
     key = settings.api_key.get_secret_value() if settings.api_key else None
-    with _listen(host, port, with_key=key is not None) as listener:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(_listen(host, port, with_key=key is not None))
         async with Membership(settings) as membership:
             knowledge = membership.knowledge
             if knowledge is None:
@@ -61,6 +65,7 @@ async def run_service(
                 app.add_middleware(_KeyCheck, key=key)
             else:
                 app.add_middleware(_PageCheck, host=host)
+            stack.enter_context(watched_by(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
             async with scheduling(knowledge), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
                 shown = f"[{host}]" if ":" in host else host
                 on_start(Serving(url=f"http://{shown}:{port}", home=str(settings.home), pid=os.getpid()))

@@ -14,6 +14,7 @@ from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
 from knowledge.ports import Stores
 from knowledge.redaction import redact
+from knowledge.steps import step
 
 MAX_RESULTS = 100
 _DECIDED = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
@@ -42,6 +43,7 @@ class RAGQueryService:
     failure_relevance: float
     redaction: bool = True
 
+    @step("query_for_task")
     async def query_for_task(
         self,
         task_description: str,
@@ -74,6 +76,7 @@ class RAGQueryService:
         answer = await self._answer(question)
         return answer.patterns if answer.sure or not only_if_sure else []
 
+    @step("query_for_failure")
     async def query_for_failure(
         self,
         failure_description: str,
@@ -99,6 +102,7 @@ class RAGQueryService:
         )
         return (await self._answer(question)).patterns
 
+    @step("query_for_gate")
     async def query_for_gate(
         self,
         gate_type: str,
