@@ -16,6 +16,7 @@ from knowledge.errors import HardwonError
 from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId, Task
 from knowledge.settings import KnowledgeSettings
 from orchestrator.cli_learn import capture_read, learn
+from orchestrator.cli_mcp import add_mcp
 from orchestrator.cli_patterns import patterns
 from orchestrator.cli_run import Json, Workspace, run
 from orchestrator.cli_upkeep import add_upkeep
@@ -446,6 +447,7 @@ def evaluate_abstention(
     run(work)
 
 
+add_mcp(app)
 add_upkeep(app)
 app.add_typer(patterns, name="patterns")
 

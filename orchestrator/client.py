@@ -345,6 +345,11 @@ class RemotePruning:
         return report
 
 
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    operations: list[str]
+
+
 class KnowledgeClient:
     """Every service of one workspace behind a hardwon server; an async context manager.
 
@@ -403,6 +408,10 @@ class KnowledgeClient:
     async def workspaces(self) -> list[str]:
         """Return the workspaces that hold anything."""
         return await self._api.call("GET", "/v1/workspaces", list[str])
+
+    async def allowed(self) -> list[str]:
+        """Return the operations that this client's key may ask for."""
+        return (await self._api.call("GET", "/v1/access", _Allowed)).operations
 
     async def run_job(self, name: str, *, once_per_slot: bool) -> int | None:
         """Have the server run a job now; None if its slot was run already."""

@@ -37,6 +37,7 @@ from orchestrator.admission import Admission
 from orchestrator.breaker import Breakers
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
+from orchestrator.http_allowed import add_access
 from orchestrator.http_events import add_events
 from orchestrator.http_metrics import add_metrics
 from orchestrator.http_opened import Open
@@ -210,6 +211,7 @@ def make_app(knowledge: Knowledge) -> FastAPI:
     _add_operations(app)
     add_upkeep(app)
     add_metrics(app)
+    add_access(app)
     _add_health(app)
     return app
 

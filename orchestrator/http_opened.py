@@ -16,7 +16,8 @@ from knowledge.wiring import Knowledge
 from orchestrator.calls import WORKSPACE_HEADER, Done
 
 
-def _opened(request: Request, workspace: Annotated[str | None, Header(alias=WORKSPACE_HEADER)] = None) -> Knowledge:
+def opened(request: Request, workspace: Annotated[str | None, Header(alias=WORKSPACE_HEADER)] = None) -> Knowledge:
+    """Return the services as whoever sent a request has them. Raises InvalidInput for no name of a workspace."""
     knowledge: Knowledge = request.app.state.knowledge
     if workspace is None:
         return knowledge.in_workspace(DEFAULT_WORKSPACE)
@@ -27,7 +28,7 @@ def _opened(request: Request, workspace: Annotated[str | None, Header(alias=WORK
     return knowledge.in_workspace(named)
 
 
-Open = Annotated[Knowledge, Depends(_opened)]
+Open = Annotated[Knowledge, Depends(opened)]
 
 
 async def _told(

@@ -22,6 +22,7 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.steps import watched_by
 from orchestrator.connection import Membership
 from orchestrator.http_api import make_app
+from orchestrator.mcp_http import serving_mcp
 from orchestrator.metrics import metrics_of_process
 from orchestrator.problems import answer
 from orchestrator.serving import serve_on
@@ -66,7 +67,7 @@ async def run_service(
             else:
                 app.add_middleware(_PageCheck, host=host)
             stack.enter_context(watched_by(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
-            async with scheduling(knowledge), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
+            async with scheduling(knowledge), serving_mcp(app), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
                 shown = f"[{host}]" if ":" in host else host
                 on_start(Serving(url=f"http://{shown}:{port}", home=str(settings.home), pid=os.getpid()))
                 await asyncio.Event().wait()
