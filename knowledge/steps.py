@@ -29,16 +29,24 @@ def watched_by(*watchers: Watcher) -> Iterator[None]:
         _watching.reset(token)
 
 
-@contextmanager
-def taking(name: str) -> Iterator[None]:
-    """Tell of a block as a step that returns nothing."""
-    ends = [watcher(name, ()) for watcher in _watching.get()]
-    try:
-        yield
-    except BaseException as error:
-        _end(ends, None, error)
-        raise
-    _end(ends, None, None)
+class Taking:
+    """A block as a step that returns nothing."""
+
+    __slots__ = ("_ends", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._ends: list[Ended] = []
+
+    def __enter__(self) -> None:
+        """Tell of its beginning."""
+        watchers = _watching.get()
+        if watchers:
+            self._ends = [watcher(self._name, ()) for watcher in watchers]
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Tell of its end."""
+        _end(self._ends, None, error)
 
 
 def step(

@@ -292,6 +292,11 @@ class RemoteQueries:
         """Return a live pattern."""
         return await self.api.call("GET", f"/v1/patterns/{pattern_id}", Pattern)
 
+    async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
+        """Return live patterns in the order of their ids, from behind `after` on."""
+        params = {"limit": limit, **({"after": str(after)} if after else {})}
+        return (await self.api.call("GET", "/v1/patterns", _Found, params=params)).patterns
+
     async def _query(self, kind: str, **body: Any) -> list[Pattern]:
         told = {name: value for name, value in body.items() if value is not None}
         return (await self.api.call("POST", f"/v1/queries/{kind}", _Found, body=told)).patterns

@@ -41,6 +41,7 @@ from orchestrator.http_allowed import add_access
 from orchestrator.http_events import add_events
 from orchestrator.http_metrics import add_metrics
 from orchestrator.http_opened import Open
+from orchestrator.http_page import add_page
 from orchestrator.http_patterns import add_patterns
 from orchestrator.http_upkeep import add_upkeep
 from orchestrator.problems import PROBLEM, Problem, tell_problems
@@ -212,6 +213,7 @@ def make_app(knowledge: Knowledge) -> FastAPI:
     add_upkeep(app)
     add_metrics(app)
     add_access(app)
+    add_page(app)
     _add_health(app)
     return app
 

@@ -16,17 +16,26 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from knowledge.errors import Conflict, InvalidInput
 from knowledge.memory.embedding_run import StoredBatch
-from knowledge.models import Captured, CaptureOutcome, CheckpointReport, Context, Outcome, PruneReport
+from knowledge.models import (
+    Captured,
+    CaptureOutcome,
+    CheckpointReport,
+    CheckpointType,
+    Context,
+    Outcome,
+    PruneReport,
+)
 from knowledge.steps import Ended
+from orchestrator.context import Cause
 
 STAGES = ("statistics", "embedding", "index", "rows", "ranking")
 """The parts of a query, in the order in which they begin; the first two go on together."""
 QUERIES = ("query_for_task", "query_for_failure", "query_for_gate")
-BATCH = ("embed_batch", "store_batch")
 
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2.5, 5, 10)
 """Seconds; 0.3 is the deadline of a query by default."""
 _LONG = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+_PRUNED = ("entries", "points", "patterns", "never_resolved")
 _RELEVANCE = (0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 
 _Kind = TypeVar("_Kind")
@@ -75,11 +84,30 @@ class Metrics:
             "context": self._context,
             "record_outcomes": self._outcomes,
             "prune": lambda *_: self._pruned,
-            "embed_batch": functools.partial(_timed, self.batch_seconds),
+            "embed_batch": _timed(self.batch_seconds.labels("embed_batch")),
             "store_batch": self._batch,
-            **dict.fromkeys(QUERIES, functools.partial(_timed, self.query_seconds)),
-            **dict.fromkeys(STAGES, functools.partial(_timed, self.stage_seconds)),
+            **{name: _timed(self.query_seconds.labels(name)) for name in QUERIES},
+            **{name: _timed(self.stage_seconds.labels(name)) for name in STAGES},
         }
+        self._begin_at_zero()
+
+    def _begin_at_zero(self) -> None:
+        """Have what may be counted there before it is: what appears with its first one has not increased."""
+        for outcome in CaptureOutcome:
+            self.captures.labels(outcome)
+        for became in ("embedded", "dead", "abandoned"):
+            self.entries.labels(became)
+        for kind in CheckpointType:
+            for result in ("done", "failed"):
+                self.checkpoints.labels(kind, result)
+        for holds in ("patterns", "nothing"):
+            self.contexts.labels(holds)
+        for cause in Cause:
+            self.degraded.labels(cause)
+        for result in ("worked", "failed"):
+            self.outcomes.labels(result)
+        for what in _PRUNED:
+            self.pruned.labels(what)
 
     def __call__(self, name: str, told: tuple[object, ...]) -> Ended:
         """Watch a step."""
@@ -117,10 +145,8 @@ class Metrics:
         return ended
 
     def _batch(self, name: str, _: tuple[object, ...], began: float) -> Ended:
-        timed = _timed(self.batch_seconds, name, (), began)
-
-        def ended(returned: object, error: BaseException | None) -> None:
-            timed(returned, error)
+        def ended(returned: object, _: BaseException | None) -> None:
+            self.batch_seconds.labels(name).observe(time.perf_counter() - began)
             if isinstance(returned, StoredBatch):
                 self.entries.labels("embedded").inc(returned.embedded)
                 self.entries.labels("dead").inc(returned.dead)
@@ -149,7 +175,7 @@ class Metrics:
 
     def _pruned(self, returned: object, _: BaseException | None) -> None:
         if isinstance(returned, PruneReport) and not returned.dry_run:
-            for name in ("entries", "points", "patterns", "never_resolved"):
+            for name in _PRUNED:
                 self.pruned.labels(name).inc(getattr(returned, name))
 
 
@@ -159,8 +185,11 @@ def metrics_of_process() -> Metrics:
     return Metrics()
 
 
-def _timed(histogram: Histogram, name: str, _: tuple[object, ...], began: float) -> Ended:
-    return lambda *_: histogram.labels(name).observe(time.perf_counter() - began)
+def _timed(histogram: Histogram) -> _Begin:
+    def begin(_: str, __: tuple[object, ...], began: float) -> Ended:
+        return lambda *_: histogram.observe(time.perf_counter() - began)
+
+    return begin
 
 
 def _nothing(_: object, __: BaseException | None) -> None:

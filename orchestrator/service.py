@@ -22,6 +22,7 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.steps import watched_by
 from orchestrator.connection import Membership
 from orchestrator.http_api import make_app
+from orchestrator.http_page import FILES
 from orchestrator.mcp_http import serving_mcp
 from orchestrator.metrics import metrics_of_process
 from orchestrator.problems import answer
@@ -29,7 +30,7 @@ from orchestrator.serving import serve_on
 from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30
-_OPEN_PATHS = {"/healthz", "/readyz"}
+_OPEN_PATHS = {"/healthz", "/readyz", *FILES}
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]+)?")
 """A Host header: a name or an address, and perhaps a port."""
 

@@ -152,6 +152,13 @@ class RAGQueryService:
         evidence = await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
         return to_pattern(evidence)
 
+    async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
+        """Return live patterns in the order of their ids, from behind `after` on, with relevance 1: for people."""
+        found = await self.stores.patterns.page(
+            after=after, limit=_checked(limit, "limit"), now=self.stores.clock.now()
+        )
+        return [to_pattern(evidence) for evidence in found]
+
     def _where(self) -> Where:
         return Where(workspace=self.stores.workspace, live_at=self.stores.clock.now())
 
@@ -179,11 +186,11 @@ def _failure(failure: str, error: str | None) -> str:
     return texts.failure_situation(failure, error)[:_MAX_QUERY_CHARS]
 
 
-def _checked(max_results: int) -> int:
+def _checked(most: int, field: str = "max_results") -> int:
     """Return how many results are asked for. Raises InvalidInput for too many, or none."""
-    if not 1 <= max_results <= MAX_RESULTS:
-        raise InvalidInput("max_results", f"must be 1 to {MAX_RESULTS}, not {max_results}")
-    return max_results
+    if not 1 <= most <= MAX_RESULTS:
+        raise InvalidInput(field, f"must be 1 to {MAX_RESULTS}, not {most}")
+    return most
 
 
 def _asked(field: str, text: str) -> str:

@@ -17,7 +17,7 @@ from knowledge.search.calibration import relevance
 from knowledge.search.fusion import coverage, fuse
 from knowledge.search.lexical import query_vector, term_counts
 from knowledge.search.reading import MOST_CANDIDATES, Reading, read_question
-from knowledge.steps import step, taking
+from knowledge.steps import Taking, step
 
 CANDIDATES = 100
 """Points taken from each half of the search (docs/evaluation.md: 100 loses nothing against all)."""
@@ -121,7 +121,7 @@ async def _statistics(stores: Stores, terms: Sequence[int]) -> TermStatistics:
 
 async def _find(stores: Stores, bound: BoundSpace, asked: _Encoded, question: Question, where: Where) -> _Nearest:
     """Search, and drop what is not relevant; the best are kept whatever they score, to be told apart by reading."""
-    with taking("index"):
+    with Taking("index"):
         hits = await stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
     scored = sorted((_scored(hit, asked.weight) for hit in hits), key=lambda each: (-each.fused, each.point_id))
     relevant = sum(relevance(each.fused, bound.calibration) >= question.floor for each in scored)
@@ -137,9 +137,9 @@ async def _judge(stores: Stores, bound: BoundSpace, asked: _Encoded, nearest: _N
     points = [each.point_id for each in nearest.points]
     if not points:
         return judge((), {}, asked.reading, bound, stores.workspace)
-    with taking("rows"):
+    with Taking("rows"):
         evidence = await stores.patterns.evidence(points, now=question.where.live_at, project_id=question.project_id)
-    with taking("ranking"):
+    with Taking("ranking"):
         return judge(nearest.points, evidence, asked.reading, bound, stores.workspace)
 
 
