@@ -10,6 +10,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from knowledge.access.operations import Scope
+from knowledge.access.principals import Principal, Trust
 from knowledge.models import Task
 from knowledge.steps import watched_by
 from knowledge.wiring import Knowledge
@@ -148,6 +150,27 @@ async def test_no_series_holds_anything_that_was_stored(http: httpx.AsyncClient)
     await http.post("/v1/checkpoints", json={"project_id": secret}, headers={"Hardwon-Workspace": secret})
     await http.get(f"/v1/{secret}")
     assert secret not in (await http.get("/metrics")).text
+
+
+@pytest.mark.parametrize(
+    ("scopes", "workspace", "status"),
+    [
+        ([Scope.ADMIN], None, 200),
+        ([Scope.ADMIN], "default", 403),
+        ([Scope.CAPTURE, Scope.QUERY, Scope.REVIEW], None, 403),
+    ],
+)
+async def test_t6_metrics_are_of_all_workspaces_and_take_an_administrators_key_of_all(
+    knowledge: Knowledge, scopes: list[Scope], workspace: str | None, status: int
+) -> None:
+    who = Principal(trust=Trust.KEY, scopes=frozenset(scopes), workspace=workspace, key_id="0" * 12)
+    transport = httpx.ASGITransport(app=make_app(knowledge.acting_for(who)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as client:
+        assert (await client.get("/metrics")).status_code == status
+        told = (await client.get("/v1/access")).json()
+    assert told["workspace"] == workspace
+    assert ("workspaces" in told["operations"]) is (status == 200)
+    assert ("capture.capture" in told["operations"]) is True
 
 
 async def test_work_that_nobody_watches_counts_nothing(knowledge: Knowledge) -> None:

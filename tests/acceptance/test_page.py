@@ -121,7 +121,7 @@ async def test_t20_of_a_corpus_of_stored_markup_nothing_becomes_an_element(
 
 
 def _in_browser(node: str, told: str) -> subprocess.CompletedProcess[str]:
-    typed = [node, BROWSER, PAGE / "page.js"]
+    typed = [node, str(BROWSER), str(PAGE / "page.js")]
     return subprocess.run(typed, input=told, capture_output=True, text=True, check=False)
 
 
