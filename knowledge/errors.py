@@ -81,7 +81,11 @@ class RejectionOnRecord(Conflict):
 
 
 class Unavailable(HardwonError):
-    """Something hardwon depends on does not answer; the same call may work later."""
+    """Something hardwon depends on does not answer; the same call may work later, and when, where that is known."""
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class StorageUnavailable(Unavailable):
@@ -95,17 +99,9 @@ class IndexUnavailable(Unavailable):
 class EmbedderUnavailable(Unavailable):
     """The embedding endpoint does not answer, or answers with something that is not embeddings."""
 
-    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_seconds = retry_after_seconds
-
 
 class ChatUnavailable(Unavailable):
     """The chat endpoint does not answer, or answers with something that is no answer."""
-
-    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_seconds = retry_after_seconds
 
 
 class OwnerUnavailable(Unavailable):
@@ -114,10 +110,6 @@ class OwnerUnavailable(Unavailable):
 
 class Overloaded(Unavailable):
     """A hardwon server has as much to do as it can hold; nothing of this was done."""
-
-    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_seconds = retry_after_seconds
 
 
 class StorageRejected(HardwonError):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import ipaddress
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -360,6 +362,25 @@ async def _leave(server: AbstractContextManager[object]) -> None:
         raise cancelled
 
 
+def _check_qdrant(settings: KnowledgeSettings) -> None:
+    """Raise InvalidSetting for a Qdrant beyond this machine without a key: whoever reaches it reads and deletes all."""
+    if settings.qdrant_url is None or settings.qdrant_api_key is not None or settings.open_qdrant:
+        return
+    if not _on_this_machine(urlsplit(settings.qdrant_url).hostname or ""):
+        raise InvalidSetting(
+            "HARDWON_QDRANT_API_KEY",
+            f"{settings.qdrant_url} is beyond this machine, so give it a key (QDRANT__SERVICE__API_KEY of the server)"
+            " and set it here; HARDWON_OPEN_QDRANT=true goes without",
+        )
+
+
+def _on_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
 def _open_index(settings: KnowledgeSettings) -> VectorIndex:
     if settings.qdrant_url is None:
         from knowledge.adapters.qdrant_edge import QdrantEdgeIndex  # noqa: PLC0415
@@ -390,6 +411,7 @@ async def open_knowledge(
     settings = settings or KnowledgeSettings()
     check_text("workspace", workspace)
     _chat_of(settings)
+    _check_qdrant(settings)
     async with AsyncExitStack() as stack:
         if settings.embedded_index:
             stack.enter_context(owner_lock(settings.home, socket=socket))

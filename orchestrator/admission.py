@@ -8,11 +8,12 @@ from collections import deque
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.errors import Overloaded
-from orchestrator.calls import ARCHIVE_PATH
-from orchestrator.problems import MAX_BODY_BYTES, answer
+from orchestrator.calls import ARCHIVE_PATH, MAX_BATCH_BYTES
+from orchestrator.http_bodies import most_bytes
+from orchestrator.problems import answer
 
 RETRY_AFTER_SECONDS = 1.0
-BODY_BYTES = 4 * MAX_BODY_BYTES
+BODY_BYTES = 4 * MAX_BATCH_BYTES
 """Bodies of requests at work hold at most this much together; read as JSON they take several times as much."""
 
 _FREE = ("/healthz", "/readyz", "/metrics", "/v1/operations/")
@@ -58,13 +59,14 @@ def _is_long(scope: Scope) -> bool:
 
 def _weight(scope: Scope) -> int:
     """Return how many bytes the body of a request may have: all that are allowed, where it does not say."""
-    if scope["path"] == ARCHIVE_PATH:
-        return 0  # kept in a file while it comes in
+    most = most_bytes(scope["path"])
+    if most is None:
+        return 0
     headers = dict(scope["headers"])
     declared = headers.get(b"content-length", b"")
     if declared.isdigit():
-        return min(int(declared), MAX_BODY_BYTES)
-    return MAX_BODY_BYTES if b"transfer-encoding" in headers else 0
+        return min(int(declared), most)
+    return most if b"transfer-encoding" in headers else 0
 
 
 class _Line:

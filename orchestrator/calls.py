@@ -17,14 +17,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from knowledge import errors
 from knowledge.errors import (
-    ChatUnavailable,
-    EmbedderUnavailable,
     HardwonError,
     InvalidInput,
     NotFound,
-    Overloaded,
     OwnerUnavailable,
     SpaceMismatch,
+    Unavailable,
 )
 from knowledge.ports import Progress
 
@@ -34,8 +32,13 @@ LEAVING_HEADER = "Hardwon-Leaving"
 """Marks the answer to a request that a server cut because it stops: the request may be repeated elsewhere."""
 QUICK_SECONDS = 60.0
 """What an answer that does no long work may take."""
+MAX_BODY_BYTES = 256 * 1024
+"""What a request may hold, a batch apart."""
+BATCH_PATH = "/v1/entries:batch"
+MAX_BATCH_BYTES = 16 * 1024 * 1024
 ARCHIVE_PATH = "/v1/archive"
 ARCHIVE_TYPE = "application/gzip"
+PROBLEM = "application/problem+json"
 WATCH_SECONDS = 0.5
 """How often a client asks how far long work is."""
 Answer = TypeVar("Answer")
@@ -54,7 +57,8 @@ class Api:
     """Requests of one workspace; problem details come back as the errors they were."""
 
     http: httpx.AsyncClient
-    workspace: str
+    workspace: str | None
+    """None: that of the key."""
     place: str
 
     async def call(
@@ -138,7 +142,8 @@ class Api:
                     yield chunk
 
     def _headers(self, content_type: str) -> dict[str, str]:
-        return {WORKSPACE_HEADER: quote(self.workspace), "Content-Type": content_type}
+        named = {} if self.workspace is None else {WORKSPACE_HEADER: quote(self.workspace)}
+        return {**named, "Content-Type": content_type}
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
@@ -184,11 +189,17 @@ def _asked_again_after(response: httpx.Response, *, quick: bool) -> float | None
     unavailable = response.status_code == httpx.codes.SERVICE_UNAVAILABLE
     if not limited and not (unavailable and quick and response.request.method != "DELETE"):
         return None
+    if unavailable and _our_own(response) and b"retry_after_seconds" not in response.content:
+        return None  # whoever asks has other things to do than to wait for a part that is down
     try:
         seconds = float(response.headers.get("Retry-After", ""))
     except ValueError:
         return None
     return seconds * random.uniform(1.0, 1.5) if 0 <= seconds < QUICK_SECONDS else None  # noqa: S311 - spreads calls
+
+
+def _our_own(response: httpx.Response) -> bool:
+    return str(response.headers.get("Content-Type", "")).startswith(PROBLEM)
 
 
 def _error(response: httpx.Response, place: str) -> HardwonError:
@@ -203,7 +214,7 @@ def _error(response: httpx.Response, place: str) -> HardwonError:
             mismatch = SpaceMismatch.__new__(SpaceMismatch)
             mismatch.args = (detail,)
             return mismatch
-        if issubclass(kind, EmbedderUnavailable | ChatUnavailable | Overloaded):
+        if issubclass(kind, Unavailable):
             return kind(detail, retry_after_seconds=told.get("retry_after_seconds"))
         if issubclass(kind, HardwonError):
             return kind(detail)

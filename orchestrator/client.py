@@ -38,8 +38,9 @@ from knowledge.models import (
 )
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
-from orchestrator.calls import Api, watched
+from orchestrator.calls import MAX_BODY_BYTES, Api, watched
 from orchestrator.client_events import RemoteEvents
+from orchestrator.client_keys import RemoteKeys
 from orchestrator.client_patterns import RemoteGrouping
 from orchestrator.client_upkeep import RemoteArchives, RemoteStoreUpkeep, RemoteUpkeep
 from orchestrator.entries import write_entry
@@ -94,7 +95,13 @@ class RemoteCapture:
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type."""
         validate(entry)
-        answer = await self.api.call("POST", "/v1/entries", dict[str, EntryId], body=write_entry(entry))
+        told = write_entry(entry)
+        if len(json.dumps(told)) > MAX_BODY_BYTES:  # a batch may be larger than what comes alone
+            (stored,) = await self.capture_all([entry])
+            if stored.entry_id is None:
+                raise InvalidInput(stored.field or "entry", stored.error or "is refused")
+            return stored.entry_id
+        answer = await self.api.call("POST", "/v1/entries", dict[str, EntryId], body=told)
         return answer["entry_id"]
 
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
@@ -358,8 +365,8 @@ class _Allowed:
 class KnowledgeClient:
     """Every service of one workspace behind a hardwon server; an async context manager.
 
-    `place` is how errors name the server. Errors are those of `knowledge.errors`, as in process. Raises InvalidInput
-    for a `url` that is no address.
+    Without a `workspace` it is that of the key. `place` is how errors name the server. Errors are those of
+    `knowledge.errors`, as in process. Raises InvalidInput for a `url` that is no address.
     """
 
     def __init__(
@@ -367,7 +374,7 @@ class KnowledgeClient:
         url: str,
         api_key: str | None = None,
         *,
-        workspace: str = DEFAULT_WORKSPACE,
+        workspace: str | None = None,
         settings: KnowledgeSettings | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         place: str | None = None,
@@ -380,9 +387,10 @@ class KnowledgeClient:
         self._use(Api(http=http, workspace=workspace, place=place or url), settings or KnowledgeSettings())
 
     def _use(self, api: Api, settings: KnowledgeSettings) -> None:
-        check_text("workspace", api.workspace)
+        if api.workspace is not None:
+            check_text("workspace", api.workspace)
         self._api = api
-        self.workspace = api.workspace
+        self.workspace = api.workspace or DEFAULT_WORKSPACE
         self.settings = settings
         self.capture = RemoteCapture(api)
         self.checkpoints = RemoteCheckpoints(api)
@@ -394,6 +402,7 @@ class KnowledgeClient:
         self.upkeep = RemoteUpkeep(api)
         self.store_upkeep = RemoteStoreUpkeep(api)
         self.archives = RemoteArchives(api)
+        self.keys = RemoteKeys(api)
 
     def in_workspace(self, workspace: str) -> KnowledgeClient:
         """Return a client of another workspace over the same connection."""
@@ -405,6 +414,10 @@ class KnowledgeClient:
         """Return the context of a task, built by the server in one hop."""
         told = {name: value for name, value in asdict(task).items() if value is not None}
         return await self._api.call("POST", "/v1/contexts", Context, body={"task": told, "agent_type": agent_type})
+
+    async def delete_pattern(self, pattern_id: PatternId) -> None:
+        """Delete a pattern with all the entries that are evidence for it."""
+        await self._api.send("DELETE", f"/v1/patterns/{pattern_id}")
 
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts."""

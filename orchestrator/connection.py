@@ -59,7 +59,8 @@ async def connect(
     settings = settings or KnowledgeSettings()
     if settings.api_url:
         key = settings.api_key.get_secret_value() if settings.api_key else None
-        async with KnowledgeClient(settings.api_url, key, workspace=workspace, settings=settings) as client:
+        named = None if workspace == DEFAULT_WORKSPACE else workspace  # the default of a key is its own
+        async with KnowledgeClient(settings.api_url, key, workspace=named, settings=settings) as client:
             yield client
         return
     async with Membership(settings) as membership:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import OrderedDict
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from http import HTTPStatus
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Header, Query, Request
 from pydantic import Field
 
 from jobs.table import run_job
 from knowledge.errors import (
+    IndexUnavailable,
     InvalidInput,
-    Unavailable,
 )
 from knowledge.models import (
     Captured,
@@ -37,19 +37,27 @@ from orchestrator.admission import Admission
 from orchestrator.breaker import Breakers
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
+from orchestrator.http_access import Doorway, GuardedDoor, OwnersDoor
 from orchestrator.http_allowed import add_access
+from orchestrator.http_bodies import BodyCap
+from orchestrator.http_document import document_of
 from orchestrator.http_events import add_events
+from orchestrator.http_keys import add_keys
 from orchestrator.http_metrics import add_metrics
-from orchestrator.http_opened import Open
+from orchestrator.http_opened import Open, OperationRoute
 from orchestrator.http_page import add_page
 from orchestrator.http_patterns import add_patterns
 from orchestrator.http_upkeep import add_upkeep
-from orchestrator.problems import PROBLEM, Problem, tell_problems
+from orchestrator.problems import Problem, tell_problems
 
 MAX_BATCH = 1000
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
 
+IdempotencyKey = Annotated[
+    str | None,
+    Header(max_length=200, description="A name of the caller's for this event; repeated, nothing is stored."),
+]
 Relevance = Annotated[float | None, Field(ge=0, le=1)]
 
 
@@ -187,23 +195,34 @@ class JobAnswer:
     dealt_with: int | None
 
 
-def make_app(knowledge: Knowledge) -> FastAPI:
-    """Return the app over open stores, which stay the caller's."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """That all is well."""
+
+    status: Literal["ok"]
+
+
+def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI:
+    """Return the app over open stores, which stay the caller's. Without a doorway whoever reaches it may do all."""
     app = FastAPI(
         title="hardwon",
         summary="The learning memory of a multi-agent orchestrator.",
         version="1",
         docs_url="/docs",
         redoc_url=None,
-        responses={
-            status: {"description": HTTPStatus(status).phrase, "model": Problem, "content": {PROBLEM: {}}}
-            for status in (404, 409, 413, 422, 429, 503)
-        },
+        responses={500: {"model": Problem, "description": "A defect of hardwon's own."}},
     )
+    app.router.route_class = OperationRoute
     app.state.knowledge = knowledge
     app.state.breakers = Breakers()
+    app.state.opened = OrderedDict()
     settings = knowledge.settings
     app.add_middleware(Admission, at_work=settings.max_concurrent, waiting=settings.max_waiting)
+    app.add_middleware(BodyCap)
+    if doorway is None:
+        app.add_middleware(OwnersDoor)
+    else:
+        app.add_middleware(GuardedDoor, doorway=doorway)
     tell_problems(app)
     _add_entries(app)
     _add_queries(app)
@@ -214,14 +233,18 @@ def make_app(knowledge: Knowledge) -> FastAPI:
     add_metrics(app)
     add_access(app)
     add_page(app)
+    add_keys(app)
     _add_health(app)
+    app.openapi = lambda: document_of(app)  # type: ignore[method-assign] # FastAPI's own way to change it
     return app
 
 
 def _add_entries(app: FastAPI) -> None:
     @app.post("/v1/entries", status_code=201, tags=["entries"])
-    async def capture(entry: NewEntry, knowledge: Open) -> EntryCreated:
-        """Capture one entry."""
+    async def capture(entry: NewEntry, knowledge: Open, idempotency_key: IdempotencyKey = None) -> EntryCreated:
+        """Capture one entry. An Idempotency-Key stands for the field `idempotency_key`: repeated, it stores nothing."""
+        if idempotency_key is not None:
+            entry = _with_key(entry, idempotency_key)
         return EntryCreated(entry_id=await knowledge.capture.capture(entry))
 
     @app.post("/v1/entries:batch", tags=["entries"])
@@ -245,6 +268,12 @@ def _add_entries(app: FastAPI) -> None:
     async def delete_entry(entry_id: UUID, knowledge: Open) -> None:
         """Delete an entry everywhere."""
         await knowledge.capture.delete(EntryId(entry_id))
+
+
+def _with_key(entry: NewEntry, idempotency_key: str) -> NewEntry:
+    if entry.idempotency_key not in {None, idempotency_key}:
+        raise InvalidInput("idempotency_key", "differs from the header Idempotency-Key: give one of them")
+    return replace(entry, idempotency_key=idempotency_key)
 
 
 async def _resolve(knowledge: Knowledge, entry_id: EntryId, body: ResolutionBody) -> EntryId:
@@ -376,19 +405,14 @@ def _add_operations(app: FastAPI) -> None:
 
 def _add_health(app: FastAPI) -> None:
     @app.get("/healthz", tags=["health"])
-    async def healthz() -> dict[str, str]:
+    async def healthz() -> Health:
         """Say that the process is up."""
-        return {"status": "ok"}
+        return Health(status="ok")
 
     @app.get("/readyz", tags=["health"])
-    async def readyz(knowledge: Open, response: Response) -> dict[str, str]:
+    async def readyz(request: Request) -> Health:
         """Say whether Postgres and the index answer."""
-        try:
-            points = (await knowledge.stats()).points
-        except Unavailable as error:
-            response.status_code = 503
-            return {"status": "unavailable", "reason": str(error)}
-        if points is None:
-            response.status_code = 503
-            return {"status": "unavailable", "reason": "the vector index does not answer"}
-        return {"status": "ok"}
+        knowledge: Knowledge = request.app.state.knowledge
+        if (await knowledge.stats()).points is None:
+            raise IndexUnavailable("the vector index does not answer")
+        return Health(status="ok")

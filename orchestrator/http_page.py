@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
+from starlette.routing import Route
 
 _FOLDER = Path(__file__).with_name("page")
 FILES = {
@@ -35,13 +36,13 @@ _HEADERS = {
 def add_page(app: FastAPI) -> None:
     """Add the page's files to an app."""
     for path, (name, kind) in FILES.items():
-        app.add_api_route(path, _file(name, kind), methods=["GET"], include_in_schema=False, response_class=Response)
+        app.router.routes.append(Route(path, _file(name, kind), include_in_schema=False))
 
 
-def _file(name: str, kind: str) -> Callable[[], Awaitable[Response]]:
+def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
     content = (_FOLDER / name).read_bytes()
 
-    async def tell_file() -> Response:
+    async def tell_file(_: Request) -> Response:
         return Response(content, media_type=kind, headers=_HEADERS)
 
     return tell_file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
@@ -10,11 +9,9 @@ from uuid import UUID
 from fastapi import FastAPI, Query
 from pydantic import Field
 
-from knowledge.errors import NotFound
 from knowledge.memory.grouping import MAX_SUGGESTIONS, PatternDetails, PatternPair
 from knowledge.memory.query import MAX_RESULTS
 from knowledge.models import EntryId, Pattern, PatternId
-from knowledge.wiring import Knowledge
 from orchestrator.http_opened import Open
 
 _MOST_SPLIT = 1000
@@ -65,12 +62,7 @@ def add_patterns(app: FastAPI) -> None:
     @app.delete("/v1/patterns/{pattern_id}", status_code=204, tags=["patterns"])
     async def delete_pattern(pattern_id: UUID, knowledge: Open) -> None:
         """Delete a pattern with all the entries that are evidence for it."""
-        pattern: Pattern | None = await knowledge.queries.get(PatternId(pattern_id))
-        while pattern is not None:
-            for entry_id in pattern.entry_ids:
-                with contextlib.suppress(NotFound):
-                    await knowledge.capture.delete(entry_id)
-            pattern = await _rest_of(knowledge, pattern)
+        await knowledge.delete_pattern(PatternId(pattern_id))
 
 
 def _add_grouping(app: FastAPI) -> None:
@@ -95,11 +87,3 @@ def _add_grouping(app: FastAPI) -> None:
     async def split(body: SplitBody, knowledge: Open) -> Pattern:
         """Give entries of a pattern, and those with the same words, one of their own, for good."""
         return await knowledge.grouping.split([EntryId(entry_id) for entry_id in body.entry_ids])
-
-
-async def _rest_of(knowledge: Knowledge, pattern: Pattern) -> Pattern | None:
-    """Return the pattern again where it still stands: it names only some of its entries at a time."""
-    try:
-        return await knowledge.queries.get(pattern.pattern_id)
-    except NotFound:
-        return None

@@ -68,9 +68,9 @@ def add_upkeep(app: FastAPI) -> None:
     _add_archives(app)
 
     @app.get("/v1/operations/{operation}", tags=["operations"])
-    async def progress(operation: UUID) -> Done:
+    async def progress(operation: UUID, knowledge: Open) -> Done:
         """Say how far a request is that was given this id and is not answered yet."""
-        told: Done | None = app.state.under_way.get(operation)
+        told: Done | None = app.state.under_way.get((knowledge.workspace, operation))
         if told is None:
             raise NotFound(f"no operation {operation} is under way here")
         return told

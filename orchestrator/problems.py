@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
+from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -18,10 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from knowledge.errors import (
     AccessDenied,
     ChatRejected,
-    ChatUnavailable,
     Conflict,
     EmbedderRejected,
-    EmbedderUnavailable,
     HardwonError,
     InvalidInput,
     NotFound,
@@ -33,15 +33,18 @@ from knowledge.errors import (
     Unavailable,
 )
 from knowledge.logs import get_logger
-from orchestrator.calls import ARCHIVE_PATH, LEAVING_HEADER
+from orchestrator.calls import LEAVING_HEADER, PROBLEM
 from orchestrator.entries import in_our_words
 
 log = get_logger(__name__)
 
-MAX_BODY_BYTES = 16 * 1024 * 1024
-"""A batch of entries; a single one is bounded by its fields."""
-_TOO_LARGE = f"has more than the {MAX_BODY_BYTES:,} bytes allowed"
-PROBLEM = "application/problem+json"
+REQUEST_HEADER = "X-Request-ID"
+REQUEST_ID: ContextVar[str] = ContextVar("request_id")
+"""The id of the request at work."""
+RETRY_AFTER_SECONDS = 5
+"""When to come again to a part that is down, where nobody knows better; ours."""
+_LITTLE_BYTES = 64 * 1024
+_HARMLESS_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
 
 STATUS: dict[type[HardwonError], int] = {
     InvalidInput: 422,
@@ -62,7 +65,10 @@ STATUS: dict[type[HardwonError], int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Problem details (RFC 9457). `title` is the error's class; `field` names what was wrong with the request."""
+    """Problem details (RFC 9457). `title` is the error's class; `field` names what was wrong with the request.
+
+    `request_id` is that of the answer's X-Request-ID, and of the lines in the server's log.
+    """
 
     type: str
     title: str
@@ -70,6 +76,7 @@ class Problem:
     detail: str
     field: str | None = None
     retry_after_seconds: float | None = None
+    request_id: str | None = None
 
 
 def tell_problems(app: FastAPI) -> None:
@@ -87,7 +94,7 @@ def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
     body: dict[str, Any] = {"type": "about:blank", "title": type(error).__name__, "status": status}
     if isinstance(error, InvalidInput):
         return status, body | {"detail": error.reason, "field": error.field}
-    if isinstance(error, EmbedderUnavailable | ChatUnavailable | Overloaded) and error.retry_after_seconds is not None:
+    if isinstance(error, Unavailable) and error.retry_after_seconds is not None:
         body["retry_after_seconds"] = error.retry_after_seconds
     return status, body | {"detail": str(error)}
 
@@ -95,10 +102,14 @@ def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
 def answer(error: HardwonError, *, status: int | None = None, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return an error as a response, with the status of its kind unless another is given."""
     usual, body = problem(error)
+    body["status"] = status = status or usual
     headers = dict(headers or {})
-    if "retry_after_seconds" in body:
-        headers["Retry-After"] = str(math.ceil(body["retry_after_seconds"]))
-    return JSONResponse(body | {"status": status or usual}, status or usual, headers, media_type=PROBLEM)
+    if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
+        seconds = math.ceil(body.get("retry_after_seconds", RETRY_AFTER_SECONDS))
+        headers.setdefault("Retry-After", str(max(1, seconds)))
+    if request_id := REQUEST_ID.get(None):
+        body["request_id"] = request_id
+    return JSONResponse(body, status, headers, media_type=PROBLEM)
 
 
 async def _told(_: Request, error: Exception) -> JSONResponse:
@@ -128,7 +139,7 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
             return answer(NotFound(f"there is nothing at {request.url.path}"), headers=headers)
         case HTTPStatus.BAD_REQUEST:  # FastAPI's own for any JSON it cannot read
             return answer(InvalidInput("body", "cannot be read: is it JSON, and not nested too deeply?"))
-        case HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        case HTTPStatus.REQUEST_ENTITY_TOO_LARGE | HTTPStatus.UNPROCESSABLE_ENTITY:
             return answer(InvalidInput("body", str(error.detail)), status=error.status_code)
     detail = f"{request.method} {request.url.path}: {error.detail}"
     return answer(HardwonError(detail), status=error.status_code, headers=headers)
@@ -137,11 +148,16 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
 async def _failed(request: Request, error: Exception) -> JSONResponse:
     """Answer a defect of ours; the server logs its trace after this."""
     log.error("request_failed", method=request.method, path=request.url.path, error=type(error).__name__)
-    return answer(HardwonError("hardwon met a defect of its own: its log says which"))
+    told = HardwonError("hardwon met a defect of its own: its log says which")
+    # this stands outside of what gives answers their id
+    return answer(told, headers={REQUEST_HEADER: request_id} if (request_id := REQUEST_ID.get(None)) else None)
 
 
 class RequestLog:
-    """ASGI middleware: caps the body, gives each request an id, logs one line per answer, says when one was cut."""
+    """ASGI middleware: gives each request an id, logs one line per answer, says when one was cut.
+
+    A caller's own X-Request-ID is kept where it is harmless in a log: letters, digits and a few marks.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -151,47 +167,48 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        request_id = headers.get(b"x-request-id", b"").decode("latin-1")[:100] or str(uuid4())
-        status = 0
+        told = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        request_id = told if _HARMLESS_ID.fullmatch(told) else str(uuid4())
+        REQUEST_ID.set(request_id)
+        status, left = 0, _body_of(scope)
+
+        async def taking() -> Message:
+            nonlocal left
+            message = await receive()
+            left = left and message.get("more_body", False)
+            return message
 
         async def noting(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode("latin-1"))]
+                # what nobody is going to read must not be sent on
+                ours = [(b"x-request-id", request_id.encode("latin-1")), *([(b"connection", b"close")] if left else ())]
+                message["headers"] = [*message.get("headers", ()), *ours]
             await send(message)
 
         try:
-            declared = headers.get(b"content-length", b"0")
-            whole = scope["path"] == ARCHIVE_PATH  # kept in a file while it comes in, whatever its size
-            if not whole and declared.isdigit() and int(declared) > MAX_BODY_BYTES:
-                await _too_large()(scope, receive, noting)
-            else:
-                await self._app(scope, receive if whole else _capped(receive), noting)
+            await self._app(scope, taking, noting)
         except asyncio.CancelledError:
             if status:
                 raise
             # this process stops, and the request's time to finish is over; whoever asked may ask the next one
-            leaving = OwnerUnavailable("hardwon stops before this was done: ask again")
-            await answer(leaving, headers={LEAVING_HEADER: "1", "Retry-After": "1"})(scope, receive, noting)
-        log.info("request_answered", method=scope["method"], path=scope["path"], status=status, request_id=request_id)
+            leaving = OwnerUnavailable("hardwon stops before this was done: ask again", retry_after_seconds=1.0)
+            await answer(leaving, headers={LEAVING_HEADER: "1"})(scope, taking, noting)
+        principal = scope.get("hardwon.principal")
+        key_id = None if principal is None else principal.key_id
+        log.info(
+            "request_answered",
+            method=scope["method"],
+            path=scope["path"],
+            status=status,
+            request_id=request_id,
+            key_id=key_id,
+        )
 
 
-def _too_large() -> JSONResponse:
-    return answer(InvalidInput("body", _TOO_LARGE), status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-
-
-def _capped(receive: Receive) -> Receive:
-    """Count a body's bytes as they come: one sent in chunks declares no length."""
-    taken = 0
-
-    async def counting() -> Message:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > MAX_BODY_BYTES:
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LARGE)
-        return message
-
-    return counting
+def _body_of(scope: Scope) -> bool:
+    """Return whether a request brings a body that costs more to read than another connection."""
+    headers = dict(scope["headers"])
+    declared = headers.get(b"content-length", b"")
+    return b"transfer-encoding" in headers or (declared.isdigit() and int(declared) > _LITTLE_BYTES)

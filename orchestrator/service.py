@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import ipaddress
 import os
-import re
 import socket as sockets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
-
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobs.scheduler import scheduling
 from knowledge.adapters.owner_lock import read_owner
-from knowledge.errors import AccessDenied, InvalidInput, StoreInUse
+from knowledge.errors import InvalidInput, InvalidSetting, StoreInUse
 from knowledge.settings import KnowledgeSettings
 from knowledge.steps import watched_by
+from knowledge.wiring import Knowledge
 from orchestrator.connection import Membership
+from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
-from orchestrator.http_page import FILES
 from orchestrator.mcp_http import serving_mcp
 from orchestrator.metrics import metrics_of_process
-from orchestrator.problems import answer
 from orchestrator.serving import serve_on
 from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30
-_OPEN_PATHS = {"/healthz", "/readyz", *FILES}
-_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]+)?")
-"""A Host header: a name or an address, and perhaps a port."""
+LEAST_KEY_CHARS = 32
+"""Of a key that was not made here, and so may be a word; ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +48,7 @@ async def run_service(
     """
     key = settings.api_key.get_secret_value() if settings.api_key else None
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(_listen(host, port, with_key=key is not None))
+        listener = stack.enter_context(_listen(host, port))
         async with Membership(settings) as membership:
             knowledge = membership.knowledge
             if knowledge is None:
@@ -62,11 +56,15 @@ async def run_service(
                     f"the data directory {settings.home} is in use by {read_owner(settings.home) or 'another process'}:"
                     " stop it, or set HARDWON_HOME to another directory"
                 )
-            app = make_app(knowledge)
-            if key is not None:
-                app.add_middleware(_KeyCheck, key=key)
-            else:
-                app.add_middleware(_PageCheck, host=host)
+            if not _loopback(listener):
+                await _must_have_keys(knowledge, host, key)
+            doorway = Doorway(
+                authenticator=knowledge.authenticator,
+                operator_key=key,
+                host=host,
+                requests_per_second=settings.key_requests_per_second,
+            )
+            app = make_app(knowledge, doorway=doorway)
             stack.enter_context(watched_by(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
             async with scheduling(knowledge), serving_mcp(app), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
                 shown = f"[{host}]" if ":" in host else host
@@ -74,8 +72,27 @@ async def run_service(
                 await asyncio.Event().wait()
 
 
-def _listen(host: str, port: int, *, with_key: bool) -> sockets.socket:
-    """Listen on an address; beyond this machine only where callers need a key."""
+def _loopback(listener: sockets.socket) -> bool:
+    return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
+
+
+async def _must_have_keys(knowledge: Knowledge, host: str, operator_key: str | None) -> None:
+    """Raise InvalidInput unless whoever reaches an address beyond this machine needs a key."""
+    if operator_key is None and not await knowledge.authenticator.any_key():
+        raise InvalidInput(
+            "--host",
+            f"{host!r} is beyond this machine, and no key is made yet: make one with `hardwon keys create --scope"
+            " capture --scope query`, or set HARDWON_API_KEY, the key of the server's operator",
+        )
+    if operator_key is not None and len(operator_key) < LEAST_KEY_CHARS:
+        raise InvalidSetting(
+            "HARDWON_API_KEY",
+            f"has fewer than {LEAST_KEY_CHARS} characters, too few beyond this machine: openssl rand -hex 32 makes one",
+        )
+
+
+def _listen(host: str, port: int) -> sockets.socket:
+    """Listen on an address."""
     family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
     # asyncio switches Nagle's algorithm off only where the protocol is told: else an answer takes 44 ms (measured)
     listener = sockets.socket(family, sockets.SOCK_STREAM, sockets.IPPROTO_TCP)
@@ -84,10 +101,6 @@ def _listen(host: str, port: int, *, with_key: bool) -> sockets.socket:
         listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
-            if not with_key and not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
-                raise InvalidInput(
-                    "--host", f"{host!r} is beyond this machine: set HARDWON_API_KEY, which callers must then send"
-                )
             listener.listen()  # two that only bind can have the same port
         except (sockets.gaierror, UnicodeError) as error:
             raise InvalidInput("--host", f"there is no host {host!r} here: give an address of this machine") from error
@@ -97,67 +110,3 @@ def _listen(host: str, port: int, *, with_key: bool) -> sockets.socket:
             ) from error
         undo.pop_all()
     return listener
-
-
-class _KeyCheck:
-    """ASGI middleware: every request but health checks carries the key."""
-
-    def __init__(self, app: ASGIApp, *, key: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {key}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS or hmac.compare_digest(given, self._expected):
-            await self._app(scope, receive, send)
-            return
-        denied = AccessDenied("this server needs its key: Authorization: Bearer ...")
-        told = answer(denied, status=HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
-        await told(scope, receive, send)
-
-
-class _PageCheck:
-    """ASGI middleware for a server without a key: no page of another site reaches it through a browser here.
-
-    A page may post anywhere, and then says where it comes from (Origin); or have its own name resolve to this machine,
-    and is then asked for by that name (Host).
-    """
-
-    def __init__(self, app: ASGIApp, *, host: str) -> None:
-        self._app = app
-        self._names = {"localhost", _name_of(host)}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (foreign := self._foreign(scope["headers"])):
-            await answer(AccessDenied(foreign))(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-    def _foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        """Return what is foreign about a request, None if nothing is."""
-        given = [(name, value.decode("latin-1").lower()) for name, value in headers]
-        hosts = [value for name, value in given if name == b"host"]
-        for host in hosts:
-            if not self._ours(host):
-                return (
-                    f"this server has no key, so it answers to its own names only, not to {host!r}: set HARDWON_API_KEY"
-                )
-        for origin in (value for name, value in given if name == b"origin"):
-            if origin not in {f"http://{host}" for host in hosts}:
-                return f"this server has no key, so it answers no page of {origin!r}: set HARDWON_API_KEY"
-        return None
-
-    def _ours(self, host: str) -> bool:
-        found = _HOST.fullmatch(host)
-        if found is None:
-            return False
-        name = found["name"].strip("[]")
-        try:
-            return name in self._names or ipaddress.ip_address(name).is_loopback
-        except ValueError:
-            return False
-
-
-def _name_of(host: str) -> str:
-    """Return a host as a Host header has it: an address of IPv6 without its zone."""
-    return host.lower().partition("%")[0]

@@ -36,6 +36,7 @@ async def serve_on(app: FastAPI, listener: sockets.socket, *, grace_seconds: int
         log_config=None,
         access_log=False,
         lifespan="off",
+        proxy_headers=False,  # whoever is on this machine could give any address as theirs
         timeout_graceful_shutdown=grace_seconds,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )

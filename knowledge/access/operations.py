@@ -31,10 +31,11 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What an operation takes: all of the scopes, or `admin`."""
+    """What an operation takes: all of the scopes, or `admin`; `known`: to have shown who one is."""
 
     scopes: frozenset[Scope]
     reach: Reach = Reach.WORKSPACE
+    known: bool = False
 
 
 _CAPTURE = Needed(frozenset({Scope.CAPTURE}))
@@ -42,6 +43,7 @@ _QUERY = Needed(frozenset({Scope.QUERY}))
 _BOTH = Needed(frozenset({Scope.CAPTURE, Scope.QUERY}))
 _REVIEW = Needed(frozenset({Scope.REVIEW}))
 _ADMIN = Needed(frozenset({Scope.ADMIN}))
+_KEYS = Needed(frozenset({Scope.ADMIN}), known=True)
 _STORE = Needed(frozenset({Scope.ADMIN}), Reach.STORE)
 
 OPERATIONS: Final[Mapping[str, Needed]] = {
@@ -85,10 +87,10 @@ OPERATIONS: Final[Mapping[str, Needed]] = {
     "store_upkeep.reembed_to": _STORE,
     "archives.export_archive": _STORE,
     "archives.import_archive": _STORE,
-    "keys.create": _ADMIN,
-    "keys.list": _ADMIN,
-    "keys.rotate": _ADMIN,
-    "keys.revoke": _ADMIN,
+    "keys.create": _KEYS,
+    "keys.list": _KEYS,
+    "keys.rotate": _KEYS,
+    "keys.revoke": _KEYS,
     "delete_pattern": _ADMIN,
     "stats": _QUERY,
     "progress": _QUERY,

@@ -38,6 +38,8 @@ class Principal:
         needed = OPERATIONS.get(operation)
         if needed is None or not self._has(needed):
             return False
+        if needed.known and self.trust is Trust.NOTHING:
+            return False
         return needed.reach is Reach.WORKSPACE or self.workspace is None
 
     def require(self, operation: str) -> None:
@@ -54,6 +56,8 @@ class Principal:
         needed = OPERATIONS.get(operation)
         if needed is None:
             return f"{operation} is no operation that anybody may ask for"
+        if needed.known and self.trust is Trust.NOTHING:
+            return "keys are made where the data directory is: hardwon keys create, without HARDWON_API_URL"
         if self._has(needed):
             return "this is done to all workspaces at once, and this key is of one: it takes a key of all of them"
         wanted = " and ".join(sorted(needed.scopes))

@@ -25,6 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 from knowledge.access.operations import Scope
 from knowledge.access.principals import Principal, Trust
 from knowledge.wiring import Knowledge
+from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
 from orchestrator.mcp_http import serving_mcp
 from orchestrator.mcp_server import Caller, make_server
@@ -173,6 +174,40 @@ async def test_t6_a_key_is_shown_the_tools_it_may_use_and_refused_the_others_if_
             context = await done(client, "build_context", **asked["build_context"])
             assert context["patterns"] == []
             assert "scope query" in context["degraded"]
+
+
+async def test_t6_t22_over_http_a_key_made_here_opens_what_it_may_and_no_other_token_anything(
+    knowledge: Knowledge,
+) -> None:
+    made = await knowledge.keys.create([Scope.CAPTURE], workspace="default")
+    ended = await knowledge.keys.create([Scope.ADMIN], workspace=None)
+    await knowledge.keys.revoke(ended.key.key_id)
+    authenticator = knowledge.authenticator
+    doorway = Doorway(authenticator=authenticator, operator_key=None, host="hardwon", requests_per_second=100)
+    app = make_app(knowledge, doorway=doorway)
+    transport = httpx.ASGITransport(app=app)
+    async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+
+        async def ask(token: str, method: str, **more: Any) -> httpx.Response:
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": more.pop("params", {})}
+            return await http.post("/mcp", json=body, headers={**HEADERS, "Authorization": f"Bearer {token}", **more})
+
+        listed = (await ask(made.secret, "tools/list")).json()["result"]["tools"]
+        assert {tool["name"] for tool in listed} == AGENT
+        captured = {"name": "capture", "arguments": entry()}
+        assert not (await ask(made.secret, "tools/call", params=captured)).json()["result"].get("isError")
+        asked = {"name": "query_for_failure", "arguments": {"failure_description": SITUATION}}
+        told = (await ask(made.secret, "tools/call", params=asked)).json()["result"]
+        assert told["isError"]
+        assert told["content"][0]["text"].startswith("AccessDenied: ")
+        elsewhere = {"Hardwon-Workspace": "another"}
+        refused = (await ask(made.secret, "tools/call", params=captured, **elsewhere)).json()
+        assert "AccessDenied" in refused["error"]["message"]
+        changed = made.secret[:-1] + ("A" if made.secret[-1] != "A" else "B")
+        for token in (ended.secret, changed, "eyJhbGciOiJub25lIn0.eyJhdWQiOiJhbm90aGVyLXNlcnZlciJ9."):
+            answer = await ask(token, "tools/list")
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
 @pytest.mark.timeout(240)

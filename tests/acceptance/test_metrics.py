@@ -11,11 +11,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from knowledge.access.operations import Scope
-from knowledge.access.principals import Principal, Trust
 from knowledge.models import Task
 from knowledge.steps import watched_by
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
+from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
 from orchestrator.metrics import STAGES, Metrics
 from tests.support.embedders import HashingEmbedder
@@ -163,11 +163,15 @@ async def test_no_series_holds_anything_that_was_stored(http: httpx.AsyncClient)
 async def test_t6_metrics_are_of_all_workspaces_and_take_an_administrators_key_of_all(
     knowledge: Knowledge, scopes: list[Scope], workspace: str | None, status: int
 ) -> None:
-    who = Principal(trust=Trust.KEY, scopes=frozenset(scopes), workspace=workspace, key_id="0" * 12)
-    transport = httpx.ASGITransport(app=make_app(knowledge.acting_for(who)))
+    made = await knowledge.keys.create(scopes, workspace=workspace)
+    authenticator = knowledge.authenticator
+    doorway = Doorway(authenticator=authenticator, operator_key=None, host="hardwon", requests_per_second=100)
+    transport = httpx.ASGITransport(app=make_app(knowledge, doorway=doorway))
+    asked = {"Authorization": f"Bearer {made.secret}"}
     async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as client:
-        assert (await client.get("/metrics")).status_code == status
-        told = (await client.get("/v1/access")).json()
+        assert (await client.get("/metrics")).status_code == 401
+        assert (await client.get("/metrics", headers=asked)).status_code == status
+        told = (await client.get("/v1/access", headers=asked)).json()
     assert told["workspace"] == workspace
     assert ("workspaces" in told["operations"]) is (status == 200)
     assert ("capture.capture" in told["operations"]) is True

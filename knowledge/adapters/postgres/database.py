@@ -12,6 +12,7 @@ import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from knowledge.errors import StorageRejected, StorageUnavailable
@@ -33,8 +34,9 @@ def make_engine(dsn: str, *, pool_size: int = 10, revive: Callable[[], None] | N
     engine = create_async_engine(
         sa.make_url(dsn).set(drivername="postgresql+asyncpg"),
         hide_parameters=True,
-        pool_size=pool_size,
-        max_overflow=pool_size,
+        pool_size=2 * pool_size,
+        max_overflow=0,  # one above the size would be closed after each use, and opening one costs a dozen captures
+        pool_timeout=_CONNECT_SECONDS,
         pool_pre_ping=False,
         pool_recycle=1800,
         **connecting,
@@ -68,19 +70,21 @@ def _forget_texts(context: ExceptionContext) -> None:
         error = getattr(error, "orig", None) or error.__cause__ or error.__context__
 
 
+_BUSY = (TimeoutError, PoolTimeout, asyncpg.TooManyConnectionsError)
+"""Nobody refuses; there are too many of us: a turn at the event loop, or a connection, did not come in time."""
+_RETRY_AFTER_SECONDS = 1.0
 _GONE = (
     OSError,
-    TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
     asyncpg.InsufficientResourcesError,
     asyncpg.QueryCanceledError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
+_OF_DRIVER = (DBAPIError, PoolTimeout, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 
 
@@ -98,15 +102,24 @@ def translate(error: BaseException) -> StorageUnavailable | None:
             return StorageUnavailable(
                 f"there is no space left for Postgres ({_first_line(cause)}): make room on its disk, and it goes on"
             )
-        if isinstance(cause, _GONE):
-            return StorageUnavailable(
-                f"Postgres does not answer ({type(cause).__name__}: {_first_line(cause)});"
-                " is it running, and is HARDWON_DATABASE_URL right?"
-            )
+        if isinstance(cause, _BUSY + _GONE):
+            return _silent(cause)
         if isinstance(cause, DBAPIError) and cause.connection_invalidated:
             return StorageUnavailable("Postgres closed the connection; the same call may work now")
         cause = cause.__cause__ or getattr(cause, "orig", None)
     return None
+
+
+def _silent(cause: BaseException) -> StorageUnavailable:
+    if isinstance(cause, _BUSY):
+        return StorageUnavailable(
+            f"there is more to do than Postgres has connections for ({type(cause).__name__}): come again",
+            retry_after_seconds=_RETRY_AFTER_SECONDS,
+        )
+    return StorageUnavailable(
+        f"Postgres does not answer ({type(cause).__name__}: {_first_line(cause)});"
+        " is it running, and is HARDWON_DATABASE_URL right?"
+    )
 
 
 def _first_line(cause: BaseException) -> str:
@@ -120,7 +133,7 @@ async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     try:
         async with engine.begin() as connection:
             yield connection
-    except (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except _OF_DRIVER as error:
         if ours := translate(error):
             raise ours from error
         raise
@@ -156,7 +169,7 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     try:
         async with engine.connect() as plain:
             yield await plain.execution_options(isolation_level="AUTOCOMMIT")
-    except (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except _OF_DRIVER as error:
         if ours := translate(error):
             raise ours from error
         raise

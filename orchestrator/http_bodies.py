@@ -1,0 +1,96 @@
+"""How large and how deep a request's body may be: looked at before it is read, and while it comes."""
+
+from __future__ import annotations
+
+import json
+import re
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from knowledge.errors import InvalidInput
+from orchestrator.calls import ARCHIVE_PATH, BATCH_PATH, MAX_BATCH_BYTES, MAX_BODY_BYTES
+from orchestrator.problems import answer
+
+MAX_DEPTH: Final = 20
+"""How deep objects and lists may lie in each other; an entry's lie three deep, a batch's five."""
+_PARTS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+
+
+def most_bytes(path: str) -> int | None:
+    """Return how large a body may be, None where it is kept in a file while it comes in."""
+    if path == ARCHIVE_PATH:
+        return None
+    return MAX_BATCH_BYTES if path == BATCH_PATH else MAX_BODY_BYTES
+
+
+class BodyCap:
+    """ASGI middleware: refuses a body that is too large by what it declares, and stops reading one that gets so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        most = most_bytes(scope["path"]) if scope["type"] == "http" else None
+        if most is None:
+            await self._app(scope, receive, send)
+            return
+        declared = dict(scope["headers"]).get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > most:
+            refused = answer(InvalidInput("body", _too_large(most)), status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            await refused(scope, receive, send)
+            return
+        await self._app(scope, _counted(receive, most), send)
+
+
+def _too_large(most: int) -> str:
+    return f"has more than the {most:,} bytes allowed"
+
+
+def _counted(receive: Receive, most: int) -> Receive:
+    """Count a body's bytes as they come: one sent in chunks declares no length."""
+    taken = 0
+
+    async def counting() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > most:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(most))
+        return message
+
+    return counting
+
+
+class ShallowRequest(Request):
+    """A request whose JSON is read only where it does not lie too deep."""
+
+    async def json(self) -> Any:
+        """Return the body, read. Raises HTTPException where it lies too deep."""
+        if not hasattr(self, "_json"):
+            body = await self.body()
+            if deeper_than(body, MAX_DEPTH):
+                detail = f"is nested deeper than the {MAX_DEPTH} levels allowed"
+                raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+            self._json = json.loads(body)
+        return self._json
+
+
+def deeper_than(body: bytes, most: int) -> bool:
+    """Return whether brackets outside of texts lie deeper than that, as far as it matters: the rest is not read."""
+    if body.count(b"[") + body.count(b"{") <= most:
+        return False
+    depth = 0
+    for part in _PARTS.finditer(body):
+        bracket = part[0]
+        if bracket in b"[{":
+            depth += 1
+            if depth > most:
+                return True
+        elif bracket in b"]}":
+            depth -= 1
+    return False

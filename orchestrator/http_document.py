@@ -1,0 +1,119 @@
+"""The OpenAPI document: what keys each operation takes, problem details as they are sent, an example for everything."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from knowledge.access.operations import OPERATIONS, Reach
+from orchestrator.calls import ARCHIVE_PATH, ARCHIVE_TYPE, PROBLEM
+from orchestrator.http_examples import ANSWERS, PROBLEMS, REQUESTS, VALUES
+from orchestrator.http_opened import FREE, OPERATION_OF
+
+_SECURITY: Final = "key"
+_HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "X-Request-ID": {
+        "description": "The request's own id where it gave a harmless one, else one that was made for it.",
+        "schema": {"type": "string"},
+    },
+}
+_RETRY: Final = {
+    "Retry-After": {"description": "When to come again, in seconds.", "schema": {"type": "integer", "minimum": 1}}
+}
+_CONFLICTS: Final = frozenset(
+    {
+        "capture", "resolve", "query_for_task", "query_for_failure", "query_for_gate", "process_checkpoint", "sweep",
+        "run_one_job", "verify", "rebuild", "reembed", "import_archive", "join", "split", "task_failed", "task_solved",
+        "gate_decided", "prune", "delete_entry", "delete_pattern", "delete_project",
+    }
+)  # fmt: skip
+"""Operations that what is stored may contradict, an embedding model among it."""
+_MODELS: Final = _CONFLICTS | {"dead", "retry_dead", "suggest", "show", "stats", "keep_local", "locality"}
+
+_REMOTE: Final = frozenset(
+    {
+        "query_for_task", "query_for_failure", "query_for_gate", "process_checkpoint", "sweep", "run_one_job",
+        "reembed", "rebuild", "verify", "import_archive",
+    }
+)  # fmt: skip
+"""Operations that may ask an endpoint, which may refuse for good."""
+
+
+def document_of(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of an app, made once."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        made.setdefault("components", {})["securitySchemes"] = {
+            _SECURITY: {"type": "http", "scheme": "bearer", "description": "A key: `hardwon keys create` makes one."}
+        }
+        for route in app.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema:
+                for method in route.methods or ():
+                    _complete(route, made["paths"][route.path_format][method.lower()])
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
+def _complete(route: APIRoute, told: dict[str, Any]) -> None:
+    name = route.name
+    told["operationId"] = name
+    _say_scopes(name, told)
+    for parameter in told.get("parameters", ()):
+        _give_example(parameter)
+    if "requestBody" in told and route.path != ARCHIVE_PATH:
+        told["requestBody"]["content"]["application/json"]["example"] = REQUESTS[name]
+    responses = told["responses"]
+    for status in [*_problems(route, told), 500]:
+        responses[str(status)] = {
+            "description": HTTPStatus(int(status)).phrase,
+            "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": PROBLEMS[status]}},
+        }
+    for status, response in responses.items():
+        response["headers"] = response.get("headers", {}) | _HEADERS | (_RETRY if status in {"429", "503"} else {})
+        as_json = "application/json" in response.get("content", {})
+        if status.startswith("2") and as_json and route.path != ARCHIVE_PATH:
+            response["content"]["application/json"]["example"] = ANSWERS[name]
+    if name == "export_archive":
+        responses["200"]["content"] = {ARCHIVE_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+    if name == "import_archive":
+        responses["200"]["content"]["application/json"]["example"] = ANSWERS[name]
+
+
+def _say_scopes(name: str, told: dict[str, Any]) -> None:
+    if name in FREE:
+        told["security"] = []
+        return
+    needed = OPERATIONS[OPERATION_OF[name]]
+    scopes = " and ".join(f"`{scope}`" for scope in sorted(needed.scopes))
+    where = ", of all workspaces" if needed.reach is Reach.STORE else ""
+    told["description"] = f"{told.get('description', '')}\n\nTakes a key of scope {scopes}{where}."
+    told["security"] = [{_SECURITY: []}]
+    told["x-hardwon-scopes"] = sorted(needed.scopes)
+
+
+def _give_example(parameter: dict[str, Any]) -> None:
+    value = VALUES.get(parameter["name"])
+    if value is not None:
+        parameter["example"] = value
+
+
+def _problems(route: APIRoute, told: dict[str, Any]) -> list[int]:
+    """Return which problems an operation may end in."""
+    if route.name == "healthz":
+        return []
+    if route.name == "readyz":
+        return [503]
+    found = [401, 403, 422, 429, 503]
+    if "{" in route.path or route.name in {"record_outcome", "split", "import_archive"}:
+        found.append(404)
+    if route.name in _MODELS or route.name in {"build_context", "rotate_key"}:
+        found.append(409)
+    if "requestBody" in told and route.path != ARCHIVE_PATH:
+        found.append(413)
+    if route.name in _REMOTE:
+        found.append(502)
+    return sorted(found)

@@ -1,0 +1,85 @@
+"""`hardwon keys`: where nobody serves, beside a server, and through one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator.cli import app
+from tests.support.openai_server import OpenAIServer
+from tests.support.processes import Commands, embedding_by, entry, free_port, lines
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dims=64) as server:
+        yield server
+
+
+@pytest.fixture
+def commands(database_url: str, endpoint: OpenAIServer, home: Path) -> Commands:
+    return Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+
+
+def test_a_newcomer_makes_a_key_and_serves_beyond_this_machine(commands: Commands) -> None:
+    """The sentence of the refusal is what to do, and doing it is enough."""
+    refused = commands.refused("serve", "--host", "0.0.0.0", "--port", str(free_port()))
+    (told,) = re.findall(r"`hardwon (keys create[^`]*)`", refused)
+    made = commands.run(*told.split())
+    key = made.stdout.strip()
+    assert re.fullmatch(r"hw_[0-9a-f]{12}_[\w-]{43}", key), "alone on standard output, for a pipe"
+    assert "not shown again" in made.stderr
+    with commands.serving("--host", "0.0.0.0") as (_, open_to_all):
+        url = open_to_all.replace("0.0.0.0", "127.0.0.1")
+        assert httpx.get(f"{url}/v1/stats").status_code == 401
+        far = {"HARDWON_API_URL": url, "HARDWON_API_KEY": key}
+        assert commands.json("capture", "-", told=lines([entry()]), **far)["accepted"] == 1
+        assert commands.here("stats", **far)["entries"] == {"staged": 1}
+        assert "scope admin" in commands.refused("prune", **far)
+        assert "scope admin" in commands.refused("keys", "list", **far)
+
+
+def test_keys_beside_a_running_server_count_at_once(commands: Commands) -> None:
+    with commands.serving() as (_, url):
+        assert httpx.get(f"{url}/v1/stats").status_code == 200
+        assert commands.here("keys", "list") == {"keys": []}
+        made = commands.here(
+            "keys", "create", "--scope", "query", "--name", "o", "--expires", "90d", "--workspace", "w"
+        )
+        assert (made["name"], made["scopes"], made["workspace"]) == ("o", ["query"], "w")
+        assert httpx.get(f"{url}/v1/stats").status_code == 401
+        bearer = {"Authorization": f"Bearer {made['secret']}"}
+        assert httpx.get(f"{url}/v1/stats", headers=bearer).json()["workspace"] == "w"
+        new = commands.here("keys", "rotate", made["key_id"], "--overlap", "0s")
+        assert httpx.get(f"{url}/v1/stats", headers=bearer).status_code == 401
+        renewed = {"Authorization": f"Bearer {new['secret']}"}
+        assert httpx.get(f"{url}/v1/stats", headers=renewed).status_code == 200
+        assert commands.here("keys", "revoke", new["key_id"]) == {"revoked": new["key_id"]}
+        assert httpx.get(f"{url}/v1/stats", headers=renewed).status_code == 401
+        listed = commands.here("keys", "list")["keys"]
+        assert {key["key_id"] for key in listed} == {made["key_id"], new["key_id"]}
+        assert "secret" not in str(listed)
+        shown = CliRunner(env=commands.environment()).invoke(app, ["keys", "list"])
+        assert "revoked" in shown.stdout
+        assert "expired" in shown.stdout
+        assert (commands.home / "key-pepper").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["create"], "--scope"),
+        (["create", "--scope", "root"], "root"),
+        (["create", "--scope", "query", "--expires", "soon"], "90d"),
+        (["rotate", "0" * 12, "--overlap", "-1h"], "overlap"),
+    ],
+)
+def test_a_wrong_wish_is_a_usage_error(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(app, ["keys", *arguments])
+    assert done.exit_code == 2
+    assert says in done.stderr
