@@ -33,7 +33,6 @@ _SOLUTION = "Treat a missing price as zero before summing, and say so in the car
 VALUES: Final[dict[str, Any]] = {
     "entry_id": _ENTRY,
     "pattern_id": _PATTERN,
-    "after": _PATTERN,
     "checkpoint_id": _CHECKPOINT,
     "operation": _OPERATION,
     "key_id": _KEY,
