@@ -43,6 +43,12 @@ RELOCK = (
     "uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-emit-index-url"
     " --no-header pyproject.toml -o requirements.lock"
 )
+# tools of an audit, not of the project: uv fetches them when they are asked for
+SBOM = (
+    "uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py requirements requirements.lock"
+    " --pyproject pyproject.toml --mc-type library --output-reproducible --output-format JSON --output-file sbom.json"
+)
+AUDIT = "uv tool run --quiet --from pip-audit==2.10.1 pip-audit --disable-pip --require-hashes -r requirements.lock"
 COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "demo": ("the main job on real input, start to finish", [["hardwon", "demo"]]),
     "test": ("every test", [TEST]),
@@ -54,6 +60,8 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "bench": ("the benchmarks", [["python", "-m", "benchmarks"]]),
     "evaluate": ("quality on labelled sets", [["python", "-m", "benchmarks.evaluate"]]),
     "lock": ("write requirements.lock anew from pyproject.toml", [RELOCK.split()]),
+    "sbom": ("write sbom.json, what all of it is made of (CycloneDX)", [SBOM.split()]),
+    "audit": ("look for known vulnerabilities in what is locked", [AUDIT.split()]),
     "ready": ("make or renew the environment, and no more", []),
 }
 

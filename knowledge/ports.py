@@ -384,6 +384,10 @@ class PatternStore(Protocol):
         """Return a live pattern. Raises NotFound."""
         ...
 
+    async def page(self, *, after: PatternId | None, limit: int, now: datetime) -> list[Evidence]:
+        """Return up to `limit` live patterns with ids above `after`, ascending by id."""
+        ...
+
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         """Delete up to `limit` expired entries and those open or abandoned since before `open_before`; recount.
 

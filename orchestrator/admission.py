@@ -16,7 +16,7 @@ RETRY_AFTER_SECONDS = 1.0
 BODY_BYTES = 4 * MAX_BATCH_BYTES
 """Bodies of requests at work hold at most this much together; read as JSON they take several times as much."""
 
-_FREE = ("/healthz", "/readyz", "/v1/operations/")
+_FREE = ("/healthz", "/readyz", "/metrics", "/v1/operations/")
 """What must be answered however much there is to do, and costs next to nothing."""
 _LONG = ("/v1/checkpoints", "/v1/sweeps", "/v1/prune", "/v1/jobs/", "/v1/verify", "/v1/rebuild", "/v1/reembed")
 """What may take minutes stands in a line of its own, so that captures and queries never wait for it."""

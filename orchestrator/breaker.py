@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 OPENS_AFTER = 3
 """Failures in a row that open the breaker."""
 RESTS_SECONDS = 5.0
 """How long it stays open; then one call is let through, and its end decides."""
+_MOST_KEPT = 1000
+"""Workspaces whose failures a server remembers: those asked for last."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +36,11 @@ class CircuitBreaker:
         self._closed_again = now + self.rests_seconds
         return None
 
+    @property
+    def open(self) -> bool:
+        """Whether nothing is tried now."""
+        return self._failures >= self.opens_after and self.clock() < self._closed_again
+
     def succeeded(self) -> None:
         """Note that a call succeeded: the breaker is closed."""
         self._failures = 0
@@ -42,3 +50,22 @@ class CircuitBreaker:
         self._failures += 1
         self._reason = reason
         self._closed_again = self.clock() + self.rests_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Breakers:
+    """A breaker for each workspace: what fails in one, as another model does, is no reason to rest in others."""
+
+    _by_workspace: OrderedDict[str, CircuitBreaker] = field(default_factory=OrderedDict)
+
+    def of(self, workspace: str) -> CircuitBreaker:
+        """Return the breaker of a workspace."""
+        breaker = self._by_workspace.setdefault(workspace, CircuitBreaker())
+        self._by_workspace.move_to_end(workspace)
+        if len(self._by_workspace) > _MOST_KEPT:
+            self._by_workspace.popitem(last=False)
+        return breaker
+
+    def open(self) -> int:
+        """Return in how many workspaces nothing is tried now."""
+        return sum(breaker.open for breaker in self._by_workspace.values())

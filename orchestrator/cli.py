@@ -17,6 +17,7 @@ from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, Patte
 from knowledge.settings import KnowledgeSettings
 from orchestrator.cli_keys import keys
 from orchestrator.cli_learn import capture_read, learn
+from orchestrator.cli_mcp import add_mcp
 from orchestrator.cli_patterns import patterns
 from orchestrator.cli_run import Json, Workspace, run
 from orchestrator.cli_upkeep import add_upkeep
@@ -447,6 +448,7 @@ def evaluate_abstention(
     run(work)
 
 
+add_mcp(app)
 add_upkeep(app)
 app.add_typer(patterns, name="patterns")
 app.add_typer(keys, name="keys")

@@ -299,6 +299,11 @@ class RemoteQueries:
         """Return a live pattern."""
         return await self.api.call("GET", f"/v1/patterns/{pattern_id}", Pattern)
 
+    async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
+        """Return live patterns in the order of their ids, from behind `after` on."""
+        params = {"limit": limit, **({"after": str(after)} if after else {})}
+        return (await self.api.call("GET", "/v1/patterns", _Found, params=params)).patterns
+
     async def _query(self, kind: str, **body: Any) -> list[Pattern]:
         told = {name: value for name, value in body.items() if value is not None}
         return (await self.api.call("POST", f"/v1/queries/{kind}", _Found, body=told)).patterns
@@ -350,6 +355,11 @@ class RemotePruning:
         if progress:
             progress(report.entries, report.entries)
         return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    operations: list[str]
 
 
 class KnowledgeClient:
@@ -416,6 +426,10 @@ class KnowledgeClient:
     async def workspaces(self) -> list[str]:
         """Return the workspaces that hold anything."""
         return await self._api.call("GET", "/v1/workspaces", list[str])
+
+    async def allowed(self) -> list[str]:
+        """Return the operations that this client's key may ask for."""
+        return (await self._api.call("GET", "/v1/access", _Allowed)).operations
 
     async def run_job(self, name: str, *, once_per_slot: bool) -> int | None:
         """Have the server run a job now; None if its slot was run already."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
-from knowledge.errors import InvalidInput
+from knowledge.errors import InvalidInput, Unavailable
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
 from knowledge.models import Context, ContextId, EntryType, Pattern, Task
+from knowledge.steps import step
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.deadline import within
 
@@ -37,6 +39,16 @@ _CHARS_PER_TOKEN = 3
 """UTF-8 bytes to a token, low for English and code (real bug reports: 2.8 at the 5th percentile), so never too few."""
 
 CONTEXT_PATTERNS = 3
+
+
+class Cause(StrEnum):
+    """Why a context is without the knowledge it might have: too late, not tried after failures, not to be asked for."""
+
+    LATE = "late"
+    RESTING = "resting"
+    INVALID = "invalid"
+    UNAVAILABLE = "unavailable"
+    FAILED = "failed"
 
 
 def label(success_count: int) -> str:
@@ -213,21 +225,27 @@ class OrchestratorContextBuilder:
         `task_id`, `run_id`, `facts`. Within the deadline of the settings; whatever fails or is late leaves the basic
         context, with the reason in `degraded`. After failures in a row nothing is tried for a few seconds.
         """
-        task = task if isinstance(task, Task) else _as_task(task)
+        context, _ = await self._built(task if isinstance(task, Task) else _as_task(task), agent_type)
+        return context
+
+    @step("context")
+    async def _built(self, task: Task, agent_type: str) -> tuple[Context, Cause | None]:
         settings = self.knowledge.settings
         context = Context(context_id=ContextId(uuid4()), text=basic_context(task))
         if reason := self.breaker.resting():
-            return replace(context, degraded=f"not tried, as calls before failed: {reason}")
+            return replace(context, degraded=f"not tried, as calls before failed: {reason}"), Cause.RESTING
         try:
             built = await within(settings.query_deadline_ms / 1000, self._with_knowledge(context, task, agent_type))
         except TimeoutError:
-            return self._degraded(context, f"no answer within {settings.query_deadline_ms} ms")
+            return self._degraded(context, f"no answer within {settings.query_deadline_ms} ms"), Cause.LATE
         except InvalidInput as error:
-            return replace(context, degraded=str(error))  # this task cannot be asked for; others can
+            return replace(context, degraded=str(error)), Cause.INVALID  # this task cannot be asked for; others can
+        except Unavailable as error:
+            return self._degraded(context, str(error)), Cause.UNAVAILABLE
         except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
-            return self._degraded(context, str(error) or type(error).__name__)
+            return self._degraded(context, str(error) or type(error).__name__), Cause.FAILED
         self.breaker.succeeded()
-        return built
+        return built, None
 
     async def _with_knowledge(self, context: Context, task: Task, agent_type: str) -> Context:
         if isinstance(self.knowledge, BuildsContexts):

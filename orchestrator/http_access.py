@@ -16,12 +16,13 @@ from knowledge.access.keys import parse
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.access.principals import Scope as KeyScope
 from knowledge.errors import AccessDenied, HardwonError, Overloaded
+from orchestrator.http_page import FILES
 from orchestrator.problems import answer
 from orchestrator.rates import Rates
 
 PRINCIPAL = "hardwon.principal"
 """Where in the scope of a request its principal stands."""
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", *FILES})
 OPERATOR = "operator"
 OPERATORS = Principal(trust=Trust.KEY, scopes=frozenset(KeyScope), key_id=OPERATOR)
 """Whoever has the key that the server itself was started with."""

@@ -34,14 +34,18 @@ from knowledge.models import (
 )
 from knowledge.wiring import Knowledge
 from orchestrator.admission import Admission
+from orchestrator.breaker import Breakers
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
 from orchestrator.http_access import Doorway, GuardedDoor, OwnersDoor
+from orchestrator.http_allowed import add_access
 from orchestrator.http_bodies import BodyCap
 from orchestrator.http_document import document_of
 from orchestrator.http_events import add_events
 from orchestrator.http_keys import add_keys
+from orchestrator.http_metrics import add_metrics
 from orchestrator.http_opened import Open, OperationRoute
+from orchestrator.http_page import add_page
 from orchestrator.http_patterns import add_patterns
 from orchestrator.http_upkeep import add_upkeep
 from orchestrator.problems import Problem, tell_problems
@@ -210,6 +214,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     )
     app.router.route_class = OperationRoute
     app.state.knowledge = knowledge
+    app.state.breakers = Breakers()
     app.state.opened = OrderedDict()
     settings = knowledge.settings
     app.add_middleware(Admission, at_work=settings.max_concurrent, waiting=settings.max_waiting)
@@ -225,6 +230,9 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     add_patterns(app)
     _add_operations(app)
     add_upkeep(app)
+    add_metrics(app)
+    add_access(app)
+    add_page(app)
     add_keys(app)
     _add_health(app)
     app.openapi = lambda: document_of(app)  # type: ignore[method-assign] # FastAPI's own way to change it
@@ -336,7 +344,8 @@ def _add_queries(app: FastAPI) -> None:
     @app.post("/v1/contexts", tags=["queries"])
     async def build_context(body: ContextBody, knowledge: Open) -> Context:
         """The context of a task, with the block of patterns where any fits."""
-        return await OrchestratorContextBuilder(knowledge).build_context_for_task(body.task, body.agent_type)
+        breaker = app.state.breakers.of(knowledge.workspace)
+        return await OrchestratorContextBuilder(knowledge, breaker).build_context_for_task(body.task, body.agent_type)
 
     @app.post("/v1/outcomes", status_code=204, tags=["queries"])
     async def record_outcome(body: OutcomeBody, knowledge: Open) -> None:

@@ -74,7 +74,8 @@ def _complete(route: APIRoute, told: dict[str, Any]) -> None:
         }
     for status, response in responses.items():
         response["headers"] = response.get("headers", {}) | _HEADERS | (_RETRY if status in {"429", "503"} else {})
-        if status.startswith("2") and "content" in response and route.path != ARCHIVE_PATH:
+        as_json = "application/json" in response.get("content", {})
+        if status.startswith("2") and as_json and route.path != ARCHIVE_PATH:
             response["content"]["application/json"]["example"] = ANSWERS[name]
     if name == "export_archive":
         responses["200"]["content"] = {ARCHIVE_TYPE: {"schema": {"type": "string", "format": "binary"}}}

@@ -211,6 +211,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "task_solved": _KEPT,
     "gate_decided": _KEPT,
     "get_pattern": _PATTERN_SHOWN,
+    "browse": {"patterns": [_PATTERN_SHOWN]},
     "suggest": [_PAIR],
     "show": {"pattern": _PATTERN_SHOWN, "entries": [_ENTRY_SHOWN], "twins": [_PAIR], "rivals": []},
     "join": _PATTERN_SHOWN,

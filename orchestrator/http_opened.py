@@ -36,6 +36,7 @@ OPERATION_OF: Final = {
     "build_context": "contexts.record",
     "record_outcome": "outcomes.record_outcome",
     "get_pattern": "queries.get",
+    "browse": "queries.browse",
     "delete_pattern": "delete_pattern",
     "suggest": "grouping.suggest",
     "show": "grouping.show",
@@ -48,6 +49,7 @@ OPERATION_OF: Final = {
     "run_one_job": "run_job",
     "stats": "stats",
     "workspaces": "workspaces",
+    "tell_metrics": "workspaces",
     "progress": "progress",
     "verify": "upkeep.verify",
     "rebuild": "store_upkeep.rebuild",
@@ -117,20 +119,20 @@ _NAMES = Header(
 )
 
 
-def _opened(request: Request, _: Annotated[str | None, _NAMES] = None) -> Knowledge:
+def opened(request: Request, _: Annotated[str | None, _NAMES] = None) -> Knowledge:
     """Return the services as who asks has them, kept from one request to the next."""
     knowledge: Knowledge = request.app.state.knowledge
-    opened: OrderedDict[tuple[str, Principal], Knowledge] = request.app.state.opened
+    kept: OrderedDict[tuple[str, Principal], Knowledge] = request.app.state.opened
     key = (_workspace(request), _principal(request))
-    found = opened.get(key)
+    found = kept.get(key)
     if found is None:
-        found = opened[key] = knowledge.in_workspace(key[0]).acting_for(key[1])
-        if len(opened) > _MOST_OPEN:
-            opened.popitem(last=False)
+        found = kept[key] = knowledge.in_workspace(key[0]).acting_for(key[1])
+        if len(kept) > _MOST_OPEN:
+            kept.popitem(last=False)
     return found
 
 
-Open = Annotated[Knowledge, Depends(_opened)]
+Open = Annotated[Knowledge, Depends(opened)]
 
 
 async def _told(

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Query
 from pydantic import Field
 
 from knowledge.memory.grouping import MAX_SUGGESTIONS, PatternDetails, PatternPair
+from knowledge.memory.query import MAX_RESULTS
 from knowledge.models import EntryId, Pattern, PatternId
 from orchestrator.http_opened import Open
 
@@ -32,9 +33,26 @@ class SplitBody:
     entry_ids: Annotated[list[UUID], Field(max_length=_MOST_SPLIT)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternPage:
+    """Patterns in the order of their ids; the id of the last is where the next page begins."""
+
+    patterns: list[Pattern]
+
+
 def add_patterns(app: FastAPI) -> None:
     """Add the routes of patterns to an app."""
     _add_grouping(app)
+
+    @app.get("/v1/patterns", tags=["patterns"])
+    async def browse(
+        knowledge: Open,
+        after: UUID | None = None,
+        limit: Annotated[int, Query(ge=1, le=MAX_RESULTS)] = 20,
+    ) -> PatternPage:
+        """Return live patterns in the order of their ids, from behind `after` on, for people to look through."""
+        following = None if after is None else PatternId(after)
+        return PatternPage(patterns=await knowledge.queries.browse(after=following, limit=limit))
 
     @app.get("/v1/patterns/{pattern_id}", tags=["patterns"])
     async def get_pattern(pattern_id: UUID, knowledge: Open) -> Pattern:

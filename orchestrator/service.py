@@ -14,11 +14,15 @@ from jobs.scheduler import scheduling
 from knowledge.adapters.owner_lock import read_owner
 from knowledge.errors import InvalidInput, InvalidSetting, StoreInUse
 from knowledge.settings import KnowledgeSettings
+from knowledge.steps import watched_by
 from knowledge.wiring import Knowledge
 from orchestrator.connection import Membership
 from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
+from orchestrator.mcp_http import serving_mcp
+from orchestrator.metrics import metrics_of_process
 from orchestrator.serving import serve_on
+from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30
 LEAST_KEY_CHARS = 32
@@ -43,7 +47,8 @@ async def run_service(
     owns the data directory.
     """
     key = settings.api_key.get_secret_value() if settings.api_key else None
-    with _listen(host, port) as listener:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(_listen(host, port))
         async with Membership(settings) as membership:
             knowledge = membership.knowledge
             if knowledge is None:
@@ -60,7 +65,8 @@ async def run_service(
                 requests_per_second=settings.key_requests_per_second,
             )
             app = make_app(knowledge, doorway=doorway)
-            async with scheduling(knowledge), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
+            stack.enter_context(watched_by(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
+            async with scheduling(knowledge), serving_mcp(app), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
                 shown = f"[{host}]" if ":" in host else host
                 on_start(Serving(url=f"http://{shown}:{port}", home=str(settings.home), pid=os.getpid()))
                 await asyncio.Event().wait()

@@ -69,6 +69,7 @@ OPERATIONS: Final[Mapping[str, Needed]] = {
     "queries.query_for_gate": _QUERY,
     "queries.weigh_failure": _ADMIN,
     "queries.get": _QUERY,
+    "queries.browse": _QUERY,
     "contexts.record": _QUERY,
     "outcomes.record_outcome": _QUERY,
     "grouping.suggest": _REVIEW,

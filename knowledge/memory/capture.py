@@ -24,6 +24,7 @@ from knowledge.models import (
     NewEntry,
 )
 from knowledge.ports import Progress, Stores
+from knowledge.steps import step
 
 _SLICE = 500
 """Entries looked up at a time."""
@@ -202,6 +203,7 @@ class KnowledgeCaptureService:
             )
         )
 
+    @step("capture")
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type. Returns and raises as the methods for each type do."""
         (answer,) = await self._add([self._new(await self._checked(entry))])
@@ -209,6 +211,7 @@ class KnowledgeCaptureService:
             _refuse(answer)
         return answer.entry_id
 
+    @step("capture_all")
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
         """Capture many entries, each on its own: a refused one says why and stops no other. In order."""
         answers: list[Captured | None] = []
@@ -232,6 +235,7 @@ class KnowledgeCaptureService:
         stored = iter(await self._add(accepted))
         return [answer or next(stored) for answer in answers]
 
+    @step("store_entries")
     async def _add(self, entries: Sequence[Entry]) -> list[Captured]:
         """Store entries; one that repeats what was handed out for its own task becomes an outcome of that."""
         answers = await self.stores.entries.add(entries)

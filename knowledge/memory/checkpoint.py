@@ -18,6 +18,7 @@ from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.validation import check_text
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
+from knowledge.steps import step
 
 log = get_logger(__name__)
 
@@ -65,6 +66,7 @@ class CheckpointEmbeddingService:
         """Return the report of a checkpoint. Raises NotFound."""
         return await self.stores.checkpoints.get(checkpoint_id)
 
+    @step("checkpoint")
     async def _process(
         self,
         project_id: str | None,

@@ -35,6 +35,7 @@ from knowledge.models import (
 )
 from knowledge.ports import Claim, Embedder, Progress, Selection, Stores
 from knowledge.search.lexical import term_counts
+from knowledge.steps import step
 from knowledge.turns import let_others_run
 
 log = get_logger(__name__)
@@ -102,6 +103,15 @@ class _Embedded:
     embeddings: Sequence[Embedding]
     truncated: int
     dead: Sequence[DeadEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBatch:
+    """How many entries of a batch were marked embedded, how many of them founded a pattern, and how many are dead."""
+
+    embedded: int
+    founded: int
+    dead: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -197,6 +207,7 @@ class EmbeddingRun:
             raise
         return asyncio.create_task(self._store_and_tell(embedded, total))
 
+    @step("embed_batch")
     async def _embed(self, lease: Lease) -> _Embedded:
         self._in_use = in_use = await bind_space(self.stores, lease.claim.entries, known=self._in_use)
         embeddings, truncated, dead = await _vectors(in_use.embedder, lease.claim.entries)
@@ -205,26 +216,27 @@ class EmbeddingRun:
     async def _store_and_tell(self, embedded: _Embedded, total: int) -> None:
         whole = False
         try:
-            marked, founded = await self._store(embedded)
-            whole = marked == len(embedded.embeddings)
+            stored = await self._store(embedded)
+            whole = stored.embedded == len(embedded.embeddings)
         finally:
             await embedded.lease.end(give_back=not whole)
         report = self.report
         self.report = replace(
             report,
-            embedded=report.embedded + marked,
-            founded=report.founded + founded,
-            joined=report.joined + marked - founded,
+            embedded=report.embedded + stored.embedded,
+            founded=report.founded + stored.founded,
+            joined=report.joined + stored.embedded - stored.founded,
             truncated=report.truncated + embedded.truncated,
-            dead=report.dead + len(embedded.dead),
+            dead=report.dead + stored.dead,
             dead_entries=report.dead_entries + tuple(embedded.dead),
         )
         if self.progress:
             done = self.report.embedded + self.report.dead
             self.progress(done, max(total, done))
 
-    async def _store(self, embedded: _Embedded) -> tuple[int, int]:
-        """Decide, upsert and mark; return how many entries were marked, and how many of them founded a pattern."""
+    @step("store_batch")
+    async def _store(self, embedded: _Embedded) -> StoredBatch:
+        """Decide, upsert and mark."""
         stores, bound, token = self.stores, embedded.in_use.bound, embedded.lease.claim.token
         async with self._deciding:
             for refused in embedded.dead:
@@ -246,7 +258,9 @@ class EmbeddingRun:
         left = [point.point_id for point in points if point.point_id not in coming]
         async with self._marking:
             await stores.points.overtaken(left, embedded_at)
-            return await self._mark(embedded, decisions, words, embedded_at=embedded_at, expires_at=expires_at)
+            marked = await self._mark(embedded, decisions, words, embedded_at=embedded_at, expires_at=expires_at)
+        founded = sum(decision.founds for decision in decisions if decision.entry.entry_id in marked)
+        return StoredBatch(embedded=len(marked), founded=founded, dead=len(embedded.dead))
 
     async def _mark(
         self,
@@ -256,7 +270,8 @@ class EmbeddingRun:
         *,
         embedded_at: datetime,
         expires_at: datetime,
-    ) -> tuple[int, int]:
+    ) -> set[EntryId]:
+        """Mark entries embedded, take back what others deleted meanwhile; return those that were marked."""
         marked = await self.stores.patterns.mark_embedded(
             embedded.lease.claim.token,
             [decision.entry.entry_id for decision in decisions],
@@ -270,7 +285,7 @@ class EmbeddingRun:
         self._batches_to_count += 1
         if len(self._words) >= _COUNT_AT_ONCE:
             await self._count()
-        return len(marked), sum(decision.founds for decision in decisions if decision.entry.entry_id in marked)
+        return marked
 
     async def _decide(
         self, bound: BoundSpace, embedded: _Embedded, embedded_at: datetime, expires_at: datetime

@@ -10,6 +10,7 @@ from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle
 from knowledge.models import PruneReport
 from knowledge.ports import Progress, Stores
+from knowledge.steps import step
 
 UNRESOLVED_FOR = timedelta(days=90)
 """An entry that was open or abandoned for this long goes too."""
@@ -31,6 +32,7 @@ class KnowledgePruningService:
         report = await self.prune()
         return report.entries
 
+    @step("prune")
     async def prune(self, *, dry_run: bool = False, progress: Progress | None = None) -> PruneReport:
         """Delete expired entries, their points and patterns, and what was never resolved; or say what would go.
 

@@ -14,6 +14,7 @@ from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
 from knowledge.ports import Stores
 from knowledge.redaction import redact
+from knowledge.steps import step
 
 MAX_RESULTS = 100
 _DECIDED = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
@@ -42,6 +43,7 @@ class RAGQueryService:
     failure_relevance: float
     redaction: bool = True
 
+    @step("query_for_task")
     async def query_for_task(
         self,
         task_description: str,
@@ -74,6 +76,7 @@ class RAGQueryService:
         answer = await self._answer(question)
         return answer.patterns if answer.sure or not only_if_sure else []
 
+    @step("query_for_failure")
     async def query_for_failure(
         self,
         failure_description: str,
@@ -99,6 +102,7 @@ class RAGQueryService:
         )
         return (await self._answer(question)).patterns
 
+    @step("query_for_gate")
     async def query_for_gate(
         self,
         gate_type: str,
@@ -148,6 +152,13 @@ class RAGQueryService:
         evidence = await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
         return to_pattern(evidence)
 
+    async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
+        """Return live patterns in the order of their ids, from behind `after` on, with relevance 1: for people."""
+        found = await self.stores.patterns.page(
+            after=after, limit=_checked(limit, "limit"), now=self.stores.clock.now()
+        )
+        return [to_pattern(evidence) for evidence in found]
+
     def _where(self) -> Where:
         return Where(workspace=self.stores.workspace, live_at=self.stores.clock.now())
 
@@ -175,11 +186,11 @@ def _failure(failure: str, error: str | None) -> str:
     return texts.failure_situation(failure, error)[:_MAX_QUERY_CHARS]
 
 
-def _checked(max_results: int) -> int:
+def _checked(most: int, field: str = "max_results") -> int:
     """Return how many results are asked for. Raises InvalidInput for too many, or none."""
-    if not 1 <= max_results <= MAX_RESULTS:
-        raise InvalidInput("max_results", f"must be 1 to {MAX_RESULTS}, not {max_results}")
-    return max_results
+    if not 1 <= most <= MAX_RESULTS:
+        raise InvalidInput(field, f"must be 1 to {MAX_RESULTS}, not {most}")
+    return most
 
 
 def _asked(field: str, text: str) -> str:

@@ -11,12 +11,13 @@ from knowledge.memory.fitting import ENOUGH, fit, fits
 from knowledge.memory.judging import Judged, Scored, judge
 from knowledge.memory.ranking import Match
 from knowledge.memory.spaces import space_in_use
-from knowledge.models import BoundSpace, Hit, SparseVector, Vector, Where
+from knowledge.models import BoundSpace, Hit, SparseVector, TermStatistics, Vector, Where
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import relevance
 from knowledge.search.fusion import coverage, fuse
 from knowledge.search.lexical import query_vector, term_counts
 from knowledge.search.reading import MOST_CANDIDATES, Reading, read_question
+from knowledge.steps import Taking, step
 
 CANDIDATES = 100
 """Points taken from each half of the search (docs/evaluation.md: 100 loses nothing against all)."""
@@ -102,14 +103,26 @@ def enough(matches: Sequence[Match], question: Question) -> bool:
 
 async def _encode(stores: Stores, embedder: Embedder, text: str) -> _Encoded:
     counts = term_counts(text)
-    embedded, statistics = await asyncio.gather(embedder.embed([text], "query"), stores.spaces.statistics(list(counts)))
+    dense, statistics = await asyncio.gather(_embedded(embedder, text), _statistics(stores, list(counts)))
     lexical, weight = query_vector(counts, statistics)
-    return _Encoded(dense=embedded.vectors[0], lexical=lexical, weight=weight, reading=read_question(text, statistics))
+    return _Encoded(dense=dense, lexical=lexical, weight=weight, reading=read_question(text, statistics))
+
+
+@step("embedding")
+async def _embedded(embedder: Embedder, text: str) -> Vector:
+    dense: Vector = (await embedder.embed([text], "query")).vectors[0]
+    return dense
+
+
+@step("statistics")
+async def _statistics(stores: Stores, terms: Sequence[int]) -> TermStatistics:
+    return await stores.spaces.statistics(terms)
 
 
 async def _find(stores: Stores, bound: BoundSpace, asked: _Encoded, question: Question, where: Where) -> _Nearest:
     """Search, and drop what is not relevant; the best are kept whatever they score, to be told apart by reading."""
-    hits = await stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
+    with Taking("index"):
+        hits = await stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
     fused = [(-fuse(hit.cosine, hit.lexical, asked.weight), hit.point_id, hit) for hit in hits]
     fused.sort()
     relevant = sum(relevance(-score, bound.calibration) >= question.floor for score, _, _ in fused)
@@ -126,8 +139,10 @@ async def _judge(stores: Stores, bound: BoundSpace, asked: _Encoded, nearest: _N
     points = [each.point_id for each in nearest.points]
     if not points:
         return judge((), {}, asked.reading, bound, stores.workspace)
-    evidence = await stores.patterns.evidence(points, now=question.where.live_at, project_id=question.project_id)
-    return judge(nearest.points, evidence, asked.reading, bound, stores.workspace)
+    with Taking("rows"):
+        evidence = await stores.patterns.evidence(points, now=question.where.live_at, project_id=question.project_id)
+    with Taking("ranking"):
+        return judge(nearest.points, evidence, asked.reading, bound, stores.workspace)
 
 
 def _relevant(judged: Judged, question: Question) -> list[Match]:

@@ -268,6 +268,7 @@ async def test_the_openapi_document_is_whole(http: httpx.AsyncClient) -> None:
         "GET /v1/checkpoints/{checkpoint_id}", "POST /v1/queries/task", "POST /v1/queries/failure",
         "POST /v1/queries/gate", "POST /v1/contexts", "GET /v1/patterns/{pattern_id}",
         "DELETE /v1/patterns/{pattern_id}", "GET /v1/stats", "POST /v1/prune", "GET /healthz", "GET /readyz",
+        "GET /metrics", "GET /v1/patterns",
     }  # fmt: skip
     assert promised <= set(operations)
     ids = [told["operationId"] for told in operations.values()]

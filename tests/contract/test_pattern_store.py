@@ -655,3 +655,17 @@ async def test_after_a_pattern_was_pruned_its_words_found_another(stores: Stores
     second = await learn(stores, told(2), at=A_YEAR_LATER)
     assert second != first
     assert counts(await stores.patterns.get(second, now=A_YEAR_LATER)) == (1, 1, 1)
+
+
+async def test_live_patterns_are_paged_through_by_id_those_of_the_workspace_alone(store: Store) -> None:
+    stores, theirs = store.of("ours"), store.of("theirs")
+    entries = [told(number, failure_description=f"failure number {number}") for number in range(1, 6)]
+    founded = [pattern for entry in entries for pattern in [await learn(stores, entry)]]
+    await learn(theirs, told(9))
+    everything = await stores.patterns.page(after=None, limit=100, now=NOON)
+    assert [evidence.pattern_id for evidence in everything] == sorted(founded)
+    first = await stores.patterns.page(after=None, limit=2, now=NOON)
+    rest = await stores.patterns.page(after=first[-1].pattern_id, limit=100, now=NOON)
+    assert [*first, *rest] == everything
+    assert await stores.patterns.page(after=everything[-1].pattern_id, limit=100, now=NOON) == []
+    assert await stores.patterns.page(after=None, limit=100, now=A_YEAR_LATER + DAY) == []

@@ -247,6 +247,11 @@ class InMemoryPatterns(PatternStore):
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
         return live[pattern_id]
 
+    async def page(self, *, after: PatternId | None, limit: int, now: datetime) -> list[Evidence]:
+        ours = [row.pattern_id for row in self._state.patterns.values() if row.workspace == self._workspace]
+        live = self._live((pattern_id for pattern_id in ours if after is None or pattern_id > after), now)
+        return [live[pattern_id] for pattern_id in sorted(live)][:limit]
+
     def _live(
         self, pattern_ids: Iterable[PatternId], now: datetime, project_id: str | None = None
     ) -> dict[PatternId, Evidence]:

@@ -18,6 +18,7 @@ from knowledge.adapters.postgres.tables import contexts, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, HandedOut, Outcome, PatternId, Task
 from knowledge.ports import ContextStore
+from knowledge.steps import step
 
 _C = contexts.c
 _O = outcomes.c
@@ -93,6 +94,7 @@ class PostgresContexts(ContextStore):
             if (left := tuple(p for p in each.pattern_ids if (each.context_id, p) not in told))
         ]
 
+    @step("record_outcomes")
     async def record_outcomes(self, told: Sequence[Outcome], now: datetime) -> None:
         new = insert(outcomes)
         run = [_O.workspace, _O.pattern_id, _O.project_id, _O.task_id, _O.run_id]

@@ -183,8 +183,15 @@ _WANTED = (
     .cte("wanted")
     .prefix_with("MATERIALIZED")
 )
+_AFTER: sa.BindParameter[Any] = sa.bindparam("after", type_=UUID_TYPE)
 _EVIDENCE = _with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_id == _P.id)
 _ONE_PATTERN = _with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
+_PAGE = (
+    _with_words()
+    .where(sa.or_(_AFTER.is_(None), _P.id > _AFTER))
+    .order_by(_P.id)
+    .limit(sa.bindparam("limit", type_=sa.Integer))
+)
 _SOME_PATTERNS = _with_words().where(_P.id == sa.any_(sa.bindparam("patterns", type_=sa.ARRAY(UUID_TYPE))))
 
 
@@ -282,6 +289,11 @@ class PostgresPatterns(PatternStore):
         if row is None:
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
         return _evidence(row, None)
+
+    async def page(self, *, after: PatternId | None, limit: int, now: datetime) -> list[Evidence]:
+        asked = {"workspace": self._workspace, "now": now, "after": after, "limit": limit, "project": None}
+        async with reading(self._engine) as connection:
+            return [_evidence(row, None) for row in await connection.execute(_PAGE, asked)]
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with transaction(self._engine) as connection:

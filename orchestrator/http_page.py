@@ -1,0 +1,48 @@
+"""The page at `/`, for people: static files, and a policy by which a browser runs nothing that is not in them.
+
+What is stored comes to it as JSON from the API, and is set as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from fastapi import FastAPI, Request, Response
+from starlette.routing import Route
+
+_FOLDER = Path(__file__).with_name("page")
+FILES = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+}
+"""The paths of the page; they hold nothing of anybody's, so that they need no key."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+def add_page(app: FastAPI) -> None:
+    """Add the page's files to an app."""
+    for path, (name, kind) in FILES.items():
+        app.router.routes.append(Route(path, _file(name, kind), include_in_schema=False))
+
+
+def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    content = (_FOLDER / name).read_bytes()
+
+    async def tell_file(_: Request) -> Response:
+        return Response(content, media_type=kind, headers=_HEADERS)
+
+    return tell_file

@@ -1,0 +1,362 @@
+"""What an orchestrator may do through the Model Context Protocol: tools, as plain functions on open knowledge.
+
+Each names the operation it is of, so that a key sees those only which it may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+from uuid import UUID
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from knowledge.errors import InvalidInput
+from knowledge.models import (
+    CheckpointReport,
+    CheckpointType,
+    Context,
+    ContextId,
+    EntryId,
+    NewEntry,
+    Pattern,
+    PatternId,
+    Task,
+)
+from orchestrator.connection import AnyKnowledge
+from orchestrator.context import OrchestratorContextBuilder
+from orchestrator.entries import in_our_words, read_entry
+
+_FORBID: dict[str, Any] = {"extra": "forbid"}
+_ENTRY_FIELDS = {
+    "entry_type": "failure_solution: something failed and was mended. gate_rejection: a person turned a proposal down."
+    " gate_approval: a proposal passed at the first attempt.",
+    "project_id": "The project it happened in.",
+    "agent_type": "The type of the agent, such as backend. Required for a failure.",
+    "task_type": "The kind of task, such as bugfix.",
+    "technology": "Such as python.",
+    "task_description": "What the task was.",
+    "failure_description": "What failed. Required for a failure.",
+    "error_message": "The error, as it was printed.",
+    "solution_steps": "What mended it. Without it, and success_verified, the entry stays open until it is resolved.",
+    "success_verified": "Whether it was seen to work. What was not is never handed out.",
+    "verified_by": "What showed it, such as the name of a test.",
+    "gate_type": "The gate, such as design_review. Required for a gate's decision.",
+    "proposal": "What was proposed at the gate.",
+    "human_feedback": "Why it was turned down. Required for a rejection.",
+    "revision_approach": "The revision that was accepted. Without it the rejection stays open until it is resolved.",
+    "approved_approach": "What was approved. Required for an approval.",
+    "when_to_try": "When this is worth trying again.",
+    "applies_when": "Facts without which it does not apply at all.",
+    "task_id": "The task; a task and run count once.",
+    "run_id": "The attempt at the task.",
+    "idempotency_key": "A name of yours for this event: told again, nothing is stored twice.",
+}
+
+Text = Annotated[str, Field(min_length=1)]
+AgentType = Annotated[str | None, Field(description="What kind of agent asks, such as backend.")]
+TaskType = Annotated[str | None, Field(description="What kind of task, such as bugfix.")]
+Technology = Annotated[str | None, Field(description="Such as python.")]
+MaxResults = Annotated[int, Field(ge=1, le=100, description="How many patterns at most.")]
+Facts = Annotated[
+    dict[str, str] | None,
+    Field(description="What is known of where it is done: technology, its version, tool, error."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resolution:
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    entry_id: Annotated[UUID, Field(description="The open entry, as capture named it.")]
+    solution_steps: Annotated[str | None, Field(description="Of a failure: what mended it.")] = None
+    revision_approach: Annotated[str | None, Field(description="Of a rejection: the accepted revision.")] = None
+    verified_by: Annotated[str | None, Field(description="What showed that it works. Required for a failure.")] = None
+    when_to_try: Annotated[str | None, Field(description="When this is worth trying again.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TaskQuestion:
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    task_description: Annotated[Text, Field(description="The task that is about to be assigned.")]
+    agent_type: AgentType = None
+    task_type: TaskType = None
+    technology: Technology = None
+    max_results: MaxResults = 5
+    facts: Facts = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FailureQuestion:
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    failure_description: Annotated[Text, Field(description="What failed.")]
+    error_message: Annotated[str | None, Field(description="The error, as it was printed.")] = None
+    agent_type: AgentType = None
+    task_type: TaskType = None
+    technology: Technology = None
+    max_results: MaxResults = 3
+    facts: Facts = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ContextOf:
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    task_description: Annotated[Text, Field(description="The task that is about to be assigned.")]
+    agent_type: Annotated[Text, Field(description="The type of the agent that gets it, such as backend.")]
+    task_type: TaskType = None
+    technology: Technology = None
+    project_id: Annotated[str | None, Field(description="The task's project; outcomes need it.")] = None
+    task_id: Annotated[str | None, Field(description="The task's id; outcomes go by it.")] = None
+    run_id: Annotated[str | None, Field(description="The attempt at the task.")] = None
+    facts: Facts = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reached:
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    project_id: Annotated[Text, Field(description="The project that reached a checkpoint.")]
+    checkpoint_type: Annotated[
+        CheckpointType,
+        Field(description="What was reached. A project that is complete or cancelled gives up what is still open."),
+    ] = CheckpointType.PHASE_COMPLETION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    context_id: Annotated[UUID, Field(description="The context, as build_context named it.")]
+    pattern_id: Annotated[UUID, Field(description="The pattern of it that was tried.")]
+    worked: Annotated[bool, Field(description="Whether it solved the task.")]
+    project_id: Annotated[str | None, Field(description="The task's project, unless the context has it.")] = None
+    task_id: Annotated[str | None, Field(description="The task's id, unless the context has it.")] = None
+    run_id: Annotated[str | None, Field(description="The attempt; an attempt counts once.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryCaptured:
+    """The id of an entry; of a repeated event, the one it already has."""
+
+    entry_id: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternsFound:
+    """Patterns, best first."""
+
+    patterns: list[Pattern]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeKept:
+    """The record of a pattern after an outcome was told."""
+
+    success_count: int
+    attempt_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeTool:
+    """A tool: what it is called, the operation it is of, its arguments and answer as JSON schemas, what it does."""
+
+    name: str
+    title: str
+    says: str
+    operations: tuple[str, ...]
+    arguments: Mapping[str, Any]
+    answer: TypeAdapter[Any]
+    call: Callable[[AnyKnowledge, Mapping[str, Any]], Awaitable[Any]]
+    reads: bool = False
+
+    def answer_schema(self) -> dict[str, Any]:
+        """Return the JSON schema of what it answers."""
+        return self.answer.json_schema(mode="serialization")
+
+
+def _read(kind: type[Any], told: Mapping[str, Any]) -> Any:
+    """Return arguments as they are declared. Raises InvalidInput, naming the one that is wrong."""
+    try:
+        return TypeAdapter(kind).validate_json(_json(told), strict=False)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise in_our_words(first["loc"] or ("arguments",), dict(first)) from error
+
+
+def _json(told: Mapping[str, Any]) -> bytes:
+    return TypeAdapter(dict[str, Any]).dump_json(dict(told))
+
+
+async def _capture(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> EntryCaptured:
+    return EntryCaptured(entry_id=await knowledge.capture.capture(read_entry(told)))
+
+
+async def _resolve(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> EntryCaptured:
+    asked: _Resolution = _read(_Resolution, told)
+    entry_id = EntryId(asked.entry_id)
+    if (asked.solution_steps is None) == (asked.revision_approach is None):
+        raise InvalidInput("solution_steps", "give either that (of a failure) or revision_approach (of a rejection)")
+    if asked.revision_approach is not None:
+        resolved = await knowledge.capture.resolve_gate_rejection(
+            entry_id,
+            revision_approach=asked.revision_approach,
+            verified_by=asked.verified_by,
+            when_to_try=asked.when_to_try,
+        )
+    elif asked.verified_by is None:
+        raise InvalidInput("verified_by", "is required: what showed that the solution works?")
+    else:
+        resolved = await knowledge.capture.resolve_failure(
+            entry_id,
+            solution_steps=asked.solution_steps or "",
+            verified_by=asked.verified_by,
+            when_to_try=asked.when_to_try,
+        )
+    return EntryCaptured(entry_id=resolved)
+
+
+async def _query_for_task(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> PatternsFound:
+    asked: _TaskQuestion = _read(_TaskQuestion, told)
+    found = await knowledge.queries.query_for_task(
+        asked.task_description,
+        asked.agent_type,
+        asked.task_type,
+        asked.technology,
+        asked.max_results,
+        facts=asked.facts,
+    )
+    return PatternsFound(patterns=found)
+
+
+async def _query_for_failure(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> PatternsFound:
+    asked: _FailureQuestion = _read(_FailureQuestion, told)
+    found = await knowledge.queries.query_for_failure(
+        asked.failure_description,
+        asked.error_message,
+        asked.agent_type,
+        asked.task_type,
+        asked.max_results,
+        technology=asked.technology,
+        facts=asked.facts,
+    )
+    return PatternsFound(patterns=found)
+
+
+async def _build_context(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> Context:
+    asked: _ContextOf = _read(_ContextOf, told)
+    task = Task(
+        description=asked.task_description,
+        type=asked.task_type,
+        technology=asked.technology,
+        project_id=asked.project_id,
+        task_id=asked.task_id,
+        run_id=asked.run_id,
+        facts=asked.facts,
+    )
+    return await OrchestratorContextBuilder(knowledge).build_context_for_task(task, asked.agent_type)
+
+
+async def _checkpoint(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> CheckpointReport:
+    asked: _Reached = _read(_Reached, told)
+    return await knowledge.checkpoints.process_checkpoint(asked.project_id, asked.checkpoint_type)
+
+
+async def _record_outcome(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> OutcomeKept:
+    asked: _Told = _read(_Told, told)
+    pattern_id = PatternId(asked.pattern_id)
+    await knowledge.outcomes.record_outcome(
+        ContextId(asked.context_id),
+        pattern_id,
+        worked=asked.worked,
+        project_id=asked.project_id,
+        task_id=asked.task_id,
+        run_id=asked.run_id,
+    )
+    pattern = await knowledge.queries.get(pattern_id)
+    return OutcomeKept(success_count=pattern.success_count, attempt_count=pattern.attempt_count)
+
+
+def _entry_schema() -> dict[str, Any]:
+    """Return the schema of an entry, each field described; the workspace is that of the door."""
+    schema = TypeAdapter(NewEntry).json_schema()
+    fields = schema["properties"]
+    del fields["workspace"]
+    for name, says in _ENTRY_FIELDS.items():
+        fields[name] = {"description": says, **fields[name]}
+        fields[name]["description"] = says
+    return schema | {"additionalProperties": False}
+
+
+def _schema(kind: type[Any]) -> dict[str, Any]:
+    return TypeAdapter(kind).json_schema()
+
+
+TOOLS: dict[str, KnowledgeTool] = {
+    tool.name: tool
+    for tool in (
+        KnowledgeTool(
+            name="capture",
+            title="Capture a learning moment",
+            says="Keep a failure with its solution, or a gate's decision. Returns the entry's id.",
+            operations=("capture.capture",),
+            arguments=_entry_schema(),
+            answer=TypeAdapter(EntryCaptured),
+            call=_capture,
+        ),
+        KnowledgeTool(
+            name="resolve",
+            title="Resolve an open entry",
+            says="Give an open failure its verified solution, or an open rejection the revision that was accepted.",
+            operations=("capture.resolve_failure", "capture.resolve_gate_rejection"),
+            arguments=_schema(_Resolution),
+            answer=TypeAdapter(EntryCaptured),
+            call=_resolve,
+        ),
+        KnowledgeTool(
+            name="query_for_task",
+            title="What to know before a task",
+            says="Return how situations like that of a task were resolved before, best first.",
+            operations=("queries.query_for_task",),
+            arguments=_schema(_TaskQuestion),
+            answer=TypeAdapter(PatternsFound),
+            call=_query_for_task,
+            reads=True,
+        ),
+        KnowledgeTool(
+            name="query_for_failure",
+            title="How such failures were solved",
+            says="Return how failures like this one were solved before, best first.",
+            operations=("queries.query_for_failure",),
+            arguments=_schema(_FailureQuestion),
+            answer=TypeAdapter(PatternsFound),
+            call=_query_for_failure,
+            reads=True,
+        ),
+        KnowledgeTool(
+            name="build_context",
+            title="The context of a task",
+            says="Return the text to hand to an agent with its task, with what is known where any of it fits."
+            " Tell what came of its patterns with record_outcome.",
+            operations=("queries.query_for_task", "contexts.record"),
+            arguments=_schema(_ContextOf),
+            answer=TypeAdapter(Context),
+            call=_build_context,
+        ),
+        KnowledgeTool(
+            name="checkpoint",
+            title="Reach a checkpoint",
+            says="Embed what a project has captured, so that it is found from now on.",
+            operations=("checkpoints.process_checkpoint",),
+            arguments=_schema(_Reached),
+            answer=TypeAdapter(CheckpointReport),
+            call=_checkpoint,
+        ),
+        KnowledgeTool(
+            name="record_outcome",
+            title="Tell what came of a pattern",
+            says="Tell whether a pattern of a context solved the task: what worked ranks higher from now on.",
+            operations=("outcomes.record_outcome", "queries.get"),
+            arguments=_schema(_Told),
+            answer=TypeAdapter(OutcomeKept),
+            call=_record_outcome,
+        ),
+    )
+}

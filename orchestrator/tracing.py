@@ -1,0 +1,72 @@
+"""Whether `hardwon serve` tells of its work in traces: the standard OTEL_* variables say so, and where to."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+
+from knowledge.errors import InvalidSetting
+from knowledge.steps import Watcher
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+
+@contextmanager
+def tracing(environment: Mapping[str, str]) -> Iterator[tuple[Watcher, ...]]:
+    """Give the watchers that make spans of steps, none unless the OTEL_* variables ask for them.
+
+    At the end what was not sent yet is sent. Raises InvalidSetting, naming what to install, where something lacks.
+    """
+    exporter = _asked_for(environment)
+    if exporter is None:
+        yield ()
+        return
+    try:
+        sdk = importlib.import_module("opentelemetry.sdk.trace")
+        export = importlib.import_module("opentelemetry.sdk.trace.export")
+        resources = importlib.import_module("opentelemetry.sdk.resources")
+    except ImportError as error:
+        raise InvalidSetting(
+            "OTEL_TRACES_EXPORTER",
+            "asks for traces: pip install 'hardwon[otel]' opentelemetry-exporter-otlp-proto-http",
+        ) from error
+    from opentelemetry import trace  # noqa: PLC0415 - loaded where traces are asked for
+
+    from orchestrator.traces import Spans  # noqa: PLC0415
+
+    named = {} if environment.get("OTEL_SERVICE_NAME") else {"service.name": "hardwon"}
+    provider = sdk.TracerProvider(resource=resources.Resource.create(named))
+    provider.add_span_processor(export.BatchSpanProcessor(_exporter(exporter)))
+    trace.set_tracer_provider(provider)
+    try:
+        yield (Spans(provider),)
+    finally:
+        provider.shutdown()
+
+
+def _asked_for(environment: Mapping[str, str]) -> str | None:
+    """Return the name of the exporter that the variables ask for, None for none."""
+
+    def told(*names: str) -> str:
+        return next((value for name in names if (value := environment.get(name, "").strip().lower())), "")
+
+    exporter = told("OTEL_TRACES_EXPORTER") or ("otlp" if told(*_ENDPOINTS) else "none")
+    if told("OTEL_SDK_DISABLED") == "true" or exporter == "none":
+        return None
+    if exporter == "otlp":
+        return "otlp_proto_grpc" if told(*_PROTOCOLS) == "grpc" else "otlp_proto_http"
+    return exporter
+
+
+def _exporter(name: str) -> object:
+    found = entry_points(group="opentelemetry_traces_exporter", name=name)
+    try:
+        return next(iter(found)).load()()
+    except (StopIteration, ImportError) as error:
+        package = f"opentelemetry-exporter-{name.replace('_', '-')}"
+        raise InvalidSetting(
+            "OTEL_TRACES_EXPORTER", f"asks for the exporter {name!r}, which is not here: pip install {package}"
+        ) from error

