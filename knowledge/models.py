@@ -46,6 +46,18 @@ class EntryStatus(StrEnum):
     ABANDONED = "abandoned"
 
 
+class RowSecurity(StrEnum):
+    """How Postgres keeps workspaces apart, beside the conditions of every statement.
+
+    By a role that owns no table; by the workspace that a connection names, where that role could not be made; not at
+    all, where the user we connect as is above all rules and there is no role.
+    """
+
+    BY_ROLE = "by_role"
+    BY_NAME = "by_name"
+    NONE = "none"
+
+
 class CheckpointType(StrEnum):
     """The moments at which what is staged gets embedded."""
 
@@ -455,6 +467,7 @@ class WorkspaceStats:
     dims: int | None
     unused_vector_bytes: int = 0
     dead_entries: tuple[DeadEntry, ...] = ()
+    row_security: RowSecurity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from knowledge.adapters.postgres.grouping import PostgresGrouping
 from knowledge.adapters.postgres.migrating import migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.points import PostgresPoints
+from knowledge.adapters.postgres.row_security import row_security
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
@@ -90,7 +91,7 @@ class Knowledge:
 
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts; `points` is None where the index does not answer."""
-        stats = await self.stores.checkpoints.stats()
+        stats = replace(await self.stores.checkpoints.stats(), row_security=await row_security(self.engine))
         bound = await self.stores.spaces.bound()
         if bound is None:
             return replace(stats, points=0)

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone_with_patterns, among, recount
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.tables import contexts, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, HandedOut, Outcome, PatternId, Task
@@ -29,7 +29,7 @@ class PostgresContexts(ContextStore):
     """Contexts handed out in one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:

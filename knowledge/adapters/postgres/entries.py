@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone_with_patterns, among, locked_in_order, recount
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row, told_entry
 from knowledge.adapters.postgres.tables import (
@@ -115,7 +115,7 @@ class PostgresEntries(EntryStore):
     """Entries of one workspace; one row is an entry for its whole life."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def add(self, entries: Sequence[Entry]) -> list[Captured]:

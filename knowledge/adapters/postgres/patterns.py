@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among, locked_in_order, recount
-from knowledge.adapters.postgres.database import reading, storing, transaction
+from knowledge.adapters.postgres.database import reading, storing, transaction, within
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, to_entry
@@ -233,7 +233,8 @@ class PostgresPatterns(PatternStore):
     """Patterns of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._store = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     @asynccontextmanager
@@ -253,7 +254,7 @@ class PostgresPatterns(PatternStore):
         return {EntryId(row.id) for row in marked}
 
     async def analyse(self) -> None:
-        async with reading(self._engine) as connection:
+        async with reading(self._store) as connection:
             for table in (knowledge_staging, patterns, points):
                 # no plan depends on texts, and sorting them is most of the work
                 columns = ", ".join(column.name for column in table.c if not isinstance(column.type, sa.Text))

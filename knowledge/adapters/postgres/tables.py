@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, UUID
 
+from knowledge.adapters.postgres.row_security import policies
 from knowledge.models import ERROR_CODE, ERROR_NAME
 
 metadata = sa.MetaData(
@@ -329,8 +330,8 @@ release before included, knows nothing of distillations and need not."""
 
 
 @sa.event.listens_for(metadata, "after_create")
-def _make_forgetting(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
-    for statement in FORGETTING:
+def _make_what_sqlalchemy_cannot_say(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
+    for statement in (*FORGETTING, *policies()):
         connection.execute(sa.text(statement))
 
 
