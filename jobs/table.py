@@ -92,6 +92,7 @@ async def run_job(knowledge: Knowledge | RunsJobs, name: str, *, once_per_slot: 
         raise InvalidInput("job", f"must be one of {', '.join(JOBS)}, not {name!r}")
     if isinstance(knowledge, RunsJobs):
         return await knowledge.run_job(name, once_per_slot=once_per_slot)
+    knowledge.principal.require("run_job")
     if not once_per_slot:
         return await job.work(knowledge)
     slot = slot_of(job, knowledge.stores.clock.now())

@@ -104,6 +104,13 @@ class KnowledgeSettings(BaseSettings):
     api_url: str | None = None
     """A hardwon server for the CLI and `orchestrator.connect`; unset: the stores themselves."""
     api_key: SecretStr | None = None
+    """How the command line and the client show who they are; to a server, the key of its operator, who may do all."""
+    key_pepper: SecretStr | None = None
+    """What the hashes of keys are made with; unset: a file of the data directory, made with the first key."""
+    key_requests_per_second: float = Field(default=100.0, gt=0, le=1e6)
+    """What a key may ask for at length; twice as much at once."""
+    open_qdrant: bool = False
+    """Whether a Qdrant server beyond this machine may go without a key."""
     checkpoint_batch: int = Field(default=256, ge=1, le=2048)
     """Entries leased and embedded at a time."""
     checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1)

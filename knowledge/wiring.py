@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
@@ -13,6 +14,11 @@ from pathlib import Path
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.access.authentication import Authenticator
+from knowledge.access.guard import guarded
+from knowledge.access.keys import KeyService
+from knowledge.access.pepper import pepper_of
+from knowledge.access.principals import OWNER, Principal
 from knowledge.adapters.embedder_switch import EmbedderSwitch
 from knowledge.adapters.owner_lock import owner_lock
 from knowledge.adapters.postgres.archive import PostgresArchive
@@ -22,6 +28,7 @@ from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.distillations import PostgresDistillations
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.grouping import PostgresGrouping
+from knowledge.adapters.postgres.keys import PostgresKeys
 from knowledge.adapters.postgres.migrating import migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.points import PostgresPoints
@@ -29,7 +36,7 @@ from knowledge.adapters.postgres.row_security import row_security
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
-from knowledge.errors import InvalidInput, InvalidSetting, Unavailable
+from knowledge.errors import AccessDenied, InvalidInput, InvalidSetting, NotFound, Unavailable
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.checkpoint import CheckpointEmbeddingService
@@ -43,7 +50,7 @@ from knowledge.memory.query import RAGQueryService
 from knowledge.memory.store_upkeep import ModelChoice, StoreUpkeepService
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.memory.validation import check_text
-from knowledge.models import DEFAULT_WORKSPACE, WorkspaceStats
+from knowledge.models import DEFAULT_WORKSPACE, Pattern, PatternId, WorkspaceStats
 from knowledge.ports import ChatModel, Clock, Embedder, JobStore, Stores, VectorIndex
 from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
 
@@ -58,7 +65,10 @@ class SystemClock(Clock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """Every service of one workspace on open stores. `jobs` guards jobs that run once over all processes."""
+    """Every service of one workspace on open stores. `jobs` guards jobs that run once over all processes.
+
+    `principal` is who asks; whoever opened the stores may do everything.
+    """
 
     settings: KnowledgeSettings
     workspace: str
@@ -75,22 +85,60 @@ class Knowledge:
     upkeep: KnowledgeUpkeepService
     store_upkeep: StoreUpkeepService
     archives: ArchiveService
+    keys: KeyService
+    authenticator: Authenticator
     engine: AsyncEngine
+    principal: Principal = OWNER
 
     def in_workspace(self, workspace: str) -> Knowledge:
-        """Return the services of another workspace on the same open stores."""
+        """Return the services of another workspace on the same open stores. Raises AccessDenied for one of others."""
         if workspace == self.workspace:
             return self
+        self.principal.enter(workspace)
         check_text("workspace", workspace)
         stores = _stores(self.engine, workspace, self.stores.index, self.stores.embedder, self.stores.clock)
-        return _knowledge(self.settings, self.engine, stores)
+        opened = _knowledge(self.settings, self.engine, stores, self.authenticator)
+        return opened if self.principal is OWNER else opened.acting_for(self.principal)
+
+    def acting_for(self, principal: Principal) -> Knowledge:
+        """Return the services as a principal has them: each looks at what it may do before it does anything.
+
+        Raises AccessDenied where this workspace is not the principal's.
+        """
+        if self.principal is not OWNER:
+            raise AccessDenied("a request has one principal")
+        principal.enter(self.workspace)
+        if principal is OWNER:
+            return self
+        keys = replace(self.keys, within=principal.workspace)
+        services = {name: guarded(getattr(self, name), name, principal) for name in SERVICES}
+        return replace(self, **services, keys=guarded(keys, "keys", principal), principal=principal)
 
     async def workspaces(self) -> list[str]:
         """Return the workspaces that hold anything, ascending."""
+        self.principal.require("workspaces")
         return await self.jobs.workspaces()
+
+    async def delete_pattern(self, pattern_id: PatternId) -> None:
+        """Delete a pattern with all the entries that are evidence for it. Raises NotFound."""
+        self.principal.require("delete_pattern")
+        pattern: Pattern | None = await self.queries.get(pattern_id)
+        while pattern is not None:
+            for entry_id in pattern.entry_ids:
+                with contextlib.suppress(NotFound):
+                    await self.capture.delete(entry_id)
+            pattern = await self._rest_of(pattern)
+
+    async def _rest_of(self, pattern: Pattern) -> Pattern | None:
+        """Return a pattern again where it still stands: it names only some of its entries at a time."""
+        try:
+            return await self.queries.get(pattern.pattern_id)
+        except NotFound:
+            return None
 
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts; `points` is None where the index does not answer."""
+        self.principal.require("stats")
         stats = replace(await self.stores.checkpoints.stats(), row_security=await row_security(self.engine))
         bound = await self.stores.spaces.bound()
         if bound is None:
@@ -100,6 +148,22 @@ class Knowledge:
             return replace(stats, points=await self.stores.index.count(bound.space, self.workspace))
         except Unavailable:
             return stats
+
+
+SERVICES = (
+    "capture",
+    "checkpoints",
+    "queries",
+    "pruning",
+    "contexts",
+    "outcomes",
+    "events",
+    "grouping",
+    "upkeep",
+    "store_upkeep",
+    "archives",
+)
+"""The services of `Knowledge` that a principal has behind a guard; beside them `keys`."""
 
 
 def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: Embedder, clock: Clock) -> Stores:
@@ -118,7 +182,9 @@ def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: E
     )
 
 
-def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores) -> Knowledge:
+def _knowledge(
+    settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, authenticator: Authenticator
+) -> Knowledge:
     jobs = PostgresJobs(engine)
     switch = _switch(stores.embedder)
 
@@ -168,6 +234,10 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
             of=upkeep_of,
             spool=settings.home if settings.home.is_dir() else None,  # /tmp may be memory
         ),
+        keys=KeyService(
+            store=authenticator.store, pepper=authenticator.pepper, clock=stores.clock, memory=authenticator
+        ),
+        authenticator=authenticator,
         engine=engine,
     )
 
@@ -335,8 +405,15 @@ async def open_knowledge(
         finally:
             await asyncio.gather(loading, return_exceptions=True)
         loading.result()
-        stores = _stores(engine, workspace, index, embedder, clock or SystemClock())
-        yield _knowledge(settings, engine, stores)
+        clock = clock or SystemClock()
+        authenticator = Authenticator(
+            store=PostgresKeys(engine),
+            pepper=functools.cache(functools.partial(pepper_of, settings.home, settings.key_pepper)),
+            clock=clock,
+        )
+        stack.push_async_callback(authenticator.aclose)
+        stores = _stores(engine, workspace, index, embedder, clock)
+        yield _knowledge(settings, engine, stores, authenticator)
 
 
 async def _warm(settings: KnowledgeSettings, embedder: Embedder) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from knowledge.adapters.in_memory.distillations import InMemoryDistillations
 from knowledge.adapters.in_memory.entries import InMemoryEntries
 from knowledge.adapters.in_memory.index import InMemoryIndex
+from knowledge.adapters.in_memory.keys import InMemoryKeys
 from knowledge.adapters.in_memory.patterns import InMemoryPatterns
 from knowledge.adapters.in_memory.points import InMemoryPoints
 from knowledge.adapters.in_memory.records import InMemoryCheckpoints, InMemoryContexts, InMemoryJobs
@@ -19,6 +20,7 @@ __all__ = [
     "InMemoryEntries",
     "InMemoryIndex",
     "InMemoryJobs",
+    "InMemoryKeys",
     "InMemoryPatterns",
     "InMemoryPoints",
     "InMemorySpaces",

@@ -429,3 +429,24 @@ lexicon = sa.Table(
     sa.Column("documents", sa.BigInteger, nullable=False),
 )
 """In how many situations of a workspace a term was seen. Only grows; the row of term -1 counts the situations."""
+
+api_keys = sa.Table(
+    "api_keys",
+    metadata,
+    sa.Column("id", sa.String(12), primary_key=True),
+    sa.Column("name", sa.String(100)),
+    sa.Column("scopes", sa.ARRAY(sa.String(20)), nullable=False),
+    sa.Column("workspace", sa.String(200)),
+    sa.Column("secret_hash", sa.LargeBinary, nullable=False),
+    sa.Column("pepper", sa.String(12), nullable=False),
+    sa.Column("created_at", TIME, nullable=False),
+    sa.Column("expires_at", TIME),
+    sa.Column("revoked_at", TIME),
+    sa.Column("replaced_by", sa.String(12)),
+    sa.Column("last_used_at", TIME),
+    sa.CheckConstraint("octet_length(secret_hash) = 32", name="secret_hash"),
+    sa.CheckConstraint(
+        "cardinality(scopes) > 0 AND scopes <@ ARRAY['capture', 'query', 'review', 'admin']::varchar[]", name="scopes"
+    ),
+)
+"""Keys of the API, those that have ended included; a secret only as its keyed hash. No workspace: of all."""

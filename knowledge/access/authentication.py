@@ -1,0 +1,131 @@
+"""From the text of a key to the principal it makes, without a round trip to the database at every request."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from knowledge.access.keys import ApiKey, Forgets, KeyHash, KeyStore, hashed, parse
+from knowledge.access.pepper import Pepper
+from knowledge.access.principals import Principal, Trust
+from knowledge.errors import AccessDenied, HardwonError
+from knowledge.logs import get_logger
+
+log = get_logger(__name__)
+
+REMEMBERED_SECONDS: Final = 5.0
+"""How long a key is remembered: what another process revoked opens nothing after this."""
+TOUCHED_EVERY: Final = timedelta(minutes=1)
+_MOST_REMEMBERED: Final = 10_000
+
+
+class _Clock(Protocol):
+    def now(self) -> datetime: ...
+
+
+@dataclass(slots=True)
+class _Known:
+    key: ApiKey
+    hashed: KeyHash
+    until: float
+    principal: Principal
+
+
+@dataclass(slots=True, kw_only=True)
+class Authenticator(Forgets):
+    """Knows keys again, of one store. `seconds` tells time that never goes back."""
+
+    store: KeyStore
+    pepper: Callable[[], Pepper]
+    clock: _Clock
+    seconds: Callable[[], float] = time.monotonic
+    _known: OrderedDict[str, _Known] = field(default_factory=OrderedDict)
+    _touched: OrderedDict[str, datetime] = field(default_factory=OrderedDict)
+    _touching: set[asyncio.Task[None]] = field(default_factory=set)
+    _any: tuple[bool, float] = (False, float("-inf"))
+
+    def remembered(self, text: str) -> Principal | None:
+        """Return the principal of a key that was seen a moment ago, without asking the store; None for any other."""
+        parsed = parse(text)
+        known = self._known.get(parsed[0]) if parsed else None
+        if parsed is None or known is None or known.until < self.seconds():
+            return None
+        return self._let_in(known, parsed[1])
+
+    async def principal(self, text: str) -> Principal:
+        """Return the principal of a key. Raises AccessDenied, the same for one unknown, wrong, expired or revoked."""
+        principal = self.remembered(text)
+        if principal is None:
+            parsed = parse(text)
+            known = await self._look_up(parsed[0]) if parsed else None
+            principal = self._let_in(known, parsed[1]) if parsed and known else None
+        if principal is None:
+            raise AccessDenied("this key opens nothing here: it is wrong, or has ended")
+        return principal
+
+    async def any_key(self) -> bool:
+        """Return whether the store has ever had a key; what is remembered of it is a few seconds old at most."""
+        found, until = self._any
+        if not found and until < self.seconds():
+            self._any = (await self.store.any(), self.seconds() + REMEMBERED_SECONDS)
+        return self._any[0]
+
+    def forget(self, key_id: str) -> None:
+        """Look a key up anew at its next use, and whether there is any."""
+        self._known.pop(key_id, None)
+        self._any = (False, float("-inf"))
+
+    async def aclose(self) -> None:
+        """Finish noting which keys were used."""
+        await asyncio.gather(*self._touching, return_exceptions=True)
+
+    async def _look_up(self, key_id: str) -> _Known | None:
+        found = await self.store.find(key_id)
+        if found is None:
+            return None
+        key, kept = found
+        if kept.pepper != self.pepper().name:
+            log.warning("key_of_another_pepper", key_id=key_id, pepper=kept.pepper, ours=self.pepper().name)
+            return None
+        scopes = frozenset(key.scopes)
+        principal = Principal(trust=Trust.KEY, scopes=scopes, workspace=key.workspace, key_id=key_id)
+        known = _Known(key, kept, self.seconds() + REMEMBERED_SECONDS, principal)
+        self._known[key_id] = known
+        self._known.move_to_end(key_id)
+        if len(self._known) > _MOST_REMEMBERED:
+            self._known.popitem(last=False)
+        return known
+
+    def _let_in(self, known: _Known, secret: str) -> Principal | None:
+        same = hmac.compare_digest(hashed(self.pepper(), secret).digest, known.hashed.digest)
+        now = self.clock.now()
+        if not same or not known.key.live(now):
+            return None
+        self._touch(known.key.key_id, now)
+        return known.principal
+
+    def _touch(self, key_id: str, now: datetime) -> None:
+        """Have it noted that a key was used, once a minute, while its request goes on."""
+        last = self._touched.get(key_id)
+        if last is not None and now - last < TOUCHED_EVERY:
+            return
+        self._touched[key_id] = now
+        self._touched.move_to_end(key_id)
+        if len(self._touched) > _MOST_REMEMBERED:
+            self._touched.popitem(last=False)
+        task = asyncio.get_running_loop().create_task(self._note(key_id, now))
+        self._touching.add(task)
+        task.add_done_callback(self._touching.discard)
+
+    async def _note(self, key_id: str, now: datetime) -> None:
+        try:
+            await self.store.touch(key_id, now)
+        except HardwonError as error:  # nobody waits for it, and the next use notes it
+            log.warning("key_use_not_noted", key_id=key_id, error=type(error).__name__)
+            self._touched.pop(key_id, None)

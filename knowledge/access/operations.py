@@ -1,0 +1,97 @@
+"""What each operation takes: the one table that every door and every service is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Scope(StrEnum):
+    """What a key may do. Agents get `capture` at most; `admin` includes the others."""
+
+    CAPTURE = "capture"
+    """Tell what happened: entries and their resolutions."""
+    QUERY = "query"
+    """Ask what was learned, tell what came of it, and say when a checkpoint is reached: the orchestrator."""
+    REVIEW = "review"
+    """Decide on entries that wait for a person, and on what belongs together."""
+    ADMIN = "admin"
+    """Delete, keep up, and make keys."""
+
+
+class Reach(StrEnum):
+    """What an operation touches."""
+
+    WORKSPACE = "workspace"
+    STORE = "store"
+    """All workspaces at once: a key of one workspace may not, whatever its scopes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What an operation takes: all of the scopes, or `admin`."""
+
+    scopes: frozenset[Scope]
+    reach: Reach = Reach.WORKSPACE
+
+
+_CAPTURE = Needed(frozenset({Scope.CAPTURE}))
+_QUERY = Needed(frozenset({Scope.QUERY}))
+_BOTH = Needed(frozenset({Scope.CAPTURE, Scope.QUERY}))
+_REVIEW = Needed(frozenset({Scope.REVIEW}))
+_ADMIN = Needed(frozenset({Scope.ADMIN}))
+_STORE = Needed(frozenset({Scope.ADMIN}), Reach.STORE)
+
+OPERATIONS: Final[Mapping[str, Needed]] = {
+    "capture.capture": _CAPTURE,
+    "capture.capture_all": _CAPTURE,
+    "capture.capture_failure_solution": _CAPTURE,
+    "capture.capture_gate_approval": _CAPTURE,
+    "capture.capture_gate_rejection": _CAPTURE,
+    "capture.resolve_failure": _CAPTURE,
+    "capture.resolve_gate_rejection": _CAPTURE,
+    "capture.get": _QUERY,
+    "capture.delete": _ADMIN,
+    "capture.delete_project": _ADMIN,
+    "events.task_failed": _BOTH,
+    "events.task_solved": _BOTH,
+    "events.gate_decided": _BOTH,
+    "checkpoints.process_checkpoint": _QUERY,
+    "checkpoints.process_all": _QUERY,
+    "checkpoints.get": _QUERY,
+    "checkpoints.sweep": _ADMIN,
+    "queries.query_for_task": _QUERY,
+    "queries.query_for_failure": _QUERY,
+    "queries.query_for_gate": _QUERY,
+    "queries.weigh_failure": _ADMIN,
+    "queries.get": _QUERY,
+    "contexts.record": _QUERY,
+    "outcomes.record_outcome": _QUERY,
+    "grouping.suggest": _REVIEW,
+    "grouping.show": _REVIEW,
+    "grouping.join": _REVIEW,
+    "grouping.split": _REVIEW,
+    "pruning.prune": _ADMIN,
+    "pruning.prune_old_knowledge": _ADMIN,
+    "upkeep.verify": _ADMIN,
+    "upkeep.dead": _ADMIN,
+    "upkeep.retry_dead": _ADMIN,
+    "upkeep.local_only": _ADMIN,
+    "upkeep.keep_local": _ADMIN,
+    "store_upkeep.rebuild": _STORE,
+    "store_upkeep.reembed_to": _STORE,
+    "archives.export_archive": _STORE,
+    "archives.import_archive": _STORE,
+    "keys.create": _ADMIN,
+    "keys.list": _ADMIN,
+    "keys.rotate": _ADMIN,
+    "keys.revoke": _ADMIN,
+    "delete_pattern": _ADMIN,
+    "stats": _QUERY,
+    "progress": _QUERY,
+    "workspaces": _STORE,
+    "run_job": _STORE,
+}
+"""Service and method, or a method of `Knowledge` itself, and what it takes. What is not here is nobody's to ask for."""

@@ -1,0 +1,44 @@
+"""API keys in a dict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from knowledge.access.keys import ApiKey, KeyHash, KeyStore
+
+
+@dataclass(slots=True)
+class InMemoryKeys(KeyStore):
+    """Keys of the whole store."""
+
+    _kept: dict[str, tuple[ApiKey, KeyHash]] = field(default_factory=dict)
+
+    async def add(self, key: ApiKey, hashed: KeyHash) -> None:
+        self._kept[key.key_id] = (key, hashed)
+
+    async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
+        return self._kept.get(key_id)
+
+    async def list(self, workspace: str | None, *, after: str | None, limit: int) -> list[ApiKey]:
+        seen = (key for _, (key, _) in sorted(self._kept.items()) if workspace in {None, key.workspace})
+        return [key for key in seen if after is None or key.key_id > after][:limit]
+
+    async def retire(self, key_id: str, *, expires_at: datetime, replaced_by: str) -> None:
+        key = self._kept[key_id][0]
+        ends = expires_at if key.expires_at is None else min(key.expires_at, expires_at)
+        self._change(replace(key, expires_at=ends, replaced_by=replaced_by))
+
+    async def revoke(self, key_id: str, now: datetime) -> None:
+        key = self._kept[key_id][0]
+        self._change(replace(key, revoked_at=key.revoked_at or now))
+
+    async def touch(self, key_id: str, used_at: datetime) -> None:
+        key = self._kept[key_id][0]
+        self._change(replace(key, last_used_at=max(key.last_used_at or used_at, used_at)))
+
+    async def any(self) -> bool:
+        return bool(self._kept)
+
+    def _change(self, key: ApiKey) -> None:
+        self._kept[key.key_id] = (key, self._kept[key.key_id][1])

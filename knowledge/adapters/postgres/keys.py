@@ -1,0 +1,83 @@
+"""API keys in Postgres."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.access.keys import ApiKey, KeyHash, KeyStore
+from knowledge.access.operations import Scope
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.tables import api_keys
+
+_K = api_keys.c
+
+
+def _to_key(row: sa.Row[Any]) -> ApiKey:
+    return ApiKey(
+        key_id=row.id,
+        name=row.name,
+        scopes=tuple(Scope(scope) for scope in row.scopes),
+        workspace=row.workspace,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+        replaced_by=row.replaced_by,
+        last_used_at=row.last_used_at,
+    )
+
+
+class PostgresKeys(KeyStore):
+    """Keys of the whole store."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def add(self, key: ApiKey, hashed: KeyHash) -> None:
+        new = sa.insert(api_keys).values(
+            id=key.key_id,
+            name=key.name,
+            scopes=list(key.scopes),
+            workspace=key.workspace,
+            secret_hash=hashed.digest,
+            pepper=hashed.pepper,
+            created_at=key.created_at,
+            expires_at=key.expires_at,
+        )
+        async with transaction(self._engine) as connection:
+            await connection.execute(new)
+
+    async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(sa.select(api_keys).where(_K.id == key_id))).first()
+        return None if row is None else (_to_key(row), KeyHash(digest=row.secret_hash, pepper=row.pepper))
+
+    async def list(self, workspace: str | None, *, after: str | None, limit: int) -> list[ApiKey]:
+        query = sa.select(api_keys).order_by(_K.id).limit(limit)
+        if workspace is not None:
+            query = query.where(_K.workspace == workspace)
+        if after is not None:
+            query = query.where(_K.id > after)
+        async with reading(self._engine) as connection:
+            return [_to_key(row) for row in await connection.execute(query)]
+
+    async def retire(self, key_id: str, *, expires_at: datetime, replaced_by: str) -> None:
+        # LEAST passes over a NULL
+        await self._set(key_id, expires_at=sa.func.least(_K.expires_at, expires_at), replaced_by=replaced_by)
+
+    async def revoke(self, key_id: str, now: datetime) -> None:
+        await self._set(key_id, revoked_at=sa.func.coalesce(_K.revoked_at, now))
+
+    async def touch(self, key_id: str, used_at: datetime) -> None:
+        await self._set(key_id, last_used_at=sa.func.greatest(_K.last_used_at, used_at))
+
+    async def any(self) -> bool:
+        async with reading(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(sa.exists(sa.select(_K.id)))))
+
+    async def _set(self, key_id: str, **values: Any) -> None:
+        async with transaction(self._engine) as connection:
+            await connection.execute(sa.update(api_keys).where(_K.id == key_id).values(**values))

@@ -1,0 +1,164 @@
+"""Who may do what, in process: the guard refuses before anything is asked of a store."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from itertools import combinations
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from jobs.table import run_job
+from knowledge.access.operations import OPERATIONS, Scope
+from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
+from knowledge.errors import AccessDenied, HardwonError
+from knowledge.models import NewEntry, PatternId
+from knowledge.wiring import SERVICES, Knowledge
+from tests.conftest import Opens
+from tests.support.processes import entry
+
+IN_PROCESS = {"upkeep.refill", "upkeep.backfill", "store_upkeep.reembed"}
+"""What services ask of each other, or what takes an open embedder: nobody's to ask for."""
+ALL_SCOPES = [frozenset(chosen) for size in range(5) for chosen in combinations(Scope, size)]
+
+
+def who(scopes: frozenset[Scope], workspace: str | None = "default") -> Principal:
+    return Principal(trust=Trust.KEY, scopes=scopes, workspace=workspace, key_id="0" * 12)
+
+
+def a_failure() -> NewEntry:
+    told: dict[str, Any] = entry()
+    return NewEntry(**told)
+
+
+def public(service: object) -> Iterator[str]:
+    for name, _ in inspect.getmembers(type(service), inspect.isroutine):
+        if not name.startswith("_"):
+            yield name
+
+
+@contextmanager
+def io_counted(knowledge: Knowledge) -> Iterator[list[str]]:
+    """Note every statement that is sent to Postgres."""
+    sent: list[str] = []
+
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        sent.append(statement)
+
+    sa.event.listen(knowledge.engine.sync_engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        sa.event.remove(knowledge.engine.sync_engine, "before_cursor_execute", note)
+
+
+def test_the_table_names_every_operation_and_nothing_else(knowledge: Knowledge) -> None:
+    services = {f"{name}.{method}" for name in (*SERVICES, "keys") for method in public(getattr(knowledge, name))}
+    facade = {"stats", "workspaces", "delete_pattern"}
+    assert set(OPERATIONS) == (services - IN_PROCESS) | facade | {"run_job", "progress"}
+    assert set(public(knowledge)) == facade | {"in_workspace", "acting_for"}
+
+
+async def ask(knowledge: Knowledge, operation: str) -> None:
+    """Ask for an operation with arguments that are good enough to get past a guard."""
+    if operation == "run_job":
+        await run_job(knowledge, "sweep", once_per_slot=False)
+        return
+    if operation == "delete_pattern":
+        await knowledge.delete_pattern(PatternId(uuid4()))
+        return
+    service, _, method = operation.rpartition(".")
+    if not service:
+        await getattr(knowledge, method)()
+        return
+    asked = getattr(getattr(knowledge, service), method)
+    inspect.signature(asked)  # what the guard gives is the method itself
+    if operation == "capture.capture":
+        await asked(a_failure())
+
+
+async def test_t6_every_operation_with_every_set_of_scopes_is_refused_before_any_io(knowledge: Knowledge) -> None:
+    """T6. Nothing is disallowed and succeeds; nothing that is refused has reached a store."""
+    allowed = refused = 0
+    for scopes in ALL_SCOPES:
+        for operation in OPERATIONS:
+            if operation == "progress":  # of the HTTP door alone
+                continue
+            principal = who(scopes, None)
+            acting = knowledge.acting_for(principal)
+            with io_counted(knowledge) as sent:
+                try:
+                    await ask(acting, operation)
+                except AccessDenied:
+                    assert not principal.may(operation), operation
+                    assert sent == [], operation
+                    refused += 1
+                except HardwonError:
+                    assert principal.may(operation), operation
+                    allowed += 1
+                else:
+                    assert principal.may(operation), operation
+                    allowed += 1
+    assert allowed + refused == 16 * (len(OPERATIONS) - 1)
+    assert min(refused, allowed) > 250
+
+
+@pytest.mark.parametrize("hidden", ["stores", "refill", "_add", "__dict__", "redaction"])
+def test_what_a_service_stands_on_is_out_of_reach(knowledge: Knowledge, hidden: str) -> None:
+    acting = knowledge.acting_for(who(frozenset(Scope), None))
+    for name in ("capture", "upkeep", "queries"):
+        with pytest.raises((AccessDenied, AttributeError)):
+            getattr(getattr(acting, name), hidden)
+
+
+async def test_a_principal_of_one_workspace_enters_no_other(knowledge: Knowledge) -> None:
+    acting = knowledge.acting_for(who(frozenset(Scope)))
+    with io_counted(knowledge) as sent:
+        with pytest.raises(AccessDenied):
+            acting.in_workspace("theirs")
+        with pytest.raises(AccessDenied):
+            knowledge.in_workspace("theirs").acting_for(who(frozenset(Scope)))
+        with pytest.raises(AccessDenied):
+            acting.acting_for(OWNER)
+        with pytest.raises(AccessDenied):
+            await acting.workspaces()
+    assert sent == []
+
+
+async def test_a_principal_stays_itself_in_another_workspace(knowledge: Knowledge) -> None:
+    agent = knowledge.acting_for(who(frozenset({Scope.CAPTURE}), None)).in_workspace("theirs")
+    assert (agent.principal.key_id, agent.workspace) == ("0" * 12, "theirs")
+    await agent.capture.capture(a_failure())
+    with pytest.raises(AccessDenied):
+        await agent.stats()
+    assert await knowledge.workspaces() == ["theirs"]
+
+
+def test_the_owner_and_a_server_without_keys_have_the_services_as_they_are(knowledge: Knowledge) -> None:
+    assert knowledge.acting_for(OWNER) is knowledge
+    assert knowledge.acting_for(ANYONE).principal is ANYONE
+
+
+@pytest.fixture
+async def two(opens: Opens) -> AsyncIterator[tuple[Knowledge, str]]:
+    """The stores, and a key of the workspace `ours`."""
+    async with opens() as knowledge:
+        made = await knowledge.keys.create(["capture", "query"], workspace="ours")
+        yield knowledge, made.secret
+
+
+async def test_a_key_of_the_store_makes_the_principal_that_the_services_see(two: tuple[Knowledge, str]) -> None:
+    knowledge, secret = two
+    principal = await knowledge.authenticator.principal(secret)
+    acting = knowledge.in_workspace("ours").acting_for(principal)
+    await acting.capture.capture(a_failure())
+    assert (await acting.stats()).entries == {"staged": 1}
+    await asyncio.sleep(0)
+    await knowledge.authenticator.aclose()
+    (key,) = await knowledge.keys.list()
+    assert key.last_used_at == knowledge.stores.clock.now()

@@ -1,0 +1,82 @@
+"""What every `KeyStore` promises, asked of each adapter."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from knowledge.access.keys import ApiKey, KeyHash, KeyStore
+from knowledge.access.operations import Scope
+from knowledge.adapters.in_memory import InMemoryKeys
+from knowledge.adapters.postgres.database import make_engine, transaction
+from knowledge.adapters.postgres.keys import PostgresKeys
+from knowledge.adapters.postgres.tables import api_keys
+from tests.support.entries import NOON
+
+HASH = KeyHash(digest=b"\0" * 32, pepper="ours")
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+async def keys(database_of_store: str | None) -> AsyncIterator[KeyStore]:
+    if database_of_store is None:
+        yield InMemoryKeys()
+        return
+    engine = make_engine(database_of_store)
+    async with transaction(engine) as connection:
+        await connection.execute(sa.delete(api_keys))
+    yield PostgresKeys(engine)
+    await engine.dispose()
+
+
+def key(number: int, workspace: str | None = "ours", **told: object) -> ApiKey:
+    made = {"name": "n", "scopes": (Scope.CAPTURE,), "created_at": NOON} | told
+    return ApiKey(key_id=f"{number:012x}", workspace=workspace, **made)  # type: ignore[arg-type]
+
+
+async def kept(keys: KeyStore, number: int) -> ApiKey:
+    found = await keys.find(f"{number:012x}")
+    assert found is not None
+    return found[0]
+
+
+async def test_a_key_is_found_as_it_was_made(keys: KeyStore) -> None:
+    made = key(1, None, scopes=tuple(Scope), expires_at=NOON + DAY, name=None)
+    assert not await keys.any()
+    await keys.add(made, HASH)
+    assert await keys.find(made.key_id) == (made, HASH)
+    assert await keys.find("f" * 12) is None
+    assert await keys.any()
+
+
+async def test_keys_are_listed_page_by_page_in_the_order_of_their_ids(keys: KeyStore) -> None:
+    for number in (3, 1, 2, 5):
+        await keys.add(key(number), HASH)
+    await keys.add(key(4, "theirs"), HASH)
+    await keys.add(key(6, None), HASH)
+    assert await keys.list("ours", after=None, limit=2) == [key(1), key(2)]
+    assert await keys.list("ours", after=key(2).key_id, limit=9) == [key(3), key(5)]
+    assert len(await keys.list(None, after=None, limit=9)) == 6
+
+
+async def test_a_retired_key_ends_at_the_earlier_of_two_moments(keys: KeyStore) -> None:
+    await keys.add(key(1), HASH)
+    await keys.add(key(2, expires_at=NOON + DAY), HASH)
+    for number in (1, 2):
+        await keys.retire(f"{number:012x}", expires_at=NOON + 2 * DAY, replaced_by="new")
+    assert [(await kept(keys, number)).expires_at for number in (1, 2)] == [NOON + 2 * DAY, NOON + DAY]
+    assert (await kept(keys, 1)).replaced_by == "new"
+
+
+async def test_a_key_is_revoked_once_and_its_last_use_never_moves_back(keys: KeyStore) -> None:
+    await keys.add(key(1), HASH)
+    for hours in (1, 2):
+        await keys.revoke(key(1).key_id, NOON + timedelta(hours=hours))
+    for hours in (5, 3):
+        await keys.touch(key(1).key_id, NOON + timedelta(hours=hours))
+    found = await kept(keys, 1)
+    assert found.revoked_at == NOON + timedelta(hours=1)
+    assert found.last_used_at == NOON + timedelta(hours=5)

@@ -1,0 +1,300 @@
+"""Keys: made once, kept as a keyed hash, known again in constant time, rotated, revoked, expired."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import inspect
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from knowledge.access import authentication
+from knowledge.access.authentication import REMEMBERED_SECONDS, Authenticator
+from knowledge.access.keys import ApiKey, KeyHash, KeyService
+from knowledge.access.operations import OPERATIONS, Reach, Scope
+from knowledge.access.pepper import FILE, Pepper, pepper_of
+from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
+from knowledge.adapters.in_memory import InMemoryKeys
+from knowledge.errors import AccessDenied, HardwonError, InvalidInput, InvalidSetting, NotFound, StorageUnavailable
+from tests.conftest import SetClock
+
+PEPPER = Pepper(value=b"p" * 32, name="ours")
+DAY = timedelta(days=1)
+
+
+@dataclass
+class CountingKeys(InMemoryKeys):
+    """Counts how often the store is asked for a key."""
+
+    asked: int = 0
+
+    async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
+        self.asked += 1
+        return await super().find(key_id)
+
+
+@dataclass
+class Ring:
+    """A store of keys, who makes them and who knows them again."""
+
+    clock: SetClock
+    seconds: float = 0.0
+    store: CountingKeys = field(default_factory=CountingKeys)
+
+    def __post_init__(self) -> None:
+        self.doors = self.another_process()
+        self.keys = KeyService(store=self.store, pepper=lambda: PEPPER, clock=self.clock, memory=self.doors)
+
+    def another_process(self, pepper: Pepper = PEPPER) -> Authenticator:
+        return Authenticator(store=self.store, pepper=lambda: pepper, clock=self.clock, seconds=lambda: self.seconds)
+
+
+@pytest.fixture
+def ring(clock: SetClock) -> Ring:
+    return Ring(clock)
+
+
+async def refused(doors: Authenticator, text: str) -> str:
+    with pytest.raises(AccessDenied) as denied:
+        await doors.principal(text)
+    return str(denied.value)
+
+
+async def test_a_key_makes_a_principal_of_its_scopes_and_workspace(ring: Ring) -> None:
+    made = await ring.keys.create(["query", "capture"], workspace="ours", name="the orchestrator")
+    principal = await ring.doors.principal(made.secret)
+    assert principal == Principal(
+        trust=Trust.KEY,
+        scopes=frozenset({Scope.CAPTURE, Scope.QUERY}),
+        workspace="ours",
+        key_id=made.key.key_id,
+    )
+    assert made.key.scopes == (Scope.CAPTURE, Scope.QUERY)
+    assert made.secret.startswith(f"hw_{made.key.key_id}_")
+
+
+async def test_t11_the_store_holds_nothing_that_opens_a_door(ring: Ring, caplog: pytest.LogCaptureFixture) -> None:
+    """T11. The hash needs the pepper, which is not in the store; no representation of a key shows its secret."""
+    caplog.set_level("DEBUG")
+    made = await ring.keys.create(["admin"], workspace=None)
+    await ring.doors.principal(made.secret)
+    secret = made.secret.rpartition(made.key.key_id)[2][1:]
+    kept = await ring.store.find(made.key.key_id)
+    assert kept is not None
+    assert secret not in repr(kept) + repr(await ring.keys.list()) + caplog.text
+    assert kept[1].digest == hmac.digest(PEPPER.value, secret.encode(), "sha256")
+    assert repr(PEPPER.value) not in repr(PEPPER)
+    assert "opens nothing" in await refused(ring.another_process(Pepper(value=b"q" * 32, name="theirs")), made.secret)
+
+
+async def test_secrets_have_256_bits_and_are_compared_in_constant_time(ring: Ring) -> None:
+    made = [await ring.keys.create(["capture"], workspace="w") for _ in range(100)]
+    assert len({each.secret for each in made}) == 100
+    assert all(len(each.secret.split("_", 2)[2]) == 43 for each in made), "32 bytes in base64"
+    assert "hmac.compare_digest(" in inspect.getsource(authentication)
+
+
+async def test_one_that_is_wrong_unknown_expired_or_revoked_is_told_the_same(ring: Ring) -> None:
+    good = await ring.keys.create(["capture"], workspace="w", expires_in=DAY)
+    gone = await ring.keys.create(["capture"], workspace="w")
+    await ring.keys.revoke(gone.key.key_id)
+    wrong = good.secret[:-1] + ("A" if good.secret[-1] != "A" else "B")
+    told = {await refused(ring.doors, text) for text in (wrong, f"hw_{'0' * 12}_{'A' * 43}", "sesame", "", gone.secret)}
+    await ring.doors.principal(good.secret)
+    ring.clock.move(DAY)
+    assert {await refused(ring.doors, good.secret)} | told == told
+    assert len(told) == 1
+
+
+async def test_a_remembered_key_asks_the_store_once_in_a_few_seconds(ring: Ring) -> None:
+    made = await ring.keys.create(["capture"], workspace="w")
+    for _ in range(50):
+        await ring.doors.principal(made.secret)
+    assert ring.store.asked == 1
+    ring.seconds += REMEMBERED_SECONDS + 0.1
+    await ring.doors.principal(made.secret)
+    assert ring.store.asked == 2
+
+
+async def test_a_revoked_key_opens_nothing_here_at_once_and_elsewhere_within_seconds(ring: Ring) -> None:
+    made = await ring.keys.create(["capture"], workspace="w")
+    elsewhere = ring.another_process()
+    await ring.doors.principal(made.secret)
+    await elsewhere.principal(made.secret)
+    await ring.keys.revoke(made.key.key_id)
+    await refused(ring.doors, made.secret)
+    ring.seconds += REMEMBERED_SECONDS + 0.1
+    await refused(elsewhere, made.secret)
+
+
+async def test_a_rotated_key_and_its_successor_both_open_until_the_overlap_is_over(ring: Ring) -> None:
+    old = await ring.keys.create(["query"], workspace="w", name="n", expires_in=30 * DAY)
+    ring.clock.move(10 * DAY)
+    new = await ring.keys.rotate(old.key.key_id, overlap=DAY)
+    assert (new.key.name, new.key.scopes, new.key.workspace) == ("n", (Scope.QUERY,), "w")
+    assert new.key.expires_at == ring.clock.now() + 30 * DAY, "as long as the first one"
+    assert (await ring.doors.principal(old.secret)).scopes == (await ring.doors.principal(new.secret)).scopes
+    with pytest.raises(NotFound, match=f"rotate {new.key.key_id}"):
+        await ring.keys.rotate(old.key.key_id)
+    ring.clock.move(DAY)
+    await refused(ring.doors, old.secret)
+    await ring.doors.principal(new.secret)
+    with pytest.raises(NotFound, match="has ended"):
+        await ring.keys.rotate(old.key.key_id)
+
+
+async def test_an_overlap_never_lengthens_a_key(ring: Ring) -> None:
+    old = await ring.keys.create(["query"], workspace="w", expires_in=DAY)
+    await ring.keys.rotate(old.key.key_id, overlap=7 * DAY)
+    ring.clock.move(DAY)
+    await refused(ring.doors, old.secret)
+
+
+async def test_the_last_use_is_noted_once_a_minute(ring: Ring) -> None:
+    made = await ring.keys.create(["capture"], workspace="w")
+    for seconds in (0, 30, 45):
+        ring.clock.move(timedelta(seconds=seconds))
+        await ring.doors.principal(made.secret)
+        await asyncio.sleep(0)
+        await ring.doors.aclose()
+    (key,) = await ring.keys.list()
+    assert key.last_used_at == ring.clock.now()
+    assert key.last_used_at - key.created_at == timedelta(seconds=75)
+
+
+async def test_who_has_a_key_of_one_workspace_sees_makes_and_ends_keys_of_that_one_only(ring: Ring) -> None:
+    theirs = await ring.keys.create(["admin"], workspace="theirs")
+    whole = await ring.keys.create(["admin"], workspace=None)
+    ours = KeyService(store=ring.store, pepper=lambda: PEPPER, clock=ring.clock, memory=ring.doors, within="ours")
+    made = await ours.create(["capture"], workspace="ours")
+    assert await ours.list() == [made.key]
+    for workspace in ("theirs", None):
+        with pytest.raises(AccessDenied):
+            await ours.create(["capture"], workspace=workspace)
+    for other in (theirs, whole):
+        for end in (ours.revoke, ours.rotate):
+            with pytest.raises(NotFound):
+                await end(other.key.key_id)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"scopes": []}, "scope"),
+        ({"scopes": ["root"]}, "scope"),
+        ({"name": " "}, "name"),
+        ({"name": "a\nb"}, "name"),
+        ({"name": "x" * 101}, "name"),
+        ({"expires_in": timedelta(0)}, "expires"),
+        ({"expires_in": timedelta(days=40_000)}, "expires"),
+    ],
+)
+async def test_a_wrong_wish_names_what_is_wrong_and_makes_nothing(
+    ring: Ring, wrong: dict[str, object], field: str
+) -> None:
+    wish: dict[str, object] = {"scopes": ["capture"], "workspace": "w"} | wrong
+    with pytest.raises(InvalidInput) as refused_wish:
+        await ring.keys.create(**wish)  # type: ignore[arg-type]
+    assert refused_wish.value.field == field
+    assert await ring.keys.list() == []
+
+
+async def test_whether_any_key_was_ever_made_is_known_at_once_here_and_within_seconds_elsewhere(ring: Ring) -> None:
+    elsewhere = ring.another_process()
+    assert not await ring.doors.any_key()
+    assert not await elsewhere.any_key()
+    made = await ring.keys.create(["admin"], workspace=None)
+    assert await ring.doors.any_key()
+    ring.seconds += REMEMBERED_SECONDS + 0.1
+    assert await elsewhere.any_key()
+    await ring.keys.revoke(made.key.key_id)
+    assert await ring.doors.any_key(), "else ending the last key would open the door to everybody"
+
+
+async def test_a_store_that_does_not_answer_lets_nobody_in_and_stops_nobody_known(ring: Ring) -> None:
+    made = await ring.keys.create(["capture"], workspace="w")
+    await ring.doors.principal(made.secret)
+
+    async def broken(*_: object) -> None:
+        raise StorageUnavailable("gone")
+
+    ring.store.find = ring.store.touch = broken  # type: ignore[method-assign, assignment]
+    ring.clock.move(timedelta(minutes=2))
+    await ring.doors.principal(made.secret)
+    await ring.doors.aclose()
+    with pytest.raises(StorageUnavailable):
+        await ring.doors.principal(f"hw_{'0' * 12}_{'A' * 43}")
+
+
+# the pepper
+
+
+def test_a_pepper_is_made_once_for_its_owner_alone(home: Path) -> None:
+    first = pepper_of(home, None)
+    assert pepper_of(home, None) == first
+    assert stat.S_IMODE((home / FILE).stat().st_mode) == 0o600
+    assert [path.name for path in home.iterdir()] == [FILE]
+    (home / FILE).chmod(0o640)
+    with pytest.raises(StorageUnavailable, match="chmod 600"):
+        pepper_of(home, None)
+
+
+@pytest.mark.parametrize("content", ["", "short"])
+def test_a_damaged_pepper_is_not_taken(home: Path, content: str) -> None:
+    (home / FILE).write_text(content)
+    (home / FILE).chmod(0o600)
+    with pytest.raises(StorageUnavailable, match="damaged"):
+        pepper_of(home, None)
+
+
+def test_a_pepper_that_is_told_leaves_no_file(home: Path) -> None:
+    assert pepper_of(home, SecretStr("x" * 32)).value == b"x" * 32
+    assert list(home.iterdir()) == []
+    with pytest.raises(InvalidSetting, match="HARDWON_KEY_PEPPER"):
+        pepper_of(home, SecretStr("x" * 31))
+
+
+# scopes
+
+
+def of(*scopes: Scope, workspace: str | None = "ours") -> Principal:
+    return Principal(trust=Trust.KEY, scopes=frozenset(scopes), workspace=workspace, key_id="0" * 12)
+
+
+def test_d49_what_an_agents_key_may_do_is_to_capture() -> None:
+    """D49."""
+    allowed = {name for name in OPERATIONS if of(Scope.CAPTURE).may(name)}
+    assert allowed == {name for name in OPERATIONS if name.startswith(("capture.capture", "capture.resolve"))}
+
+
+def test_admin_includes_the_others_and_nobody_else_deletes_or_makes_keys() -> None:
+    assert all(of(Scope.ADMIN, workspace=None).may(name) for name in OPERATIONS)
+    assert all(OWNER.may(name) and ANYONE.may(name) for name in OPERATIONS)
+    for name in OPERATIONS:
+        if name.startswith(("keys.", "pruning.", "archives.", "store_upkeep.")) or "delete" in name:
+            assert not of(Scope.CAPTURE, Scope.QUERY, Scope.REVIEW, workspace=None).may(name)
+
+
+def test_a_key_of_one_workspace_does_nothing_to_the_whole_store_and_enters_no_other() -> None:
+    for name, needed in OPERATIONS.items():
+        assert of(Scope.ADMIN).may(name) is (needed.reach is Reach.WORKSPACE)
+    with pytest.raises(AccessDenied, match="all of them"):
+        of(Scope.ADMIN).require("workspaces")
+    of(Scope.ADMIN).enter("ours")
+    of(Scope.ADMIN, workspace=None).enter("theirs")
+    with pytest.raises(AccessDenied):
+        of(Scope.ADMIN).enter("theirs")
+
+
+@pytest.mark.parametrize("unknown", ["", "capture", "capture.", "keys.any", "capture.stores", "queries.__class__"])
+def test_what_is_in_no_table_is_nobodys(unknown: str) -> None:
+    require: list[Callable[[str], None]] = [OWNER.require, of(Scope.ADMIN, workspace=None).require]
+    for each in require:
+        with pytest.raises(HardwonError):
+            each(unknown)
