@@ -15,6 +15,7 @@ import typer
 from knowledge.errors import HardwonError
 from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId, Task
 from knowledge.settings import KnowledgeSettings
+from orchestrator.cli_custody import add_custody
 from orchestrator.cli_learn import capture_read, learn
 from orchestrator.cli_patterns import patterns
 from orchestrator.cli_run import Json, Workspace, run
@@ -447,6 +448,7 @@ def evaluate_abstention(
 
 
 add_upkeep(app)
+add_custody(app)
 app.add_typer(patterns, name="patterns")
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.admission import Admission
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
+from orchestrator.http_custody import add_custody
 from orchestrator.http_events import add_events
 from orchestrator.http_opened import Open
 from orchestrator.http_patterns import add_patterns
@@ -204,6 +205,7 @@ def make_app(knowledge: Knowledge) -> FastAPI:
     _add_queries(app)
     add_events(app)
     add_patterns(app)
+    add_custody(app)
     _add_operations(app)
     add_upkeep(app)
     _add_health(app)

@@ -41,6 +41,7 @@ class PostgresContexts(ContextStore):
             run_id=task.run_id,
             agent_type=agent_type,
             pattern_ids=[pattern.pattern_id for pattern in context.patterns],
+            entry_ids=[entry_id for pattern in context.patterns for entry_id in pattern.entry_ids],
             created_at=now,
         )
         async with transaction(self._engine) as connection:

@@ -340,8 +340,10 @@ class PostgresPatterns(PatternStore):
         return sa.and_(entries.c.workspace == self._workspace, embedded, entries.c.expires_at <= now)
 
     def _unresolved(self, entries: sa.FromClause, before: datetime) -> sa.ColumnElement[bool]:
+        ours = sa.and_(entries.c.workspace == self._workspace, entries.c.timestamp < before)
         never = entries.c.status.in_([sa.literal_column("'open'"), sa.literal_column("'abandoned'")])
-        return sa.and_(entries.c.workspace == self._workspace, never, entries.c.timestamp < before)
+        held_back = entries.c.status == sa.literal_column("'quarantined'")
+        return sa.or_(sa.and_(ours, never), sa.and_(ours, held_back))  # a partial index for each
 
 
 def _founder(row: sa.Row[Any]) -> Founder:

@@ -32,6 +32,7 @@ OWNED: Final = (
     "contexts",
     "outcomes",
     "lexicon",
+    "audit_log",
 )
 """Tables that carry a workspace."""
 
@@ -46,6 +47,7 @@ _ALL = "SELECT, INSERT, UPDATE, DELETE"
 GRANTS: Final = {
     **dict.fromkeys((*OWNED, *THROUGH), _ALL),
     "embedding_spaces": "SELECT",
+    "audit_log": "SELECT, INSERT",
 }
 """What the role of the application may do."""
 
