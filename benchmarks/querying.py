@@ -85,7 +85,7 @@ class Raw:
 
 @asynccontextmanager
 async def raw_engine(knowledge: Knowledge, situations: Sequence[str]) -> AsyncIterator[edge.EdgeShard]:
-    """Give a bare shard that holds the same vectors under the ids the store knows."""
+    """Give a bare shard that holds the same vectors under the ids the store knows; but for the few redacted texts."""
     bound = await knowledge.stores.spaces.bound()
     assert bound is not None
     chosen = sa.select(points.c.id, knowledge_staging.c.failure_description).join(
@@ -102,7 +102,7 @@ async def raw_engine(knowledge: Knowledge, situations: Sequence[str]) -> AsyncIt
         shard = edge.EdgeShard.create(str(Path(folder) / "shard"), config)
         instant = InstantEmbedder(bound.space)
         for start in range(0, len(situations), _CHUNK):
-            chunk = situations[start : start + _CHUNK]
+            chunk = [text for text in situations[start : start + _CHUNK] if text in ids]
             vectors = (await instant.embed(chunk, "document")).vectors
             stored = [document_vector(term_counts(text), bound.mean_terms) for text in chunk]
             shard.update(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from knowledge.memory import likeness
-from knowledge.memory.likeness import Features, Judgement
+from knowledge.memory.likeness import Features, Judgement, Weights
 from knowledge.models import TermStatistics, Vector
-from knowledge.search.wording import Rarity, TextProfile, profile
+from knowledge.search.wording import Glance, Rarity, TextProfile, glance, profile
 
 SAME_RESOLUTION = 0.80
 """From here on resolutions with the same particulars are the same, where the situation is: ours, no labels exist.
@@ -36,25 +37,55 @@ class Compared:
     judgement: Judgement
 
 
-class Comparing:
-    """Compares texts of one workspace under one embedding model; holds what it took apart. For one thread."""
+_UNLIKE = Judgement(probability=0.0)
 
-    def __init__(self, statistics: TermStatistics, model: str) -> None:
+
+class Comparing:
+    """Compares texts of one workspace under one embedding model; holds what it took apart. For one thread.
+
+    `statistics` are those of all texts; or, where `glances` are given, of their openings only. Then texts that may be
+    alike by their openings are not judged, but named in `unread`, until `learn` brings the statistics of all their
+    terms. Most texts are never needed whole.
+    """
+
+    def __init__(self, statistics: TermStatistics, model: str, glances: Mapping[str, Glance] | None = None) -> None:
         self.weights = likeness.shipped(model)
+        self.unread: set[str] = set()
         self._rarity = Rarity(statistics)
+        self._glances = dict(glances or {})
+        self._whole: set[str] | None = None if glances is None else set()
+        self._openings: dict[str, tuple[Mapping[int, float], float]] = {}
         self._profiles: dict[str, TextProfile] = {}
         self._situations: dict[tuple[str, str, float], Judgement] = {}
 
+    def learn(self, frequencies: Mapping[int, int]) -> None:
+        """Take in how common the terms of the unread texts are: from now on these are judged."""
+        self._rarity.learn(frequencies)
+        if self._whole is not None:
+            self._whole |= self.unread
+        self.unread = set()
+
     def situations(self, one: str, other: str, cosine: float) -> Judgement:
-        """Return whether two situations are the same; asked again, it is not worked out again."""
+        """Return whether two situations are the same; asked again, it is not worked out again.
+
+        Where they cannot even be likely twins the probability is 0.
+        """
         asked = (one, other, cosine)
         found = self._situations.get(asked)
         if found is None:
-            found = self._situations[asked] = likeness.judge(self.features(one, other, cosine), self.weights)
+            if self.weights and not self._may_be_alike(one, other, cosine, self.weights):
+                found = _UNLIKE
+            elif self._to_be_read(one, other):
+                return _UNLIKE
+            else:
+                found = likeness.judge(self.features(one, other, cosine), self.weights)
+            self._situations[asked] = found
         return found
 
     def resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> Compared:
         """Return whether two resolutions are the same, given that their situations are or may be."""
+        if self._to_be_read(one, other):
+            return Compared(Verdict.UNKNOWN, _UNLIKE)
         first, second = vectors
         cosine = float(first @ second) if first is not None and second is not None else None
         features = self.features(one, other, 0.0 if cosine is None else cosine)
@@ -78,4 +109,34 @@ class Comparing:
         found = self._profiles.get(text)
         if found is None:
             found = self._profiles[text] = profile(text, self._rarity)
+        return found
+
+    def _to_be_read(self, *told: str) -> bool:
+        """Return whether one of the texts must be read whole first, and remember it."""
+        missing = set() if self._whole is None else set(told) - self._whole
+        self.unread |= missing
+        return bool(missing)
+
+    def _may_be_alike(self, one: str, other: str, cosine: float, weights: Weights) -> bool:
+        """Return whether two situations can be alike, as far as their openings show."""
+        first, second = self._glance(one), self._glance(other)
+        if first.traced and second.traced:
+            return True
+        opening = max(
+            likeness.covered(*self._opening(one, first), second.terms),
+            likeness.covered(*self._opening(other, second), first.terms),
+        )
+        return likeness.may_be_alike(opening, cosine, weights)
+
+    def _opening(self, text: str, seen: Glance) -> tuple[Mapping[int, float], float]:
+        found = self._openings.get(text)
+        if found is None:
+            weights = self._rarity.weigh(seen.opening)
+            found = self._openings[text] = weights, sum(weights.values())
+        return found
+
+    def _glance(self, text: str) -> Glance:
+        found = self._glances.get(text)
+        if found is None:
+            found = self._glances[text] = glance(text)
         return found

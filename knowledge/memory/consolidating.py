@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -27,7 +28,8 @@ from knowledge.models import (
     Where,
 )
 from knowledge.ports import Stores
-from knowledge.search.wording import term_ids
+from knowledge.search.lexical import term_counts
+from knowledge.search.wording import glance, term_ids
 
 _WITHOUT_WORDS = SparseVector(indices=(), values=())
 _BATCHES_ON_THEIR_WAY = 3
@@ -53,22 +55,16 @@ class Consolidating:
         if likeness.shipped(model) is None or not embeddings:
             return None
         candidates = await self._candidates(in_use.bound, embeddings)
-        nearby = Nearby(
-            comparing=Comparing(await self._statistics(embeddings, candidates), model), candidates=candidates
-        )
-        # in a thread, for it takes as long as embedding a text of the batch or two
-        wanted = await asyncio.to_thread(
-            consolidation.wanted_resolutions,
-            embeddings,
-            held=dict.fromkeys(embedding.entry.entry_id for embedding in embeddings),
-            known={},
-            workspace=self.stores.workspace,
-            nearby=nearby,
-        )
-        if not wanted:
+        nearby = Nearby(comparing=await self._comparing(model, embeddings, candidates), candidates=candidates)
+        # in threads, for it takes as long as embedding a text of the batch or two
+        look = partial(consolidation.missing, embeddings, workspace=self.stores.workspace, nearby=nearby)
+        while (missing := await asyncio.to_thread(look)).unread:
+            terms = await asyncio.to_thread(_asked, missing.unread)
+            nearby.comparing.learn((await self._statistics(terms)).frequencies)
+        if not missing.resolutions:
             return nearby
-        embedded = await in_use.embedder.embed(wanted, "document")
-        return replace(nearby, resolutions=dict(zip(wanted, embedded.vectors, strict=True)))
+        embedded = await in_use.embedder.embed(missing.resolutions, "document")
+        return replace(nearby, resolutions=dict(zip(missing.resolutions, embedded.vectors, strict=True)))
 
     def decided(self, decisions: Sequence[Decision]) -> None:
         """Remember what a batch founded, until the index has it."""
@@ -124,31 +120,29 @@ class Consolidating:
         await asyncio.sleep(0)  # an embedded index computes in this process: others get their turn
         return [hit.point_id for hit in hits if hit.cosine >= NEAR_ENOUGH]
 
-    async def _statistics(
-        self, embeddings: Sequence[Embedding], candidates: Mapping[EntryId, Sequence[Candidate]]
-    ) -> TermStatistics:
-        """Return how common the terms of all texts compared are: in the lexicon, and in this checkpoint so far."""
+    async def _comparing(
+        self, model: str, embeddings: Sequence[Embedding], candidates: Mapping[EntryId, Sequence[Candidate]]
+    ) -> Comparing:
+        """Return how to compare situations by their openings; the situations of the batch are counted."""
         situations = [texts.situation(embedding.entry) for embedding in embeddings]
-        asked: set[int] = set()
         for situation in situations:
-            terms = term_ids(situation)
-            self._seen.update(terms)
-            asked |= terms
+            self._seen.update(term_counts(situation).keys())
         self._situations += len(situations)
-        for told in _told(embeddings, candidates):
-            asked |= term_ids(told)
+        founded = {candidate.situation for around in candidates.values() for candidate in around}
+        glances = await asyncio.to_thread(lambda: {text: glance(text) for text in founded.union(situations)})
+        openings = frozenset[int]().union(*(seen.opening_terms for seen in glances.values()))
+        return Comparing(await self._statistics(openings), model, glances)
+
+    async def _statistics(self, asked: Collection[int]) -> TermStatistics:
+        """Return how common terms are: in the lexicon, and in this checkpoint so far."""
         counted = await self.stores.spaces.statistics(sorted(asked))
         frequencies = {term: counted.frequencies.get(term, 0) + self._seen[term] for term in asked}
         return TermStatistics(documents=counted.documents + self._situations, frequencies=frequencies)
 
 
-def _told(embeddings: Sequence[Embedding], candidates: Mapping[EntryId, Sequence[Candidate]]) -> Collection[str]:
-    """Return the texts that may be compared, besides the situations of the entries."""
-    around = {candidate.pattern_id: candidate for each in candidates.values() for candidate in each}
-    told = {texts.resolution(embedding.entry) for embedding in embeddings}
-    for candidate in around.values():
-        told |= {candidate.situation, candidate.resolution}
-    return told
+def _asked(told: Collection[str]) -> Collection[int]:
+    """Return the terms of texts."""
+    return frozenset[int]().union(*map(term_ids, told))
 
 
 def _candidate(founder: Founder, vector: Vector) -> Candidate:

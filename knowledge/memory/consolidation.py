@@ -67,7 +67,7 @@ class Candidate:
 class Nearby:
     """What entries may join beyond equal texts: the nearest existing patterns of each, and how to compare them.
 
-    `resolutions` are vectors of resolutions by text; those of `wanted_resolutions` are needed.
+    `resolutions` are vectors of resolutions by text; those that `missing` names are needed.
     """
 
     comparing: Comparing
@@ -112,20 +112,23 @@ def decide(
     return decisions
 
 
-def wanted_resolutions(
-    embeddings: Sequence[Embedding],
-    *,
-    held: Mapping[EntryId, PatternId | None],
-    known: Mapping[str, PatternId],
-    workspace: str,
-    nearby: Nearby,
-) -> list[str]:
-    """Return the resolutions whose vectors `decide` lacks, to be embedded as documents: few, and most often none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """What must be known for `decide` to tell: texts to be read whole, resolutions to be embedded as documents.
 
-    They are those of like situations, where the words alone do not tell. Without them such patterns become twins.
+    Both are few, and most often none. Resolutions are those of like situations, where the words alone do not tell;
+    without their vectors such patterns become twins.
     """
-    _, wanted = _decided(embeddings, held, known, workspace, nearby)
-    return wanted
+
+    unread: Collection[str]
+    resolutions: Sequence[str]
+
+
+def missing(embeddings: Sequence[Embedding], *, workspace: str, nearby: Nearby) -> Missing:
+    """Return what is missing to decide on entries; to be asked again once texts were read."""
+    held = dict.fromkeys(embedding.entry.entry_id for embedding in embeddings)
+    _, wanted = _decided(embeddings, held, {}, workspace, nearby)
+    return Missing(unread=nearby.comparing.unread, resolutions=wanted)
 
 
 def _decided(

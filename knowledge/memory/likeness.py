@@ -8,7 +8,7 @@ besides, and nothing that tells them apart: texts about two things are often mor
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -179,6 +179,28 @@ def likeness(features: Features, weights: Weights) -> float:
     )
 
 
+def may_be_alike(opening: float, cosine: float, weights: Weights, gates: Gates = GATES) -> bool:
+    """Return whether two texts with these features can be the same or likely twins, whatever else they share.
+
+    Not for texts that hold a stack trace each: those may be the same by the place in the code alone.
+    """
+    most = Features(
+        cosine=cosine,
+        shared=float(weights.shared > 0),
+        contained=float(weights.contained > 0),
+        opening=opening,
+        names=1.0,
+        rarest=1.0,
+        named=1.0,
+        same_words=False,
+        traces=False,
+        same_place=False,
+        same_particulars=True,
+        differences=(),
+    )
+    return likeness(most, weights) >= min(SUGGEST / MERGE, gates.likeness)
+
+
 def found_grounds(features: Features, weights: Weights | None, gates: Gates = GATES) -> tuple[Ground, ...]:
     """Return what speaks for two texts being the same."""
     grounds = [Ground.SAME_WORDS] if features.same_words else []
@@ -201,15 +223,14 @@ def features(a: TextProfile, b: TextProfile, cosine: float) -> Features:
     common = _common(a.terms, b.terms)
     names = a.names.keys() & b.names.keys()
     names_weight = math.fsum(a.names[name] for name in names)
-    openings = (
-        _ratio(_common(a.opening, b.terms), a.opening_weight),
-        _ratio(_common(b.opening, a.terms), b.opening_weight),
-    )
     return Features(
         cosine=cosine,
         shared=_ratio(common, max(a.terms_weight, b.terms_weight)),
         contained=_ratio(common, min(a.terms_weight, b.terms_weight)),
-        opening=max(openings),
+        opening=max(
+            covered(a.opening, a.opening_weight, b.terms),
+            covered(b.opening, b.opening_weight, a.terms),
+        ),
         names=_ratio(names_weight, min(a.names_weight, b.names_weight)),
         rarest=max((a.names[name] for name in names), default=0.0),
         named=_ratio(names_weight, min(a.words_weight, b.words_weight)),
@@ -264,6 +285,11 @@ def _opposed(of_a: frozenset[str], of_b: frozenset[str]) -> bool:
 def _apart(of_a: frozenset[str], of_b: frozenset[str]) -> bool:
     """Return whether both hold something and neither holds all that the other does."""
     return bool(of_a and of_b) and not (of_a <= of_b or of_b <= of_a)
+
+
+def covered(opening: Mapping[int, float], weight: float, terms: Collection[int]) -> float:
+    """Return how much of an opening stands in another text. `weight`: of the opening."""
+    return _ratio(math.fsum(rarity for term, rarity in opening.items() if term in terms), weight)
 
 
 def _common(one: Mapping[int, float], other: Mapping[int, float]) -> float:

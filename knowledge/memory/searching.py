@@ -110,13 +110,15 @@ async def _encode(stores: Stores, embedder: Embedder, text: str) -> _Encoded:
 async def _find(stores: Stores, bound: BoundSpace, asked: _Encoded, question: Question, where: Where) -> _Nearest:
     """Search, and drop what is not relevant; the best are kept whatever they score, to be told apart by reading."""
     hits = await stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
-    scored = sorted((_scored(hit, asked.weight) for hit in hits), key=lambda each: (-each.fused, each.point_id))
-    relevant = sum(relevance(each.fused, bound.calibration) >= question.floor for each in scored)
+    fused = [(-fuse(hit.cosine, hit.lexical, asked.weight), hit.point_id, hit) for hit in hits]
+    fused.sort()
+    relevant = sum(relevance(-score, bound.calibration) >= question.floor for score, _, _ in fused)
     shown = max(_MOST_SHOWN, 4 * question.max_results)
     rest = _best_of_the_rest(hits, asked.weight)
     all_seen = rest is None or relevance(rest, bound.calibration) < question.floor
     fetched = min(shown, max(relevant, MOST_CANDIDATES))
-    return _Nearest(points=tuple(scored[:fetched]), complete=all_seen and relevant <= shown)
+    points = tuple(_scored(hit, -score, asked.weight) for score, _, hit in fused[:fetched])
+    return _Nearest(points=points, complete=all_seen and relevant <= shown)
 
 
 async def _judge(stores: Stores, bound: BoundSpace, asked: _Encoded, nearest: _Nearest, question: Question) -> Judged:
@@ -136,13 +138,8 @@ def _relevant(judged: Judged, question: Question) -> list[Match]:
     ]
 
 
-def _scored(hit: Hit, weight: float) -> Scored:
-    return Scored(
-        point_id=hit.point_id,
-        cosine=hit.cosine,
-        coverage=coverage(hit.lexical, weight),
-        fused=fuse(hit.cosine, hit.lexical, weight),
-    )
+def _scored(hit: Hit, fused: float, weight: float) -> Scored:
+    return Scored(point_id=hit.point_id, cosine=hit.cosine, coverage=coverage(hit.lexical, weight), fused=fused)
 
 
 def _best_of_the_rest(hits: Sequence[Hit], weight: float) -> float | None:

@@ -12,19 +12,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import inverse_document_frequency, term_id, terms
 from knowledge.search.traces import Frame, read_trace
 
 _TOKEN = re.compile(
-    r"(?P<code>\b(?:[A-Z]{1,6}\d{2,6}|[A-Za-z]{2,12}[-#]\d[\w-]*)\b|(?<!\w)#\d+)"
+    r"(?=[\w#=!<>+*/%&|^~-])(?:"
+    r"(?P<plain>[^\W\d]++(?![\w#'-]))"
+    r"|(?P<code>\b(?:[A-Z]{1,6}\d{2,6}|[A-Za-z]{2,12}[-#]\d[\w-]*)\b|(?<!\w)#\d+)"
     r"|(?P<hex>\b0x[0-9a-fA-F]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)"
     r"|(?P<version>\bv?\d+(?:\.\d+){2,}(?:[\w.+-]*\w)?|\bv\d+(?:\.\d+)*\b)"
     r"|(?P<number>(?<![\w)\]])-?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*)"
     r"|(?P<word>[^\W\d](?:\w|'(?=t\b))*)"
-    r"|(?P<sign>[=!<>+*/%&|^-]?=|[<>]|&&|\|\||(?<=[`\"'\s])[-+*/%&|^~!]{1,2}(?=[`\"'\s]))"
+    r"|(?P<sign>[=!<>+*/%&|^-]?=|[<>]|&&|\|\||(?<=[`\"'\s])[-+*/%&|^~!]{1,2}(?=[`\"'\s])))"
 )
+"""What a token starts with, and plain words, come first for speed: they take nothing from the others."""
+_WORD_KINDS = frozenset({"plain", "word"})
 _QUOTED = re.compile(r"(?<!\w)([`\"'])(?=\S)([^`\"'\n]{1,120}?)(?<=\S)\1(?!\w)")
 _CODE_LIKE = re.compile(r"[\[\](){}=<>|.:/_]")
 _MOST_QUOTED_WORDS = 3
@@ -119,8 +124,21 @@ class TextProfile:
     place: Frame | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """What is seen of a text at little cost, before it is known how rare its words are.
+
+    `opening` are the words of its first sentence, `opening_terms` their terms. `terms` hold all terms of the text that
+    an opening can have, and maybe more.
+    """
+
+    opening: frozenset[str]
+    opening_terms: frozenset[int]
+    terms: frozenset[int]
+    traced: bool
+
+
+class _Token(NamedTuple):
     """A word, without case and as written. `particular`: by its form, its meaning or its rarity."""
 
     kind: str
@@ -134,17 +152,23 @@ class Rarity:
     """How rare a term is among a workspace's situations: 0 in every one, 1 never seen."""
 
     def __init__(self, statistics: TermStatistics) -> None:
-        self._statistics = statistics
+        self._documents = statistics.documents
+        self._frequencies = dict(statistics.frequencies)
         self._most = inverse_document_frequency(statistics.documents, 0)
         self._known: dict[int, float] = {}
         self._words: dict[str, float] = {}
+        self._weighed: dict[str, dict[int, float]] = {}
+
+    def learn(self, frequencies: Mapping[int, int]) -> None:
+        """Take in how often further terms occur, none of which was asked for before."""
+        self._frequencies |= frequencies
 
     def of(self, term: int) -> float:
         """Return the rarity of a term id."""
         found = self._known.get(term)
         if found is None:
-            frequency = self._statistics.frequencies.get(term, 0)
-            found = inverse_document_frequency(self._statistics.documents, frequency) / self._most
+            frequency = self._frequencies.get(term, 0)
+            found = inverse_document_frequency(self._documents, frequency) / self._most
             self._known[term] = found
         return found
 
@@ -153,7 +177,7 @@ class Rarity:
         found = self._words.get(word)
         if found is None:
             parts, whole = _parts(word)
-            if whole is not None and self._statistics.frequencies.get(whole):
+            if whole is not None and self._frequencies.get(whole):
                 found = self.of(whole)
             else:
                 found = min(1.0, sum(map(self.of, parts)))
@@ -164,15 +188,19 @@ class Rarity:
         """Return the terms of some words with their rarity."""
         weights: dict[int, float] = {}
         for word in words:
-            parts, whole = _parts(word)
-            weights.update((part, self.of(part)) for part in parts)
-            if whole is not None:
-                weights[whole] = self.of_word(word)
+            found = self._weighed.get(word)
+            if found is None:
+                parts, whole = _parts(word)
+                found = {part: self.of(part) for part in parts}
+                if whole is not None:
+                    found[whole] = self.of_word(word)
+                self._weighed[word] = found
+            weights.update(found)
         return weights
 
 
 def profile(text: str, rarity: Rarity) -> TextProfile:
-    """Take a text apart; costs about as much as its lexical vector does."""
+    """Take a text apart; costs a few times what its lexical vector does."""
     trace = read_trace(text)
     tokens = list(_tokens(text, rarity))
     compared = list(_tokens(trace.rest, rarity)) if trace else tokens
@@ -181,8 +209,12 @@ def profile(text: str, rarity: Rarity) -> TextProfile:
     opening = rarity.weigh(set(_WORDS.findall(_opening(text))))
     names = {token.word: rarity.of_word(token.written) for token in tokens if token.named}
 
+    by_kind: dict[str, set[str]] = {}
+    for token in tokens:
+        by_kind.setdefault(token.kind, set()).add(token.word)
+
     def of_kind(kind: str) -> frozenset[str]:
-        return frozenset(token.word for token in tokens if token.kind == kind)
+        return frozenset(by_kind.get(kind, ()))
 
     return TextProfile(
         normalised=" ".join(text.split()).casefold(),
@@ -207,16 +239,30 @@ def profile(text: str, rarity: Rarity) -> TextProfile:
     )
 
 
-def term_ids(text: str) -> set[int]:
+def glance(text: str) -> Glance:
+    """Look at a text; costs a tenth of what its profile does."""
+    opening = frozenset(_WORDS.findall(_opening(text)))
+    return Glance(
+        opening=opening,
+        opening_terms=_terms_of(opening),
+        terms=_terms_of(set(_WORDS.findall(text))),
+        traced=read_trace(text) is not None,
+    )
+
+
+def term_ids(text: str) -> frozenset[int]:
     """Return the terms whose statistics the profile of a text asks for."""
-    words = {match.group() for match in _TOKEN.finditer(text)} | set(_WORDS.findall(text))
+    return _terms_of({match.group() for match in _TOKEN.finditer(text)} | set(_WORDS.findall(_opening(text))))
+
+
+def _terms_of(words: Iterable[str]) -> frozenset[int]:
     found: set[int] = set()
     for word in words:
         parts, whole = _parts(word)
         found.update(parts)
         if whole is not None:
             found.add(whole)
-    return found
+    return frozenset(found)
 
 
 @lru_cache(maxsize=100_000)
@@ -249,27 +295,48 @@ def _tokens(text: str, rarity: Rarity) -> Iterator[_Token]:
             span = next(spans, None)
         inside = span is not None and span[0] <= begin
         kind, word = match.lastgroup or "", match.group()
-        folded = word.casefold()
-        if kind == "word":
-            if _EXCEPTION.match(word):
-                kind = "exception"
-            named = kind == "exception" or (inside and folded not in GLUE) or _is_name(text, begin, end, word)
-            particular = named or folded in _COUNTING or (folded not in GLUE and rarity.of_word(word) >= _RARE)
-            yield _Token(kind, folded, word, named, particular)
+        if kind in _WORD_KINDS:
+            form = _form(word)
+            named = form.named or (inside and not form.glue) or _is_joined(text, begin, end, form)
+            particular = named or form.counts or (not form.glue and rarity.of_word(word) >= _RARE)
+            yield _Token(form.kind, form.folded, word, named, particular)
         else:
-            yield _Token(kind, folded, word, kind == "code", kind != "sign" or inside or len(word) > 1)
+            yield _Token(kind, word.casefold(), word, kind == "code", kind != "sign" or inside or len(word) > 1)
 
 
-def _is_name(text: str, begin: int, end: int, word: str) -> bool:
-    """Return whether a word is a name by its form, or by what it is joined to: a dotted name, a path, a call."""
-    if _SPECIAL.search(word):
-        return True
+class _Form(NamedTuple):
+    """What a word is wherever it stands. `named`: it is a name by its form. `counts`: by its meaning, a particular."""
+
+    kind: str
+    folded: str
+    named: bool
+    glue: bool
+    counts: bool
+    capital: bool
+
+
+@lru_cache(maxsize=1 << 15)
+def _form(word: str) -> _Form:
+    folded = word.casefold()
+    exception = _EXCEPTION.match(word) is not None
+    return _Form(
+        kind="exception" if exception else "word",
+        folded=folded,
+        named=exception or _SPECIAL.search(word) is not None,
+        glue=folded in GLUE,
+        counts=folded in _COUNTING,
+        capital=word[0].isupper(),
+    )
+
+
+def _is_joined(text: str, begin: int, end: int, form: _Form) -> bool:
+    """Return whether a word is a name by what it is joined to: a dotted name, a path, a call, a proper name."""
     before, after = text[max(0, begin - 2) : begin], text[end : end + 2]
     if len(before) == 2 and before[1] in _JOINED and not before[0].isspace():
         return True
     if len(after) == 2 and (after[0] in _JOINED or after[0] == "(") and not after[1].isspace():
         return True
-    return word[0].isupper() and len(before) == 2 and before[1] == " " and (before[0].isalnum() or before[0] in ",)")
+    return form.capital and len(before) == 2 and before[1] == " " and (before[0].isalnum() or before[0] in ",)")
 
 
 def _code_spans(text: str) -> Iterator[tuple[int, int]]:

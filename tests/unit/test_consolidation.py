@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from benchmarks.minimal_pairs import minimal_pairs
 from knowledge.memory import texts
 from knowledge.memory.comparing import Comparing
-from knowledge.memory.consolidation import Candidate, Embedding, Nearby, decide, wanted_resolutions
+from knowledge.memory.consolidation import Candidate, Embedding, Nearby, decide, missing
 from knowledge.memory.likeness import Ground
 from knowledge.models import (
     Decision,
@@ -230,12 +230,11 @@ def test_under_a_model_that_nobody_measured_only_equal_texts_join() -> None:
 def test_resolutions_in_other_words_are_asked_for_and_without_them_nothing_is_merged() -> None:
     entry, other = told(IMPORT, PIN), candidate(MODULE, "Keep shop under 3: requirements.txt")
     nearby = Nearby(comparing=comparing(), candidates={entry.entry.entry_id: [other]})
-    held: dict[EntryId, PatternId | None] = {entry.entry.entry_id: None}
-    wanted = wanted_resolutions([entry], held=held, known={}, workspace="default", nearby=nearby)
+    wanted = missing([entry], workspace="default", nearby=nearby).resolutions
     assert set(wanted) == {PIN, other.resolution}
     assert [link.kind for link in beside(entry, other, degrees=None).links] == [LinkKind.TWIN]
     equal = replace(nearby, candidates={entry.entry.entry_id: [candidate(MODULE, PIN)]})
-    assert wanted_resolutions([entry], held=held, known={}, workspace="default", nearby=equal) == []
+    assert missing([entry], workspace="default", nearby=equal).resolutions == []
 
 
 def test_entries_of_a_batch_join_each_other_in_other_words() -> None:

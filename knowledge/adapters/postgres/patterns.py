@@ -19,7 +19,7 @@ from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, 
 from knowledge.adapters.postgres.database import reading, storing, transaction, within
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import doubt
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, to_entry
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, to_entry, told_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import (
     TIME,
@@ -76,7 +76,9 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*MOST_TRUSTED).limit(1)
     when = sa.select(_E.when_to_try).where(live, _E.when_to_try.is_not(None)).order_by(*MOST_TRUSTED).limit(1)
     latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
-    named = sa.select(sa.func.array(latest.correlate(patterns).scalar_subquery()).label("entry_ids")).lateral("named")
+    ids = sa.func.array(latest.correlate(patterns).scalar_subquery()).label("entry_ids")
+    # what has an offset stays a subquery: else Postgres repeats it wherever the column is named
+    named = sa.select(ids).offset(sa.literal_column("0")).lateral("named")
     several = sa.func.cardinality(named.c.entry_ids) > 1
     of_project = sa.and_(_PROJECT.is_not(None), several)
     written = sa.and_(_D.pattern_id == _P.id, _D.refused.is_(None), _D.expires_at > sa.bindparam("now", type_=TIME))
@@ -352,7 +354,7 @@ def _founder(row: sa.Row[Any]) -> Founder:
 
 
 def _evidence(row: sa.Row[Any], project_id: str | None) -> Evidence:
-    words = to_entry(row)
+    words = told_entry(row[-len(ENTRY_COLUMNS) - 1 : -1])  # the last columns, but for the signature of the error
     entry_ids = tuple(row._mapping["entry_ids"])  # noqa: SLF001 - SQLAlchemy's public name for a row by key
     told = _alone(words, row.error_signature, project_id) if len(entry_ids) == 1 else _together(row)
     return Evidence(
