@@ -146,6 +146,19 @@ async def test_t2_10000_repeats_by_one_key_count_as_one_success(knowledge: Knowl
     assert (pattern.success_count, pattern.source) == (3, None)
 
 
+async def test_t2_an_agent_that_repeats_what_it_was_told_for_a_task_proves_it_once(knowledge: Knowledge) -> None:
+    await knowledge.capture.capture(failure())
+    await knowledge.checkpoints.process_all()
+    task = Task(description="TypeError in the cart total when a price is None", project_id="web-shop", task_id="T-1")
+    assert (await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")).patterns
+    agent = knowledge.acting_for(AGENT)
+    for run in range(50):
+        await agent.capture.capture(failure(failure_description=f"again {run}", task_id="T-1", run_id=str(run)))
+    await knowledge.checkpoints.process_all()
+    (pattern,) = await knowledge.queries.query_for_failure(task.description, min_relevance=0.0, max_results=1)
+    assert pattern.success_count == 2
+
+
 async def test_t4_what_one_agents_key_tells_near_200_questions_takes_one_of_three_places_and_is_listed(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import uuid4
@@ -80,6 +81,7 @@ async def test_every_table_is_closed_and_forced(engine: AsyncEngine) -> None:
 
 
 async def test_t7_a_statement_without_its_condition_sees_one_workspace_alone(engine: AsyncEngine) -> None:
+    """D44."""
     assert await row_security(engine) is RowSecurity.BY_ROLE
     await two_workspaces(engine)
     assert await seen(within(engine, "ours")) == 3
@@ -170,6 +172,20 @@ async def test_a_role_that_is_granted_later_is_taken_from_the_next_start_on(post
         async with transaction(within(engine, "ours")) as connection:
             assert await connection.scalar(sa.text("SELECT current_user")) == "hardwon_app"
             assert await connection.scalar(sa.text("SELECT count(*) FROM knowledge_staging")) == 3
+
+
+async def test_dead_connections_in_the_pool_are_replaced_when_they_are_held_to_another_workspace(
+    postgres_dsn: str, database_url: str
+) -> None:
+    engine = make_engine(database_url, pool_size=4)
+    await two_workspaces(engine)
+    await asyncio.gather(*(seen(within(engine, "ours")) for _ in range(4)))
+    other = await asyncpg.connect(postgres_dsn)
+    ours = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
+    await other.execute(ours.replace("$1", f"'{engine.url.database}'"))
+    await other.close()
+    assert [await seen(within(engine, "theirs")) for _ in range(6)] == [5] * 6
+    await engine.dispose()
 
 
 async def test_what_goes_with_an_entry_goes_as_the_role_too(knowledge: Knowledge) -> None:

@@ -655,3 +655,21 @@ async def test_after_a_pattern_was_pruned_its_words_found_another(stores: Stores
     second = await learn(stores, told(2), at=A_YEAR_LATER)
     assert second != first
     assert counts(await stores.patterns.get(second, now=A_YEAR_LATER)) == (1, 1, 1)
+
+
+# low trust
+
+
+async def test_of_what_a_key_of_low_trust_tells_of_a_pattern_the_first_counts(store: Store) -> None:
+    """T2, on both."""
+    stores = store.of("default")
+    told = [
+        replace(stored(failure(project_id=f"p{n}", run_id=str(n))), captured_by=key, low_trust=True)
+        for key in ("one", "two")
+        for n in range(5 * (key == "two"), 5 * (key == "two") + 5)
+    ]
+    trusted = [stored(failure(project_id=f"q{n}", run_id=str(n))) for n in range(2)]
+    pattern_id = await learn(stores, *told, *trusted)
+    found = await stores.patterns.get(pattern_id, now=NOON)
+    assert (found.success_count, found.attempt_count, found.project_count) == (4, 4, 4)
+    assert not found.words.low_trust, "a trusted one speaks for it"

@@ -144,15 +144,39 @@ def _hold(connection: sa.Connection) -> None:
     workspace = connection.get_execution_options().get(_WORKSPACE, "")
     if connection.info.get(_WORKSPACE, "") == workspace:
         return
-    connection.info[_WORKSPACE] = None  # unknown, should this be cancelled
     try:
-        adapted = cast(AdaptedConnection, connection.connection.dbapi_connection)
-        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace))
+        while not _taken(connection, workspace):  # dead since its last use: the next one, in the end a new one
+            connection.invalidate()
     except BaseException:
         connection.invalidate()
         connection.close()
         raise
+
+
+_DEAD = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+"""What the driver raises on a connection that was cut while nobody used it."""
+
+
+def _taken(connection: sa.Connection, workspace: str) -> bool:
+    """Have a connection work in a workspace; return False where it turns out to be dead."""
+    fresh = _WORKSPACE not in connection.info
+    connection.info[_WORKSPACE] = None  # unknown, should this be cancelled
+    adapted = cast(AdaptedConnection, connection.connection.dbapi_connection)
+    try:
+        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace))
+    except _DEAD:
+        if fresh:  # it was made just now, or never held to any: nothing says that another one is better
+            raise
+        return False
     connection.info[_WORKSPACE] = workspace
+    return True
 
 
 @asynccontextmanager
