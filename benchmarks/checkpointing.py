@@ -8,6 +8,10 @@ from itertools import islice
 from statistics import median
 from uuid import uuid4
 
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from benchmarks.materials import InstantEmbedder, failure, texts, throwaway
 from benchmarks.rounds import Outcome, Times, timed
 from knowledge.adapters.local_embedder import LocalEmbedder
@@ -62,12 +66,59 @@ async def by_hand(
         await index.upsert(space, points_of(chunk, lexical, list(vectors)))
 
 
+_TABLE = """
+    CREATE TABLE IF NOT EXISTS by_hand
+        (id bigserial PRIMARY KEY, told text NOT NULL, leased timestamptz, embedded timestamptz)
+"""
+_CLAIM = sa.text("""
+    UPDATE by_hand SET leased = now() WHERE id IN (
+        SELECT id FROM by_hand WHERE leased IS NULL ORDER BY id LIMIT :batch FOR UPDATE SKIP LOCKED
+    ) RETURNING id, told
+""")
+_KEEP = sa.text("INSERT INTO by_hand_points SELECT unnest(CAST(:ids AS uuid[])), unnest(CAST(:vectors AS bytea[]))")
+_MARK = sa.text("UPDATE by_hand SET embedded = now() WHERE id = any(CAST(:ids AS bigint[]))")
+
+
+async def prepare_by_hand(engine: AsyncEngine, stock: Sequence[str]) -> None:
+    """Put texts into a table of their own, none of them embedded."""
+    async with engine.begin() as connection:
+        for statement in (
+            _TABLE,
+            "CREATE INDEX IF NOT EXISTS by_hand_waiting ON by_hand (id) WHERE leased IS NULL",
+            "CREATE TABLE IF NOT EXISTS by_hand_points (id uuid PRIMARY KEY, vector bytea NOT NULL)",
+        ):
+            await connection.execute(sa.text(statement))
+        await connection.execute(
+            sa.text("INSERT INTO by_hand (told) SELECT unnest(CAST(:told AS text[]))"), {"told": stock}
+        )
+
+
+async def by_hand_from_postgres(embedder: Embedder, index: VectorIndex, engine: AsyncEngine, batch: int) -> None:
+    """Claim, embed, upsert, keep the vectors and mark: the least that resumes after a kill, with nothing decided."""
+    space = await embedder.space()
+    while True:
+        async with engine.begin() as connection:
+            claimed = (await connection.execute(_CLAIM, {"batch": batch})).all()
+        if not claimed:
+            return
+        told = [row.told for row in claimed]
+        vectors = (await embedder.embed(told, "document")).vectors
+        points = points_of(told, lexical_of(told), list(vectors))
+        await index.upsert(space, points)
+        kept = [vector.astype(np.float16).tobytes() for vector in vectors]
+        async with engine.begin() as connection:
+            await connection.execute(_KEEP, {"ids": [point.point_id for point in points], "vectors": kept})
+            await connection.execute(_MARK, {"ids": [row.id for row in claimed]})
+
+
 async def _ours(knowledge: Knowledge, stock: Sequence[str], numbers: Iterator[int]) -> float:
     await knowledge.capture.capture_all([failure(next(numbers), text) for text in stock])
     return await timed(knowledge.checkpoints.process_all())
 
 
-async def _rounds(embedder: Embedder, *, rounds: int, entries: int, words_too: bool) -> Times:
+async def _rounds(
+    embedder: Embedder, *, rounds: int, entries: int, words_too: bool, from_postgres: bool = False
+) -> Times:
     """Measure checkpoints of `entries` against the same by hand, in turn; always with new texts."""
     stock = texts()
     numbers = iter(range(10**9))
@@ -80,10 +131,14 @@ async def _rounds(embedder: Embedder, *, rounds: int, entries: int, words_too: b
             for turn in range(rounds + 1):
                 mine, theirs = list(islice(stock, entries)), list(islice(stock, entries))
                 words = None if words_too else lexical_of(theirs)
+                if from_postgres:
+                    await prepare_by_hand(knowledge.engine, theirs)
                 took = [0.0, 0.0]
                 for side in (0, 1) if turn % 2 else (1, 0):
                     if side == 0:
                         took[0] = await _ours(knowledge, mine, numbers)
+                    elif from_postgres:
+                        took[1] = await timed(by_hand_from_postgres(embedder, index, knowledge.engine, batch))
                     else:
                         took[1] = await timed(by_hand(embedder, index, theirs, batch, words=words))
                 if turn:  # the first one warms up
@@ -100,10 +155,12 @@ async def measure(*, rounds: int, with_model: int, instant: int, progress: Stage
     progress.stage("Checkpoints with an instant embedder")
     strict = await _rounds(InstantEmbedder(), rounds=rounds, entries=instant, words_too=False)
     fair = await _rounds(InstantEmbedder(), rounds=rounds, entries=instant, words_too=True)
+    durable = await _rounds(InstantEmbedder(), rounds=rounds, entries=instant, words_too=True, from_postgres=True)
     return [
         _outcome("checkpoint throughput / embed + upsert, bundled model", model, with_model, GOAL_WITH_MODEL),
         _outcome("checkpoint throughput / embed + upsert, instant embedder", strict, instant, GOAL_INSTANT),
         _outcome("the same, words counted by hand as well", fair, instant, GOAL_INSTANT),
+        _outcome("the same, claimed from and marked in Postgres by hand as well", durable, instant, GOAL_INSTANT),
     ]
 
 

@@ -47,12 +47,15 @@ class Consolidating:
     _seen: Counter[int] = field(default_factory=Counter)
     """In how many situations of this checkpoint each term was seen; the lexicon does not count them yet."""
     _situations: int = 0
+    _uncounted: deque[tuple[int, Counter[int]]] = field(default_factory=deque)
+    """The same batch after batch, the oldest first."""
     _on_their_way: deque[list[Founder]] = field(default_factory=lambda: deque(maxlen=_BATCHES_ON_THEIR_WAY))
 
     async def around(self, in_use: SpaceInUse, embeddings: Sequence[Embedding]) -> Nearby | None:
         """Return the patterns that the entries may join, and what it takes to compare them."""
         model = in_use.bound.space.model
         if likeness.shipped(model) is None or not embeddings:
+            self._uncounted.append((0, Counter()))
             return None
         candidates = await self._candidates(in_use.bound, embeddings)
         nearby = Nearby(comparing=await self._comparing(model, embeddings, candidates), candidates=candidates)
@@ -78,10 +81,12 @@ class Consolidating:
             ]
         )
 
-    def counted(self) -> None:
-        """Forget how often terms were seen: the lexicon counts them now."""
-        self._seen.clear()
-        self._situations = 0
+    def counted(self, batches: int) -> None:
+        """Forget how often terms were seen in so many batches, the oldest: the lexicon counts them now."""
+        for _ in range(batches):
+            situations, seen = self._uncounted.popleft()
+            self._seen -= seen
+            self._situations -= situations
 
     async def _candidates(
         self, bound: BoundSpace, embeddings: Sequence[Embedding]
@@ -125,8 +130,9 @@ class Consolidating:
     ) -> Comparing:
         """Return how to compare situations by their openings; the situations of the batch are counted."""
         situations = [texts.situation(embedding.entry) for embedding in embeddings]
-        for situation in situations:
-            self._seen.update(term_counts(situation).keys())
+        seen = Counter(term for situation in situations for term in term_counts(situation))
+        self._uncounted.append((len(situations), seen))
+        self._seen.update(seen)
         self._situations += len(situations)
         founded = {candidate.situation for around in candidates.values() for candidate in around}
         glances = await asyncio.to_thread(lambda: {text: glance(text) for text in founded.union(situations)})

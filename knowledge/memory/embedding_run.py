@@ -123,6 +123,7 @@ class EmbeddingRun:
     _on_their_way: list[Mapping[PointId, bool]] = field(default_factory=list)
     """The points of batches that were decided and are not in the index yet, oldest first."""
     _words: dict[PointId, Collection[int]] = field(default_factory=dict)
+    _batches_to_count: int = 0
     _unmarked: Counter[EntryId] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -266,6 +267,7 @@ class EmbeddingRun:
             await self._take_back(embedded.in_use.bound, decisions, marked)
             self._end_if_endless({decision.entry.entry_id for decision in decisions} - marked)
         self._words |= words
+        self._batches_to_count += 1
         if len(self._words) >= _COUNT_AT_ONCE:
             await self._count()
         return len(marked), sum(decision.founds for decision in decisions if decision.entry.entry_id in marked)
@@ -312,9 +314,10 @@ class EmbeddingRun:
 
     async def _count(self) -> None:
         words, self._words = self._words, {}
+        batches, self._batches_to_count = self._batches_to_count, 0
         if words:
             await self.stores.points.count_words(words)
-            self._consolidating.counted()
+        self._consolidating.counted(batches)
 
     async def _grown(self, bound: BoundSpace, before: int) -> None:
         """See to it that the lexicon, relevance and Postgres' plans fit what is there now.
