@@ -44,6 +44,20 @@ class EntryStatus(StrEnum):
     EMBEDDED = "embedded"
     DEAD = "dead"
     ABANDONED = "abandoned"
+    QUARANTINED = "quarantined"
+    """Held back until a person approves it: neither embedded nor shown."""
+
+
+class RowSecurity(StrEnum):
+    """How Postgres keeps workspaces apart, beside the conditions of every statement.
+
+    By a role that owns no table; by the workspace that a connection names, where that role could not be made; not at
+    all, where the user we connect as is above all rules and there is no role.
+    """
+
+    BY_ROLE = "by_role"
+    BY_NAME = "by_name"
+    NONE = "none"
 
 
 class CheckpointType(StrEnum):
@@ -111,9 +125,35 @@ class NewEntry:
     idempotency_key: str | None = None
 
 
+class Review(StrEnum):
+    """What of the entries by agents' keys waits for a person."""
+
+    SUSPICIOUS = "suspicious"
+    """What reads like instructions to whoever is shown it."""
+    EVERYTHING = "everything"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Who told something: by which key, whether that can capture only, and what in it has to be reviewed first."""
+
+    key_id: str | None = None
+    low_trust: bool = False
+    suspicions: tuple[str, ...] = ()
+
+
+TRUSTED = Provenance()
+"""The process itself, and whoever reaches its data directory."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(NewEntry):
-    """A stored entry. `content_hash` is the sha256 of what the caller told, whatever was added later."""
+    """A stored entry. `content_hash` is the sha256 of what the caller told, whatever was added later.
+
+    `captured_by` and `resolved_by` are ids of keys, None where none was needed. `low_trust`: one of the two can capture
+    only, as agents' keys do. `suspicions`: why it is quarantined, or was.
+    """
 
     entry_id: EntryId
     status: EntryStatus
@@ -124,6 +164,10 @@ class Entry(NewEntry):
     pattern_id: PatternId | None = None
     embedded_at: datetime | None = None
     expires_at: datetime | None = None
+    captured_by: str | None = None
+    resolved_by: str | None = None
+    low_trust: bool = False
+    suspicions: tuple[str, ...] = ()
 
 
 class CaptureOutcome(StrEnum):
@@ -346,7 +390,8 @@ class Pattern:
 
     `relevance` is 0..1 (`knowledge.search.calibration`); `success_count` counts distinct (project, task, run).
     `rivals` are the patterns of the same situation with another resolution.
-    `distilled` is a model's and stands beside the words.
+    `distilled` is a model's and stands beside the words. `source`: the key of an agent, where nobody that is trusted
+    more speaks for it.
     """
 
     pattern_id: PatternId
@@ -366,6 +411,7 @@ class Pattern:
     founded_at: datetime
     rivals: tuple[PatternId, ...] = ()
     distilled: Distilled | None = None
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -455,6 +501,7 @@ class WorkspaceStats:
     dims: int | None
     unused_vector_bytes: int = 0
     dead_entries: tuple[DeadEntry, ...] = ()
+    row_security: RowSecurity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

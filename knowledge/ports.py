@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
 from knowledge.models import (
+    TRUSTED,
     BoundSpace,
     Calibration,
     Captured,
@@ -40,6 +41,7 @@ from knowledge.models import (
     PatternId,
     Point,
     PointId,
+    Provenance,
     PruneReport,
     SparseVector,
     StoredPoint,
@@ -207,8 +209,11 @@ class EntryStore(Protocol):
         revision_approach: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        by: Provenance = TRUSTED,
     ) -> Entry:
         """Give an open entry its resolution and stage it. The same resolution again changes nothing.
+
+        Quarantined where it was, or where `by` names suspicions; low trust where either is.
 
         Raises NotFound, or NotOpen for an entry that has another resolution or was abandoned.
         """

@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from knowledge.errors import InvalidSetting
+from knowledge.models import Review
 
 BUNDLED_MODEL = "all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"
@@ -97,6 +98,8 @@ class KnowledgeSettings(BaseSettings):
     failure_relevance: float = Field(default=0.75, ge=0, le=1)
     redaction: bool = True
     """Secrets and personal data are taken out of texts before they are stored or sent to an endpoint."""
+    review: Review = Review.SUSPICIOUS
+    """What of the entries by keys that can only capture waits for a person."""
     retention_years: int = Field(default=1, ge=1, le=100, alias="HARDWON_RETENTION")
     """Calendar years from embedding to expiry."""
     context_max_tokens: int = Field(default=2000, ge=50, le=1_000_000)

@@ -8,9 +8,10 @@ import functools
 import ipaddress
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -20,10 +21,11 @@ from knowledge.access.authentication import Authenticator
 from knowledge.access.guard import guarded
 from knowledge.access.keys import KeyService
 from knowledge.access.pepper import pepper_of
-from knowledge.access.principals import OWNER, Principal
+from knowledge.access.principals import OWNER, Principal, Scope, Trust
 from knowledge.adapters.embedder_switch import EmbedderSwitch
 from knowledge.adapters.owner_lock import owner_lock
 from knowledge.adapters.postgres.archive import PostgresArchive
+from knowledge.adapters.postgres.audit import PostgresAudit
 from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresJobs
 from knowledge.adapters.postgres.contexts import PostgresContexts
 from knowledge.adapters.postgres.database import make_engine
@@ -34,11 +36,14 @@ from knowledge.adapters.postgres.keys import PostgresKeys
 from knowledge.adapters.postgres.migrating import migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.points import PostgresPoints
+from knowledge.adapters.postgres.provenance import PostgresProvenance
+from knowledge.adapters.postgres.row_security import row_security
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
 from knowledge.errors import AccessDenied, InvalidInput, InvalidSetting, NotFound, Unavailable
 from knowledge.memory.archiving import ArchiveService
+from knowledge.memory.auditing import AuditService
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.checkpoint import CheckpointEmbeddingService
 from knowledge.memory.contexts import ContextLog
@@ -48,11 +53,14 @@ from knowledge.memory.grouping import PatternGroupingService
 from knowledge.memory.outcomes import OutcomeService
 from knowledge.memory.pruning import KnowledgePruningService
 from knowledge.memory.query import RAGQueryService
+from knowledge.memory.reviewing import ReviewService
+from knowledge.memory.revoking import RevocationService
 from knowledge.memory.store_upkeep import ModelChoice, StoreUpkeepService
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.memory.validation import check_text
-from knowledge.models import DEFAULT_WORKSPACE, Pattern, PatternId, WorkspaceStats
+from knowledge.models import DEFAULT_WORKSPACE, Pattern, PatternId, Provenance, WorkspaceStats
 from knowledge.ports import ChatModel, Clock, Embedder, JobStore, Stores, VectorIndex
+from knowledge.provenance import Auditor
 from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
 
 
@@ -86,6 +94,9 @@ class Knowledge:
     upkeep: KnowledgeUpkeepService
     store_upkeep: StoreUpkeepService
     archives: ArchiveService
+    reviews: ReviewService
+    revocations: RevocationService
+    audits: AuditService
     keys: KeyService
     authenticator: Authenticator
     engine: AsyncEngine
@@ -112,8 +123,10 @@ class Knowledge:
         if principal is OWNER:
             return self
         keys = replace(self.keys, within=principal.workspace)
-        services = {name: guarded(getattr(self, name), name, principal) for name in SERVICES}
-        return replace(self, **services, keys=guarded(keys, "keys", principal), principal=principal)
+        services = {name: guarded(_told_by(principal, getattr(self, name)), name, principal) for name in SERVICES}
+        return replace(
+            self, **services, keys=guarded(_told_by(principal, keys), "keys", principal), principal=principal
+        )
 
     async def workspaces(self) -> list[str]:
         """Return the workspaces that hold anything, ascending."""
@@ -140,7 +153,7 @@ class Knowledge:
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts; `points` is None where the index does not answer."""
         self.principal.require("stats")
-        stats = await self.stores.checkpoints.stats()
+        stats = replace(await self.stores.checkpoints.stats(), row_security=await row_security(self.engine))
         bound = await self.stores.spaces.bound()
         if bound is None:
             return replace(stats, points=0)
@@ -163,8 +176,24 @@ SERVICES = (
     "upkeep",
     "store_upkeep",
     "archives",
+    "reviews",
+    "revocations",
+    "audits",
 )
 """The services of `Knowledge` that a principal has behind a guard; beside them `keys`."""
+
+
+def _told_by(principal: Principal, service: Any) -> Any:
+    """Return a service that knows whose its captures and decisions are."""
+    told: dict[str, object] = {}
+    names = {field.name for field in fields(service)}
+    if "by" in names:
+        agents = principal.trust is Trust.KEY and principal.scopes == {Scope.CAPTURE}
+        told["by"] = Provenance(key_id=principal.key_id, low_trust=agents)
+    if "audit" in names:
+        who = f"key {principal.key_id}" if principal.key_id else str(principal.trust)
+        told["audit"] = replace(service.audit, who=who)
+    return replace(service, **told) if told else service
 
 
 def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: Embedder, clock: Clock) -> Stores:
@@ -187,18 +216,25 @@ def _knowledge(
     settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, authenticator: Authenticator
 ) -> Knowledge:
     jobs = PostgresJobs(engine)
+    audit = Auditor(store=PostgresAudit(engine), clock=stores.clock, workspace=stores.workspace)
+    of_store = replace(audit, workspace="")
+    provenance = PostgresProvenance(engine, stores.workspace)
     switch = _switch(stores.embedder)
 
     def upkeep_of(workspace: str) -> KnowledgeUpkeepService:
         of_workspace = _stores(engine, workspace, stores.index, stores.embedder, stores.clock)
-        return KnowledgeUpkeepService(stores=of_workspace, upkeep=PostgresUpkeep(engine, workspace))
+        return KnowledgeUpkeepService(
+            stores=of_workspace, upkeep=PostgresUpkeep(engine, workspace), audit=replace(audit, workspace=workspace)
+        )
 
     return Knowledge(
         settings=settings,
         workspace=stores.workspace,
         stores=stores,
         jobs=jobs,
-        capture=KnowledgeCaptureService(stores=stores, redaction=settings.redaction),
+        capture=KnowledgeCaptureService(
+            stores=stores, redaction=settings.redaction, review=settings.review, audit=audit
+        ),
         checkpoints=CheckpointEmbeddingService(
             stores=stores,
             batch=settings.checkpoint_batch,
@@ -215,17 +251,20 @@ def _knowledge(
             failure_relevance=settings.failure_relevance,
             redaction=settings.redaction,
         ),
-        pruning=KnowledgePruningService(stores=stores),
+        pruning=KnowledgePruningService(stores=stores, audit=audit),
         contexts=ContextLog(stores=stores),
         outcomes=OutcomeService(stores=stores),
         events=TaskEventService(stores=stores),
-        grouping=PatternGroupingService(stores=stores, grouping=PostgresGrouping(engine, stores.workspace)),
+        grouping=PatternGroupingService(
+            stores=stores, grouping=PostgresGrouping(engine, stores.workspace), audit=audit
+        ),
         upkeep=upkeep_of(stores.workspace),
         store_upkeep=StoreUpkeepService(
             workspaces=jobs.workspaces,
             of=upkeep_of,
             use=switch.use,
             make=lambda choice: switch.keep(make_embedder(_chosen(settings, choice))),
+            audit=of_store,
         ),
         archives=ArchiveService(
             archive=PostgresArchive(engine),
@@ -234,9 +273,17 @@ def _knowledge(
             workspaces=jobs.workspaces,
             of=upkeep_of,
             spool=settings.home if settings.home.is_dir() else None,  # /tmp may be memory
+            audit=of_store,
         ),
+        reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
+        revocations=RevocationService(stores=stores, provenance=provenance, audit=audit),
+        audits=AuditService(store=PostgresAudit(engine), workspace=stores.workspace),
         keys=KeyService(
-            store=authenticator.store, pepper=authenticator.pepper, clock=stores.clock, memory=authenticator
+            store=authenticator.store,
+            pepper=authenticator.pepper,
+            clock=stores.clock,
+            memory=authenticator,
+            audit=of_store,
         ),
         authenticator=authenticator,
         engine=engine,

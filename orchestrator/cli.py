@@ -15,6 +15,7 @@ import typer
 from knowledge.errors import HardwonError
 from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId, Task
 from knowledge.settings import KnowledgeSettings
+from orchestrator.cli_custody import add_custody
 from orchestrator.cli_keys import keys
 from orchestrator.cli_learn import capture_read, learn
 from orchestrator.cli_mcp import add_mcp
@@ -450,6 +451,7 @@ def evaluate_abstention(
 
 add_mcp(app)
 add_upkeep(app)
+add_custody(app)
 app.add_typer(patterns, name="patterns")
 app.add_typer(keys, name="keys")
 

@@ -39,6 +39,7 @@ from knowledge.models import (
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
 from orchestrator.calls import MAX_BODY_BYTES, Api, watched
+from orchestrator.client_custody import RemoteAudits, RemoteReviews, RemoteRevocations
 from orchestrator.client_events import RemoteEvents
 from orchestrator.client_keys import RemoteKeys
 from orchestrator.client_patterns import RemoteGrouping
@@ -399,6 +400,9 @@ class KnowledgeClient:
         self.events = RemoteEvents(api)
         self.pruning = RemotePruning(api)
         self.grouping = RemoteGrouping(api)
+        self.reviews = RemoteReviews(api)
+        self.revocations = RemoteRevocations(api)
+        self.audits = RemoteAudits(api)
         self.upkeep = RemoteUpkeep(api)
         self.store_upkeep = RemoteStoreUpkeep(api)
         self.archives = RemoteArchives(api)

@@ -7,16 +7,18 @@ lines are indented and the two markers are broken inside stored text. A structur
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 from knowledge.errors import InvalidInput, Unavailable
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
-from knowledge.models import Context, ContextId, EntryType, Pattern, Task
+from knowledge.models import Context, ContextId, EntryType, Pattern, PatternId, Task
 from knowledge.steps import step
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.deadline import within
@@ -32,8 +34,18 @@ _CUT = " ... (cut)"
 _MARKER = re.compile(r"\[(?=\s*(?:end\s+context|orchestrator\s+context))", re.IGNORECASE)
 _LINE_BREAKS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069"
-    "\ufeff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_BRACKETS = str.maketrans(
+    dict.fromkeys("\u2045\u2772\u27e6\u2983\u2985\u3010\u3014\u3016\u3018\u301a\ufe47\ufe5d\uff3b\uff5f", "[")
+)
+_LETTERS = str.maketrans(
+    # Cyrillic, then Greek
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456"
+    "\u0405\u0406\u0501\u0391\u0395\u0397\u0399\u039d\u039f\u03a1\u03a4\u03a7\u0396\u03bf\u03f9",
+    "ABEKMHOPCTYXaeopcyxi" + "SIdAEHINOPTXZoC",
 )
 _CHARS_PER_TOKEN = 3
 """UTF-8 bytes to a token, low for English and code (real bug reports: 2.8 at the 5th percentile), so never too few."""
@@ -60,7 +72,26 @@ def label(success_count: int) -> str:
 
 def harmless(text: str) -> str:
     """Return stored text without characters that cannot be seen, with plain line breaks and broken markers."""
-    return _MARKER.sub("(", _UNSEEN.sub("", _LINE_BREAKS.sub("\n", text))).strip()
+    seen = _MARKER.sub("(", _UNSEEN.sub("", _LINE_BREAKS.sub("\n", text)))
+    return (seen if seen.isascii() else _without_lookalikes(seen)).strip()
+
+
+def _without_lookalikes(text: str) -> str:
+    """Break markers in wide, mathematical or foreign letters, too: no machine takes them for ours, but a reader may."""
+    folded = "".join(map(_folded, text))
+    chars = list(text)
+    for found in _MARKER.finditer(folded):
+        chars[found.start()] = "("
+    return "".join(chars)
+
+
+@lru_cache(maxsize=4096)
+def _folded(char: str) -> str:
+    """Return the letter that a character looks like, itself where it looks like none: always one character."""
+    if char.isascii():
+        return char
+    plain = unicodedata.normalize("NFKC", char.translate(_BRACKETS).translate(_LETTERS))
+    return plain if len(plain) == 1 else char
 
 
 def tokens(text: str) -> int:
@@ -272,13 +303,30 @@ def _with_patterns(context: Context, found: Sequence[Pattern], settings: Context
 
 
 def choose(found: Sequence[Pattern], *, limit: int) -> list[Pattern]:
-    """Return the first `limit` patterns; gate entries fill one of three places while others fit."""
+    """Return the first `limit` patterns; gate entries fill one of three places while others fit.
+
+    What an agent's key alone speaks for fills one, whatever else there is.
+    """
     gates = [pattern for pattern in found if pattern.entry_type is not EntryType.FAILURE_SOLUTION]
     quota = max(1, limit // 3)
     held_back = {pattern.pattern_id for pattern in gates[quota:]}
+    held_back |= _too_many_of_one_source(found)
     first = [pattern for pattern in found if pattern.pattern_id not in held_back][:limit]
-    chosen = {pattern.pattern_id for pattern in first + gates[quota:][: limit - len(first)]}
+    more = [pattern for pattern in gates[quota:] if pattern.pattern_id not in _too_many_of_one_source(found)]
+    chosen = {pattern.pattern_id for pattern in first + more[: limit - len(first)]}
     return [pattern for pattern in found if pattern.pattern_id in chosen]
+
+
+def _too_many_of_one_source(found: Sequence[Pattern]) -> set[PatternId]:
+    """Return the patterns after the first one that nobody but the same agent's key speaks for."""
+    seen: set[str] = set()
+    late = set()
+    for pattern in found:
+        if pattern.source is not None and pattern.source in seen:
+            late.add(pattern.pattern_id)
+        elif pattern.source is not None:
+            seen.add(pattern.source)
+    return late
 
 
 def _as_task(task: Any) -> Task:

@@ -8,8 +8,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from knowledge.errors import HardwonError, IndexUnavailable, InvalidSetting
+from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
 from orchestrator.connection import AnyKnowledge, connect
+
+_MAKE_ROLE = "Have an administrator run: CREATE ROLE hardwon_app NOLOGIN; GRANT hardwon_app TO this user; restart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,7 @@ async def examine() -> list[Finding]:
         opened: list[AnyKnowledge] = []
         await look("stores", stores)
         if opened:
+            await look("workspaces", lambda: _workspaces(opened[0]))
             await look("a question", lambda: _question(opened[0]))
     return findings
 
@@ -80,6 +84,20 @@ async def _stores(knowledge: AnyKnowledge, opened: list[AnyKnowledge]) -> str:
     opened.append(knowledge)
     entries = sum(stats.entries.values())
     return f"both answer; {entries:,} entries, {stats.patterns:,} patterns, {stats.points:,} points"
+
+
+async def _workspaces(knowledge: AnyKnowledge) -> str:
+    """Say what keeps workspaces apart, and what is lost where Postgres lets us make no role."""
+    match (await knowledge.stats()).row_security:
+        case RowSecurity.BY_ROLE:
+            return "kept apart by Postgres, too: statements run as hardwon_app, which owns no table"
+        case RowSecurity.BY_NAME:
+            return (
+                "kept apart by Postgres, too, by the name that each connection gives; this user owns the tables, so it"
+                f" could undo that, and change the audit log. {_MAKE_ROLE}"
+            )
+        case _:
+            return f"kept apart by hardwon's own conditions alone: this user is above Postgres' rules. {_MAKE_ROLE}"
 
 
 async def _question(knowledge: AnyKnowledge) -> str:

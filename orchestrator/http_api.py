@@ -40,6 +40,7 @@ from orchestrator.entries import capture_rows
 from orchestrator.http_access import Doorway, GuardedDoor, OwnersDoor
 from orchestrator.http_allowed import add_access
 from orchestrator.http_bodies import BodyCap
+from orchestrator.http_custody import add_custody
 from orchestrator.http_document import document_of
 from orchestrator.http_events import add_events
 from orchestrator.http_keys import add_keys
@@ -228,6 +229,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     _add_queries(app)
     add_events(app)
     add_patterns(app)
+    add_custody(app)
     _add_operations(app)
     add_upkeep(app)
     add_metrics(app)

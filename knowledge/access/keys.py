@@ -15,6 +15,7 @@ from knowledge.access.operations import Scope
 from knowledge.access.pepper import Pepper
 from knowledge.errors import AccessDenied, InvalidInput, NotFound
 from knowledge.logs import get_logger
+from knowledge.provenance import UNHEARD, Auditor
 
 log = get_logger(__name__)
 
@@ -141,6 +142,7 @@ class KeyService:
     clock: _Clock
     memory: Forgets
     within: str | None = None
+    audit: Auditor = UNHEARD
 
     async def create(
         self,
@@ -202,6 +204,7 @@ class KeyService:
         )
         await self.store.retire(key_id, expires_at=now + overlap, replaced_by=new.key.key_id)
         self.memory.forget(key_id)
+        await self.audit.note("key rotated", key=key_id, replaced_by=new.key.key_id)
         log.info("key_rotated", key_id=key_id, replaced_by=new.key.key_id)
         return new
 
@@ -210,12 +213,14 @@ class KeyService:
         await self._seen(key_id)
         await self.store.revoke(key_id, self.clock.now())
         self.memory.forget(key_id)
+        await self.audit.note("key revoked", key=key_id)
         log.info("key_revoked", key_id=key_id)
 
     async def _add(self, key: ApiKey) -> NewKey:
         secret = secrets.token_urlsafe(SECRET_BYTES)
         await self.store.add(key, hashed(self.pepper(), secret))
         self.memory.forget(key.key_id)
+        await self.audit.note("key made", key=key.key_id, scopes=",".join(key.scopes), of=key.workspace)
         log.info("key_made", key_id=key.key_id, scopes=list(key.scopes))
         return NewKey(key=key, secret=f"{PREFIX}_{key.key_id}_{secret}")
 

@@ -17,11 +17,11 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import qdrant_edge as edge
@@ -114,7 +114,7 @@ class QdrantEdgeIndex(VectorIndex):
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
         until = edge.RangeDateTime(lte=shape.write_moment(now, "now"))
-        expired = edge.Filter(must=[_is(shape.TENANT, workspace), edge.FieldCondition(shape.EXPIRES_AT, range=until)])
+        expired = _within(workspace, edge.FieldCondition(shape.EXPIRES_AT, range=until))
         deleted = 0
         if not self._path(space).exists():
             return 0
@@ -132,7 +132,7 @@ class QdrantEdgeIndex(VectorIndex):
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
         with _translated(self._path(space)):
-            asked = edge.CountRequest(exact=True, filter=edge.Filter(must=[_is(shape.TENANT, workspace)]))
+            asked = edge.CountRequest(exact=True, filter=_within(workspace))
             return self._shard(space).count(asked)
 
     async def scan(
@@ -146,7 +146,7 @@ class QdrantEdgeIndex(VectorIndex):
             asked = edge.ScrollRequest(
                 limit=limit,
                 offset=start,
-                filter=edge.Filter(must=[_is(shape.TENANT, workspace)]),
+                filter=_within(workspace),
                 with_payload=True,
                 with_vector=True,
             )
@@ -359,22 +359,32 @@ def _id(found: object) -> PointId:
     return PointId(found if isinstance(found, UUID) else UUID(str(found)))
 
 
+_Condition: TypeAlias = edge.FieldCondition | edge.Filter
+
+
 def _is(field: str, value: str) -> edge.FieldCondition:
     return edge.FieldCondition(field, match=edge.MatchValue(value))
 
 
+def _within(workspace: str, *conditions: _Condition, without: Collection[PointId] = ()) -> edge.Filter:
+    """Return the filter of any question to the index: what it asks, and the workspace, which is added here alone."""
+    return edge.Filter(
+        must=[_is(shape.TENANT, workspace), *conditions],
+        must_not=[edge.HasIdCondition(set(without))] if without else None,
+    )
+
+
 def _filter(wanted: shape.Conditions) -> edge.Filter:
     live = edge.RangeDateTime(gt=shape.write_moment(wanted.live_at, "live_at"))
-    return edge.Filter(
-        must=[
-            *(edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in wanted.one_of),
-            edge.FieldCondition(shape.EXPIRES_AT, range=live),
-            *(
-                edge.Filter(should=[_is(field, value), edge.IsEmptyCondition(field)])
-                for field, value in wanted.same_or_absent
-            ),
-        ],
-        must_not=[edge.HasIdCondition(set(wanted.without))] if wanted.without else None,
+    return _within(
+        wanted.workspace,
+        *(edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in wanted.one_of),
+        edge.FieldCondition(shape.EXPIRES_AT, range=live),
+        *(
+            edge.Filter(should=[_is(field, value), edge.IsEmptyCondition(field)])
+            for field, value in wanted.same_or_absent
+        ),
+        without=wanted.without,
     )
 
 

@@ -149,8 +149,12 @@ def _check_word(word: str, field: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """A `Where` in words of payload fields: `one_of` values are asked for, `same_or_absent` fields may be missing."""
+    """A `Where` in words of payload fields: `one_of` values are asked for, `same_or_absent` fields may be missing.
 
+    Never without a workspace, which each adapter adds to whatever it asks, in one place.
+    """
+
+    workspace: str
     one_of: tuple[tuple[str, tuple[str, ...]], ...]
     same_or_absent: tuple[tuple[str, str], ...]
     live_at: datetime
@@ -164,7 +168,7 @@ class Conditions:
 
 def conditions(where: Where) -> Conditions:
     """Return what a search asks of payloads. Fields without a wish are left out, never compared with nothing."""
-    one_of: list[tuple[str, tuple[str, ...]]] = [(TENANT, (where.workspace,))]
+    one_of: list[tuple[str, tuple[str, ...]]] = []
     if where.view is not None:
         one_of.append(("view", (where.view.value,)))
     if where.entry_types is not None:
@@ -180,6 +184,7 @@ def conditions(where: Where) -> Conditions:
             _check_word(wish, field)
     write_moment(where.live_at, "live_at")
     return Conditions(
+        workspace=where.workspace,
         one_of=tuple(one_of),
         same_or_absent=tuple((field, wish) for field, wish in wishes.items() if wish is not None),
         live_at=where.live_at,

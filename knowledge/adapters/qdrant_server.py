@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, NoReturn
@@ -126,7 +126,7 @@ class QdrantServerIndex(VectorIndex):
         name = shape.collection_name(space)
         shape.write_moment(now, "now")
         until = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(lte=now))
-        expired = models.Filter(must=[_is(shape.TENANT, workspace), until])
+        expired = _within(workspace, until)
         if not await self._is_there(name):
             return 0
         with self._translated():
@@ -139,7 +139,7 @@ class QdrantServerIndex(VectorIndex):
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
         name = shape.collection_name(space)
         with self._translated():
-            mine = models.Filter(must=[_is(shape.TENANT, workspace)])
+            mine = _within(workspace)
             return (await self._client.count(name, count_filter=mine, exact=True)).count
 
     async def scan(
@@ -152,7 +152,7 @@ class QdrantServerIndex(VectorIndex):
         with self._translated():
             page, _ = await self._client.scroll(
                 name,
-                scroll_filter=models.Filter(must=[_is(shape.TENANT, workspace)]),
+                scroll_filter=_within(workspace),
                 limit=limit,
                 offset=None if start is None else str(start),
                 with_payload=True,
@@ -315,6 +315,12 @@ def _is(field: str, value: str) -> models.FieldCondition:
     return models.FieldCondition(key=field, match=models.MatchValue(value=value))
 
 
+def _within(workspace: str, *conditions: models.Condition, without: Collection[PointId] = ()) -> models.Filter:
+    """Return the filter of any question to the index: what it asks, and the workspace, which is added here alone."""
+    left_out = models.HasIdCondition(has_id=list(map(str, without)))
+    return models.Filter(must=[_is(shape.TENANT, workspace), *conditions], must_not=[left_out] if without else None)
+
+
 def _filter(wanted: shape.Conditions) -> models.Filter:
     asked = [
         models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in wanted.one_of
@@ -324,8 +330,7 @@ def _filter(wanted: shape.Conditions) -> models.Filter:
         models.Filter(should=[_is(field, value), models.IsEmptyCondition(is_empty=models.PayloadField(key=field))])
         for field, value in wanted.same_or_absent
     ]
-    without = models.HasIdCondition(has_id=list(map(str, wanted.without)))
-    return models.Filter(must=[*asked, live, *same_or_absent], must_not=[without] if wanted.without else None)
+    return _within(wanted.workspace, *asked, live, *same_or_absent, without=wanted.without)
 
 
 def _requests(

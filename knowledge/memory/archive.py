@@ -20,7 +20,7 @@ from uuid import UUID
 from knowledge.errors import InvalidInput
 
 FORMAT = "hardwon-archive"
-VERSION = 3
+VERSION = 4
 PARTS = (
     "workspaces",
     "spaces",

@@ -18,6 +18,7 @@ from knowledge.memory.settling import settle
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.models import EmbeddingSpace
 from knowledge.ports import ArchiveStore, Embedder, Progress, VectorIndex
+from knowledge.provenance import UNHEARD, Auditor
 
 log = get_logger(__name__)
 
@@ -48,6 +49,7 @@ class ArchiveService:
     workspaces: Callable[[], Awaitable[list[str]]]
     of: Callable[[str], KnowledgeUpkeepService]
     spool: Path | None
+    audit: Auditor = UNHEARD
 
     async def export_archive(self, *, progress: Progress | None = None) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of an archive of all workspaces, as they are now; captures and checkpoints go on.
@@ -89,6 +91,7 @@ class ArchiveService:
         except OSError as error:
             raise StorageUnavailable(f"there is no room to keep the archive meanwhile: {error.strerror}") from error
         points, embedded = await self._refill(found["points"], progress)
+        await self.audit.note("store imported", rows=sum(found.values()), new=sum(new.values()))
         log.info("store_imported", rows=sum(found.values()), new=sum(new.values()), points=points)
         return ImportReport(rows=found, new=new, points=points, embedded=embedded)
 

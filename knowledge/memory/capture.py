@@ -12,8 +12,10 @@ from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFou
 from knowledge.memory.outcomes import taken_for_outcome
 from knowledge.memory.redacting import redacted, redacted_text
 from knowledge.memory.settling import settle_if_possible
+from knowledge.memory.suspicion import SHOWN, UNREVIEWED, suspicions
 from knowledge.memory.validation import check_text, content_hash, first_status, validate
 from knowledge.models import (
+    TRUSTED,
     AppliesWhen,
     Captured,
     CaptureOutcome,
@@ -22,8 +24,11 @@ from knowledge.models import (
     EntryStatus,
     EntryType,
     NewEntry,
+    Provenance,
+    Review,
 )
 from knowledge.ports import Progress, Stores
+from knowledge.provenance import UNHEARD, Auditor
 from knowledge.steps import step
 
 _SLICE = 500
@@ -32,10 +37,16 @@ _SLICE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeCaptureService:
-    """Captures learning moments during project execution. `redaction`: without the secrets in their texts."""
+    """Captures learning moments during project execution. `redaction`: without the secrets in their texts.
+
+    `by`: who captures. Of what comes by a key of low trust, `review` says what waits for a person.
+    """
 
     stores: Stores
     redaction: bool = True
+    by: Provenance = TRUSTED
+    review: Review = Review.SUSPICIOUS
+    audit: Auditor = UNHEARD
 
     async def capture_failure_solution(
         self,
@@ -94,7 +105,11 @@ class KnowledgeCaptureService:
         when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
         await self._must_be(entry_id, EntryType.FAILURE_SOLUTION, "resolve_failure")
         entry = await self.stores.entries.resolve(
-            entry_id, solution_steps=solution_steps, verified_by=verified_by, when_to_try=when_to_try
+            entry_id,
+            solution_steps=solution_steps,
+            verified_by=verified_by,
+            when_to_try=when_to_try,
+            by=self._judged(solution_steps, verified_by, when_to_try),
         )
         return await self._resolved(entry)
 
@@ -156,7 +171,11 @@ class KnowledgeCaptureService:
         when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
         await self._must_be(entry_id, EntryType.GATE_REJECTION, "resolve_gate_rejection")
         entry = await self.stores.entries.resolve(
-            entry_id, revision_approach=revision_approach, verified_by=verified_by, when_to_try=when_to_try
+            entry_id,
+            revision_approach=revision_approach,
+            verified_by=verified_by,
+            when_to_try=when_to_try,
+            by=self._judged(revision_approach, verified_by, when_to_try),
         )
         return await self._resolved(entry)
 
@@ -240,7 +259,7 @@ class KnowledgeCaptureService:
         """Store entries; one that repeats what was handed out for its own task becomes an outcome of that."""
         answers = await self.stores.entries.add(entries)
         return [
-            await self._or_outcome(entry, answer) if answer.informed else answer
+            await self._or_outcome(entry, answer) if answer.informed and not entry.suspicions else answer
             for entry, answer in zip(entries, answers, strict=True)
         ]
 
@@ -269,6 +288,10 @@ class KnowledgeCaptureService:
         Its points go from the index at once where that answers, else with the next checkpoint or prune; no query shows
         them. Raises NotFound.
         """
+        await self._delete(entry_id)
+        await self.audit.note("entry deleted", entry=str(entry_id))
+
+    async def _delete(self, entry_id: EntryId) -> None:
         await self.stores.entries.delete(entry_id)
         await settle_if_possible(self.stores)
 
@@ -288,11 +311,12 @@ class KnowledgeCaptureService:
                 raise
             for entry_id in found:
                 with suppress(NotFound):  # somebody else was quicker
-                    await self.delete(entry_id)
+                    await self._delete(entry_id)
                     gone += 1
                 if progress:
                     progress(gone, None)
             if await self.stores.entries.forget_project(project_id):
+                await self.audit.note("project deleted", project=project_id, entries=gone)
                 return gone
 
     async def _checked(self, entry: NewEntry) -> NewEntry:
@@ -320,13 +344,27 @@ class KnowledgeCaptureService:
 
     def _new(self, entry: NewEntry) -> Entry:
         told = {field.name: getattr(entry, field.name) for field in fields(NewEntry)}
+        by = self._judged(*(told[name] for name in SHOWN))
         return Entry(
             **{**told, "workspace": self.stores.workspace, "entry_type": EntryType(entry.entry_type)},
             entry_id=EntryId(uuid4()),
-            status=first_status(entry),
+            status=EntryStatus.QUARANTINED if by.suspicions else first_status(entry),
             content_hash=content_hash(entry),
             captured_at=self.stores.clock.now(),
+            captured_by=by.key_id,
+            low_trust=by.low_trust,
+            suspicions=by.suspicions,
         )
+
+    def _judged(self, *told: str | None) -> Provenance:
+        """Return who captures, with what in these texts is to be reviewed before anybody is shown them."""
+        if not self.by.low_trust or self.review is Review.OFF:
+            return self.by
+        text = "\n".join(each for each in told if each)
+        found = suspicions(text)
+        if self.review is Review.EVERYTHING:
+            found = found or (UNREVIEWED,)
+        return replace(self.by, suspicions=found)
 
 
 def _on_record(entry: NewEntry) -> str:

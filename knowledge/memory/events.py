@@ -15,7 +15,17 @@ from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.outcomes import OutcomeService
 from knowledge.memory.texts import resolution
 from knowledge.memory.validation import check_text
-from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType, NewEntry, PatternId
+from knowledge.models import (
+    TRUSTED,
+    AppliesWhen,
+    Entry,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    NewEntry,
+    PatternId,
+    Provenance,
+)
 from knowledge.ports import Stores
 
 
@@ -36,6 +46,7 @@ class TaskEventService:
     """Turns events into entries and outcomes. Each event may be told again: it comes to the same."""
 
     stores: Stores
+    by: Provenance = TRUSTED
 
     async def task_failed(
         self,
@@ -192,7 +203,7 @@ class TaskEventService:
 
     @property
     def _capture(self) -> KnowledgeCaptureService:
-        return KnowledgeCaptureService(stores=self.stores)
+        return KnowledgeCaptureService(stores=self.stores, by=self.by)
 
     @property
     def _outcomes(self) -> OutcomeService:

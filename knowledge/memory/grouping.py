@@ -14,6 +14,7 @@ from knowledge.memory.query import to_pattern
 from knowledge.memory.settling import settle_if_possible
 from knowledge.models import Entry, EntryId, LinkKind, Move, Pattern, PatternId, PointId, View, point_id_of
 from knowledge.ports import GroupingStore, Stores
+from knowledge.provenance import UNHEARD, Auditor
 
 MAX_SUGGESTIONS = 1000
 SHOWN_ENTRIES = 100
@@ -51,6 +52,7 @@ class PatternGroupingService:
 
     stores: Stores
     grouping: GroupingStore
+    audit: Auditor = UNHEARD
 
     async def suggest(self, *, limit: int = 20) -> list[PatternPair]:
         """Return patterns that are likely the same, for a person to join, the likeliest first."""
@@ -86,6 +88,7 @@ class PatternGroupingService:
             await regrouping.move(self._moves(moving, other, keep), keep, now=now)
             await regrouping.absorb(keep, other, now=now)
         await settle_if_possible(self.stores)
+        await self.audit.note("patterns joined", kept=str(keep), other=str(other), entries=len(moving))
         log.info("patterns_joined", kept=str(keep), other=str(other), entries=len(moving))
         return to_pattern(await self.stores.patterns.get(keep, now=now))
 
@@ -108,6 +111,7 @@ class PatternGroupingService:
             await regrouping.move(self._moves(leaving, old, new), new, now=now)
             await regrouping.keep_apart(old, new, now=now)
         await settle_if_possible(self.stores)
+        await self.audit.note("pattern split", old=str(old), new=str(new), entries=len(leaving))
         log.info("pattern_split", old=str(old), new=str(new), entries=len(leaving))
         return to_pattern(await self.stores.patterns.get(new, now=now))
 

@@ -82,7 +82,8 @@ async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
                 pattern_id=pattern_id,
                 project_id=entry.project_id,
                 task_id=entry.task_id,
-                run_id=entry.run_id or handed_out.run_id or "",
+                # an agent makes up no runs: what was handed out once worked once
+                run_id=(None if entry.low_trust else entry.run_id) or handed_out.run_id or "",
                 worked=True,
             )
             await stores.contexts.record_outcomes([outcome], now)

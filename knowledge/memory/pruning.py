@@ -10,6 +10,7 @@ from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle
 from knowledge.models import PruneReport
 from knowledge.ports import Progress, Stores
+from knowledge.provenance import UNHEARD, Auditor
 from knowledge.steps import step
 
 UNRESOLVED_FOR = timedelta(days=90)
@@ -26,6 +27,7 @@ class KnowledgePruningService:
     """Automatically prunes knowledge past its year."""
 
     stores: Stores
+    audit: Auditor = UNHEARD
 
     async def prune_old_knowledge(self) -> int:
         """Delete expired knowledge from both stores; return how many entries went."""
@@ -62,5 +64,7 @@ class KnowledgePruningService:
         await settle(self.stores, bound)
         while await self.stores.contexts.prune(add_years(now, -1), limit=SLICE):
             continue
+        if done.entries or done.never_resolved:
+            await self.audit.note("knowledge pruned", entries=done.entries, never_resolved=done.never_resolved)
         log.info("knowledge_pruned", entries=done.entries, points=done.points, patterns=done.patterns)
         return done

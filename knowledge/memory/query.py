@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from knowledge.errors import InvalidInput
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
-from knowledge.memory.ranking import Match, rank, rank_for_gate
+from knowledge.memory.ranking import Match, rank, rank_for_gate, source_of
 from knowledge.memory.searching import Question, search
 from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
@@ -229,6 +229,7 @@ def to_pattern(evidence: Evidence) -> Pattern:
         technology=words.technology,
         gate_type=words.gate_type,
         entry_ids=evidence.entry_ids,
+        source=source_of(words),
         founded_at=evidence.founded_at,
         rivals=evidence.rivals,
         distilled=evidence.distilled,

@@ -126,6 +126,16 @@ def gate_quota(limit: int) -> int:
     return max(1, limit * 2 // 5)
 
 
+def source_of(words: Entry) -> str | None:
+    """Return the key of low trust that an entry came by, if it did."""
+    return (words.captured_by or words.resolved_by or "") if words.low_trust else None
+
+
+def source_quota(limit: int) -> int:
+    """Return how many of `limit` places what one key of low trust told may take: 1 of 3, 1 of 5."""
+    return max(1, limit // 3)
+
+
 def _within_quotas(ordered: list[Match], limit: int) -> list[Match]:
     """Return `limit` of the matches, in order; what has had its share comes in only where places are left."""
     gates_left = gate_quota(limit)
@@ -133,10 +143,16 @@ def _within_quotas(ordered: list[Match], limit: int) -> list[Match]:
     shown: list[Match] = []
     of_other_fields: list[Match] = []
     gates: list[Match] = []
+    sources: Counter[str] = Counter()
     for match in ordered:
         if len(shown) == limit:
             break
         is_gate = match.evidence.entry_type is not EntryType.FAILURE_SOLUTION
+        source = source_of(match.evidence.words)
+        if source is not None:
+            sources[source] += 1
+            if sources[source] > source_quota(limit):
+                continue
         if is_gate and not gates_left:
             gates.append(match)
         elif not match.fits and not others_left:

@@ -14,6 +14,7 @@ from knowledge.memory.spaces import space_in_use
 from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
 from knowledge.models import BoundSpace, EmbeddingSpace, Entry, PointId, TermStatistics, Vector, View, Where
 from knowledge.ports import Embedder, Progress, Stores
+from knowledge.provenance import UNHEARD, Auditor
 from knowledge.search.calibration import shipped
 from knowledge.search.fusion import fuse
 from knowledge.search.lexical import query_vector, term_counts
@@ -65,6 +66,7 @@ class StoreUpkeepService:
     of: Callable[[str], KnowledgeUpkeepService]
     use: Callable[[Embedder], None]
     make: Callable[[ModelChoice], Embedder]
+    audit: Auditor = UNHEARD
 
     async def rebuild(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
         """Drop the collection in use and put everything back from Postgres, ids kept; queries find less meanwhile.
@@ -111,6 +113,7 @@ class StoreUpkeepService:
         """
         embedder = self.make(choice)
         report = await self.reembed(embedder, force=force, progress=progress)
+        await self.audit.note("embedding model changed", model=choice.model, forgot_others=forget_old)
         return replace(report, forgotten=await self._forget_unused()) if forget_old else report
 
     async def reembed(

@@ -22,6 +22,7 @@ from knowledge.memory.settling import settle
 from knowledge.memory.spaces import SpaceInUse, space_in_use
 from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, Point, PointId, StoredPoint, Vector
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
+from knowledge.provenance import UNHEARD, Auditor
 
 log = get_logger(__name__)
 
@@ -88,6 +89,7 @@ class KnowledgeUpkeepService:
 
     stores: Stores
     upkeep: UpkeepStore
+    audit: Auditor = UNHEARD
 
     async def verify(self, *, repair: bool = False, progress: Progress | None = None) -> VerifyReport:
         """Compare every point with Postgres, exactly; with `repair` put right what differs.
@@ -171,6 +173,7 @@ class KnowledgeUpkeepService:
         Checkpoints, queries and changes of model that would send one raise LocalOnly; captures go on.
         """
         await self.stores.spaces.keep_local(on=on)
+        await self.audit.note("workspace kept local", on=on)
         log.info("workspace_kept_local", workspace=self.stores.workspace, on=on)
 
     async def retry_dead(self) -> int:

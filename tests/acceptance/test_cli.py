@@ -399,7 +399,13 @@ def test_retrieval_is_measured_in_a_throwaway_data_directory(beside: Commands, t
 def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None:
     well = beside.here("doctor")
     assert well["well"] is True
-    assert [finding["what"] for finding in well["findings"]] == ["settings", "embedder", "stores", "a question"]
+    assert [finding["what"] for finding in well["findings"]] == [
+        "settings",
+        "embedder",
+        "stores",
+        "workspaces",
+        "a question",
+    ]
 
     def ill(*typed: str, **settings: str) -> str:
         done = CliRunner(env=beside.environment(**settings)).invoke(app, ["doctor", *typed])
@@ -408,7 +414,7 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
 
     told = ill(HARDWON_EMBEDDING_API_KEY="no").splitlines()
     marks = {line.split(":")[0][4:].strip(): line[:4].strip() for line in told}
-    assert marks == {"settings": "ok", "embedder": "FAIL", "stores": "ok", "a question": "ok"}
+    assert marks == {"settings": "ok", "embedder": "FAIL", "stores": "ok", "workspaces": "ok", "a question": "ok"}
     broken = ill("--json", HARDWON_TASK_RELEVANCE="7")
     assert json.loads(broken)["well"] is False
     assert "HARDWON_TASK_RELEVANCE" in broken

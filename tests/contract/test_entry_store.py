@@ -23,6 +23,7 @@ from knowledge.models import (
     EntryType,
     LeaseToken,
     NewEntry,
+    Provenance,
 )
 from knowledge.ports import Claim, Selection, Stores
 from tests.support.entries import NOON, approval, failure, rejection, stored
@@ -473,3 +474,33 @@ async def test_a_project_is_forgotten_once_nothing_of_it_is_left(store: Store) -
         await ours.of_project("going", limit=2)
     assert (await store.of("ours").checkpoints.stats()).projects == 1
     assert await theirs.of_project("going", limit=2) == [numbered(20)], "a workspace's own"
+
+
+# low trust
+
+
+async def test_a_resolution_that_gives_orders_is_held_back_and_says_by_whom(store: Store) -> None:
+    """T1, on both."""
+    entries = store.of("default").entries
+    entry = replace(stored(failure(solution_steps=None, success_verified=False)), status=EntryStatus.OPEN)
+    await entries.add([entry])
+    by = Provenance(key_id="agent", low_trust=True, suspicions=("override",))
+    resolved = await entries.resolve(entry.entry_id, solution_steps="Ignore all", verified_by="me", by=by)
+    told = (resolved.status, resolved.resolved_by, resolved.low_trust, resolved.suspicions)
+    assert told == (EntryStatus.QUARANTINED, "agent", True, ("override",))
+    assert await entries.pending(Selection()) == 0
+
+
+async def test_what_is_held_back_stays_so_when_it_is_resolved_and_takes_one_resolution(store: Store) -> None:
+    entries = store.of("default").entries
+    held_back = replace(
+        stored(failure(solution_steps=None, success_verified=False)),
+        status=EntryStatus.QUARANTINED,
+        suspicions=("role",),
+        low_trust=True,
+    )
+    await entries.add([held_back])
+    resolved = await entries.resolve(held_back.entry_id, solution_steps="Mend it", verified_by="pytest")
+    assert (resolved.status, resolved.suspicions) == (EntryStatus.QUARANTINED, ("role",))
+    with pytest.raises(NotOpen):
+        await entries.resolve(held_back.entry_id, solution_steps="Another way", verified_by="pytest")

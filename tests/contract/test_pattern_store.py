@@ -669,3 +669,21 @@ async def test_live_patterns_are_paged_through_by_id_those_of_the_workspace_alon
     assert [*first, *rest] == everything
     assert await stores.patterns.page(after=everything[-1].pattern_id, limit=100, now=NOON) == []
     assert await stores.patterns.page(after=None, limit=100, now=A_YEAR_LATER + DAY) == []
+
+
+# low trust
+
+
+async def test_of_what_a_key_of_low_trust_tells_of_a_pattern_the_first_counts(store: Store) -> None:
+    """T2, on both."""
+    stores = store.of("default")
+    told = [
+        replace(stored(failure(project_id=f"p{n}", run_id=str(n))), captured_by=key, low_trust=True)
+        for key in ("one", "two")
+        for n in range(5 * (key == "two"), 5 * (key == "two") + 5)
+    ]
+    trusted = [stored(failure(project_id=f"q{n}", run_id=str(n))) for n in range(2)]
+    pattern_id = await learn(stores, *told, *trusted)
+    found = await stores.patterns.get(pattern_id, now=NOON)
+    assert (found.success_count, found.attempt_count, found.project_count) == (4, 4, 4)
+    assert not found.words.low_trust, "a trusted one speaks for it"

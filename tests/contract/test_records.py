@@ -154,6 +154,7 @@ async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Sto
             "run_id": "3",
             "agent_type": "backend",
             "pattern_ids": [each.pattern_id for each in shown],
+            "entry_ids": [entry_id for each in shown for entry_id in each.entry_ids],
             "created_at": NOON,
         },
         empty.context_id: {
@@ -164,6 +165,7 @@ async def test_a_context_is_kept_with_its_task_and_the_patterns_in_it(store: Sto
             "run_id": None,
             "agent_type": "frontend",
             "pattern_ids": [],
+            "entry_ids": [],
             "created_at": NOON,
         },
     }

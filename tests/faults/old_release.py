@@ -123,7 +123,8 @@ class OldRelease:
     async def capture(self, told: NewEntry) -> EntryId:
         entry = stored(told)
         row = to_row(entry) | {"workspace": WORKSPACE}
-        del row["applies_when"]  # a column of a later release
+        for later in ("applies_when", "captured_by", "resolved_by", "low_trust", "suspicions"):
+            del row[later]  # columns of later releases
         names, places = ", ".join(row), ", ".join(f"${number}" for number in range(1, len(row) + 1))
         async with self._connection.transaction():
             await self._connection.execute(PROJECT, WORKSPACE, told.project_id)

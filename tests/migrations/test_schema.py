@@ -50,6 +50,11 @@ CATALOG = sa.text(r"""
     UNION ALL
     SELECT concat_ws(' ', 'function', proname, regexp_replace(prosrc, '\s+', ' ', 'g')) FROM pg_proc
     WHERE pronamespace = 'public'::regnamespace
+    UNION ALL
+    SELECT concat_ws(' ', 'policy', tablename, policyname, permissive, roles, cmd, qual, with_check) FROM pg_policies
+    UNION ALL
+    SELECT concat_ws(' ', 'closed', relname, relrowsecurity, relforcerowsecurity) FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'alembic_version'
     ORDER BY 1
 """)
 

@@ -68,6 +68,7 @@ def store_in_memory(embedder: Embedder, clock: Clock) -> Store:
                 "run_id": row.task.run_id,
                 "agent_type": row.agent_type,
                 "pattern_ids": [pattern.pattern_id for pattern in row.context.patterns],
+                "entry_ids": [entry_id for pattern in row.context.patterns for entry_id in pattern.entry_ids],
                 "created_at": row.created_at,
             }
             for row in state.contexts.values()

@@ -17,6 +17,7 @@ from knowledge.errors import IndexUnavailable
 from knowledge.models import Context, EntryType, Pattern, Task
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.context import basic_context, choose, harmless, label, render, tokens
+from tests.support.blocks import CLOSING, OPENING, read_back
 from tests.support.entries import pattern
 
 GOLDEN = """\
@@ -99,31 +100,6 @@ PATTERNS = st.lists(
     ),
     max_size=5,
 )
-OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"
-CLOSING = "[END CONTEXT]"
-RECORD = re.compile(
-    r"(?P<head>Pattern \d \((?:Most Common|Moderate|Less Common) - (?:1 success|\d+ successes)\):)\n"
-    r"- Problem: (?P<problem>.*(?:\n  .*)*)\n"
-    r"- Solution: (?P<solution>.*(?:\n  .*)*)\n"
-    r"- When to try: (?P<when>.*(?:\n  .*)*)\n"
-    r"(?:- Record: \d+ of \d+ attempts, (?:1 project|\d+ projects)\n)?\n"
-)
-ENDING = "Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data.\n\n[END CONTEXT]\n"
-
-
-def read_back(block: str) -> list[dict[str, str]]:
-    """Parse a block strictly; fails where anything stands in it that the format does not know."""
-    beginning = f"{OPENING}\n\nSimilar situations have been resolved these ways:\n\n"
-    assert block.startswith(beginning)
-    assert block.endswith(ENDING)
-    at, found = len(beginning), []
-    while block[at:] != ENDING:
-        record = RECORD.match(block, at)
-        assert record, block[at:]
-        texts = {name: text.replace("\n  ", "\n") for name, text in record.groupdict().items()}
-        found.append(texts)
-        at = record.end()
-    return found
 
 
 def test_the_block_is_the_designs_to_the_letter() -> None:

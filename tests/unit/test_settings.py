@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from knowledge.adapters.openai_embedder import OpenAIEmbedder
 from knowledge.errors import InvalidSetting
+from knowledge.models import Review
 from knowledge.settings import BUNDLED_MODEL, OPENAI_MODEL, KnowledgeSettings, default_home, unknown_variables
 from knowledge.wiring import make_embedder
 
@@ -33,6 +34,7 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_TASK_RELEVANCE": ("0.6", "task_relevance", 0.6),
     "HARDWON_FAILURE_RELEVANCE": ("1", "failure_relevance", 1.0),
     "HARDWON_REDACTION": ("off", "redaction", False),
+    "HARDWON_REVIEW": ("everything", "review", Review.EVERYTHING),
     "HARDWON_RETENTION": ("2 years", "retention_years", 2),
     "HARDWON_CONTEXT_MAX_TOKENS": ("500", "context_max_tokens", 500),
     "HARDWON_CONTEXT_MAX_PATTERNS": ("2", "context_max_patterns", 2),
@@ -63,6 +65,7 @@ REFUSED = [
     ("HARDWON_TASK_RELEVANCE", "nan"),
     ("HARDWON_FAILURE_RELEVANCE", "-0.1"),
     ("HARDWON_REDACTION", "some"),
+    ("HARDWON_REVIEW", "some"),
     ("HARDWON_RETENTION", "0"),
     ("HARDWON_RETENTION", "1.5"),
     ("HARDWON_RETENTION", "365 days"),

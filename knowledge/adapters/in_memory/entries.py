@@ -9,7 +9,18 @@ from uuid import uuid4
 
 from knowledge.adapters.in_memory.state import EntryRow, InMemoryState
 from knowledge.errors import NotFound, NotOpen
-from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryStatus, EntryType, LeaseToken, PointId
+from knowledge.models import (
+    TRUSTED,
+    Captured,
+    CaptureOutcome,
+    Entry,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    LeaseToken,
+    PointId,
+    Provenance,
+)
 from knowledge.ports import MOST_OF_TASK, Claim, EntryStore, Selection
 
 
@@ -54,15 +65,24 @@ class InMemoryEntries(EntryStore):
         revision_approach: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        by: Provenance = TRUSTED,
     ) -> Entry:
         told = {"solution_steps": solution_steps, "revision_approach": revision_approach}
         told |= {"verified_by": verified_by, "when_to_try": when_to_try}
         told = {name: value for name, value in told.items() if value is not None}
         entry = self._row(entry_id).entry
-        if entry.status is EntryStatus.OPEN:
+        held_back = entry.status is EntryStatus.QUARANTINED
+        unresolved = entry.solution_steps is None and entry.revision_approach is None
+        if entry.status is EntryStatus.OPEN or (held_back and unresolved):
             verified = entry.success_verified or entry.entry_type is EntryType.FAILURE_SOLUTION
-            staged = self._state.change(entry_id, **told, status=EntryStatus.STAGED, success_verified=verified)
-            return staged.entry
+            status = EntryStatus.QUARANTINED if held_back or by.suspicions else EntryStatus.STAGED
+            told_by = {
+                "resolved_by": by.key_id,
+                "low_trust": entry.low_trust or by.low_trust,
+                "suspicions": (*entry.suspicions, *by.suspicions),
+            }
+            changed = self._state.change(entry_id, **told, **told_by, status=status, success_verified=verified)
+            return changed.entry
         same = all(getattr(entry, name) == value for name, value in told.items())
         if entry.status is EntryStatus.ABANDONED or not same:
             raise NotOpen(f"entry {entry_id} is {entry.status}, not open: it cannot be given another resolution")

@@ -89,7 +89,8 @@ class InMemoryIndex(VectorIndex):
 def _meets(point: Point, wanted: shape.Conditions) -> bool:
     fields = shape.payload(point)
     return (
-        all(fields.get(field) in values for field, values in wanted.one_of)
+        point.workspace == wanted.workspace
+        and all(fields.get(field) in values for field, values in wanted.one_of)
         and all(fields.get(field, value) == value for field, value in wanted.same_or_absent)
         and point.expires_at > wanted.live_at
         and point.point_id not in wanted.without

@@ -331,7 +331,7 @@ class InMemoryPatterns(PatternStore):
             entry.entry_id
             for entry in entries
             if entry.workspace == self._workspace
-            and entry.status in {EntryStatus.OPEN, EntryStatus.ABANDONED}
+            and entry.status in {EntryStatus.OPEN, EntryStatus.ABANDONED, EntryStatus.QUARANTINED}
             and entry.captured_at < before
         )
 

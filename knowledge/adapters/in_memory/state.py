@@ -214,7 +214,7 @@ class InMemoryState:
             self._forget_pattern(pattern_id)
         for pattern_id in support.keys() & self.patterns.keys():
             embedded = [entry for entry in support[pattern_id] if entry.status is EntryStatus.EMBEDDED]
-            runs = {_event(entry): True for entry in embedded}
+            runs = {_event(entry): True for entry in _capped(embedded)}
             for outcome in self.outcomes.values():
                 if embedded and outcome.pattern_id == pattern_id:
                     run = (outcome.project_id, outcome.task_id, outcome.run_id)
@@ -233,11 +233,22 @@ class InMemoryState:
         self.links = {pair: link for pair, link in self.links.items() if pattern_id not in pair}
 
 
-def trust(entry: Entry) -> int:
-    """Return how far to trust an entry: what a human decided most, then what names its verifier."""
-    if entry.entry_type is not EntryType.FAILURE_SOLUTION:
-        return 2
-    return int(entry.verified_by is not None)
+def trust(entry: Entry) -> tuple[bool, int]:
+    """Return how far to trust an entry: what came by no agent's key first; what a human decided, what was verified."""
+    decided = entry.entry_type is not EntryType.FAILURE_SOLUTION
+    return (not entry.low_trust, 2 if decided else int(entry.verified_by is not None))
+
+
+def _capped(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries that count: of those by a key of low trust the first, whatever it told of."""
+    counted: list[Entry] = []
+    keys: set[str | None] = set()
+    for entry in sorted(entries, key=lambda each: (each.captured_at, each.entry_id)):
+        if not entry.low_trust or entry.captured_by not in keys:
+            counted.append(entry)
+        if entry.low_trust:
+            keys.add(entry.captured_by)
+    return counted
 
 
 def _unique_keys(entry: Entry) -> list[tuple[str, ...]]:

@@ -31,7 +31,8 @@ _ENTRY = (
     "id workspace project_id entry_type agent_type task_type technology task_description failure_description"
     " error_message solution_steps gate_type proposal human_feedback revision_approach approved_approach when_to_try"
     " applies_when"
-    " success_verified verified_by task_id run_id idempotency_key content_hash timestamp status attempts dead_reason"
+    " success_verified verified_by task_id run_id idempotency_key captured_by resolved_by low_trust suspicions"
+    " content_hash timestamp status attempts dead_reason"
     " pattern_id point_ids embedded_at expires_at"
 )
 FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
@@ -55,7 +56,7 @@ FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
         (
             "contexts",
             tables.contexts,
-            "id workspace project_id task_id run_id agent_type pattern_ids created_at",
+            "id workspace project_id task_id run_id agent_type pattern_ids entry_ids created_at",
         ),
         (
             "outcomes",
@@ -69,15 +70,22 @@ FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
 A lease is left out: what is leased here is staged there.
 """
 
-_SINCE_VERSION_2 = frozenset({"applies_when"})
-"""Rows of a version 1 archive lack them: nothing was told there."""
+_LATER: Mapping[str, Any] = {
+    "applies_when": None,
+    "captured_by": None,
+    "resolved_by": None,
+    "low_trust": False,
+    "suspicions": (),
+    "entry_ids": (),
+}
+"""Rows of older archives lack them: what is taken instead, as nothing was told there."""
 
 _CONDITIONS = frozenset(field.name for field in fields(AppliesWhen))
 _E = tables.knowledge_staging.c
 _P = tables.patterns.c
 _T = tables.points.c
 _S = tables.embedding_spaces.c
-_FURTHER = ("open", "abandoned", "staged", "dead", "embedded")
+_FURTHER = ("quarantined", "open", "abandoned", "staged", "dead", "embedded")
 """An entry's life, as far as two stores can know of it differently: the later word is the one that counts."""
 
 
@@ -302,13 +310,16 @@ def _values(part: str, rows: Rows) -> list[dict[str, Any]]:
     """Return rows of an archive as the values of their columns."""
     table, names = FORMAT[part]
     try:
-        return [{name: _value(table.c[name], row.get(name)) for name in _exactly(names, row)} for row in rows]
+        return [
+            {name: _value(table.c[name], row.get(name, _LATER.get(name))) for name in _exactly(names, row)}
+            for row in rows
+        ]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidInput("archive", f"holds {part} that are none: export it again") from error
 
 
 def _exactly(names: tuple[str, ...], row: Mapping[str, Any]) -> Iterable[str]:
-    if set(names) - set(row) - _SINCE_VERSION_2 or set(row) - set(names):
+    if set(names) - set(row) - _LATER.keys() or set(row) - set(names):
         raise ValueError("other columns")
     return names
 

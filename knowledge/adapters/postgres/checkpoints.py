@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.tables import (
     checkpoints,
     embedding_spaces,
@@ -42,7 +42,7 @@ class PostgresCheckpoints(CheckpointStore):
     """Checkpoints of one workspace, and its counts."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def start(self, project_id: str | None, checkpoint_type: CheckpointType, now: datetime) -> CheckpointReport:

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone_with_patterns, among, recount
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.tables import contexts, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, HandedOut, Outcome, PatternId, Task
@@ -30,7 +30,7 @@ class PostgresContexts(ContextStore):
     """Contexts handed out in one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
@@ -42,6 +42,7 @@ class PostgresContexts(ContextStore):
             run_id=task.run_id,
             agent_type=agent_type,
             pattern_ids=[pattern.pattern_id for pattern in context.patterns],
+            entry_ids=[entry_id for pattern in context.patterns for entry_id in pattern.entry_ids],
             created_at=now,
         )
         async with transaction(self._engine) as connection:

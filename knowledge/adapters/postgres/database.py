@@ -6,11 +6,11 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import sqlalchemy as sa
-from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.engine import AdaptedConnection, ExceptionContext
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -42,6 +42,7 @@ def make_engine(dsn: str, *, pool_size: int = 10, revive: Callable[[], None] | N
         **connecting,
     )
     sa.event.listen(engine.sync_engine, "handle_error", _forget_texts)
+    sa.event.listen(engine.sync_engine, "engine_connect", _hold)
     return engine
 
 
@@ -125,6 +126,70 @@ def _silent(cause: BaseException) -> StorageUnavailable:
 def _first_line(cause: BaseException) -> str:
     """Return what a driver says, without its hints."""
     return str(cause).partition("\n")[0]
+
+
+APPLICATION_ROLE = "hardwon_app"
+"""The role that statements of a workspace run as: it owns no table, so the policies of the tables hold it."""
+
+_WORKSPACE = "hardwon_workspace"
+_TAKE = """
+    SELECT set_config('role', coalesce(CASE WHEN $1 <> '' THEN (
+        SELECT rolname FROM pg_catalog.pg_roles
+        WHERE rolname = 'hardwon_app' AND has_table_privilege(oid, 'knowledge_staging', 'INSERT')
+            AND pg_has_role(session_user, oid,
+                CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END)
+    ) END, 'none'), false), set_config('hardwon.workspace', $1, false)
+"""
+"""Names a workspace and takes the role, where it can be taken; the empty name gives both back."""
+
+
+def within(engine: AsyncEngine, workspace: str) -> AsyncEngine:
+    """Return the engine, on the same connections, with all its statements held to a workspace (row_security.py)."""
+    return engine.execution_options(**{_WORKSPACE: workspace})
+
+
+def _hold(connection: sa.Connection) -> None:
+    """Hold a connection to its engine's workspace, or to none: a round trip where it was another's, else nothing.
+
+    Called for every connection that is taken from the pool, where it stays as it is. The driver's own call, so that no
+    transaction that is rolled back takes it along. A pooler between us and Postgres has to give each a session.
+    """
+    workspace = connection.get_execution_options().get(_WORKSPACE, "")
+    if connection.info.get(_WORKSPACE, "") == workspace:
+        return
+    try:
+        while not _taken(connection, workspace):  # dead since its last use: the next one, in the end a new one
+            connection.invalidate()
+    except BaseException:
+        connection.invalidate()
+        connection.close()
+        raise
+
+
+_DEAD = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+"""What the driver raises on a connection that was cut while nobody used it."""
+
+
+def _taken(connection: sa.Connection, workspace: str) -> bool:
+    """Have a connection work in a workspace; return False where it turns out to be dead."""
+    fresh = _WORKSPACE not in connection.info
+    connection.info[_WORKSPACE] = None  # unknown, should this be cancelled
+    adapted = cast(AdaptedConnection, connection.connection.dbapi_connection)
+    try:
+        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace))
+    except _DEAD:
+        if fresh:  # it was made just now, or never held to any: nothing says that another one is better
+            raise
+        return False
+    connection.info[_WORKSPACE] = workspace
+    return True
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among
-from knowledge.adapters.postgres.database import reading, storing
+from knowledge.adapters.postgres.database import reading, storing, within
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, to_entry
 from knowledge.adapters.postgres.tables import distillations, distilled_from, knowledge_staging
 from knowledge.models import Distillation, Entry, PatternId
@@ -23,7 +23,7 @@ class PostgresDistillations(DistillationStore):
     """Distillations of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[Undistilled]:

@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone_with_patterns, among, locked_in_order, recount
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row, told_entry
 from knowledge.adapters.postgres.tables import (
@@ -27,6 +27,7 @@ from knowledge.adapters.postgres.tables import (
 )
 from knowledge.errors import NotFound, NotOpen
 from knowledge.models import (
+    TRUSTED,
     Captured,
     CaptureOutcome,
     Entry,
@@ -35,6 +36,7 @@ from knowledge.models import (
     EntryType,
     LeaseToken,
     PointId,
+    Provenance,
 )
 from knowledge.ports import MOST_OF_TASK, Claim, EntryStore, Selection
 
@@ -72,6 +74,15 @@ _INSERT_ONE = (
     .returning(_E.id, _INFORMED)
 )
 _INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _INFORMED)
+
+
+_UNRESOLVED = sa.or_(
+    _E.status == EntryStatus.OPEN,
+    sa.and_(_E.status == EntryStatus.QUARANTINED, _E.solution_steps.is_(None), _E.revision_approach.is_(None)),
+)
+_STAGED_UNLESS_HELD_BACK = sa.case(
+    (_E.status == EntryStatus.QUARANTINED, EntryStatus.QUARANTINED), else_=EntryStatus.STAGED
+)
 
 
 def _due(workspace: str, selection: Selection) -> list[sa.ColumnElement[bool]]:
@@ -115,7 +126,7 @@ class PostgresEntries(EntryStore):
     """Entries of one workspace; one row is an entry for its whole life."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def add(self, entries: Sequence[Entry]) -> list[Captured]:
@@ -202,16 +213,20 @@ class PostgresEntries(EntryStore):
         revision_approach: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        by: Provenance = TRUSTED,
     ) -> Entry:
         told: dict[str, Any] = {"solution_steps": solution_steps, "revision_approach": revision_approach}
         told |= {"verified_by": verified_by, "when_to_try": when_to_try}
         told = {name: value for name, value in told.items() if value is not None}
         update = (
             sa.update(knowledge_staging)
-            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.status == EntryStatus.OPEN)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _UNRESOLVED)
             .values(
                 **told,
-                status=EntryStatus.STAGED,
+                status=EntryStatus.QUARANTINED if by.suspicions else _STAGED_UNLESS_HELD_BACK,
+                resolved_by=by.key_id,
+                low_trust=sa.or_(_E.low_trust, sa.literal(by.low_trust)),
+                suspicions=_E.suspicions.concat(sa.literal(list(by.suspicions), sa.ARRAY(sa.Text))),
                 success_verified=sa.case(
                     (_E.entry_type == EntryType.FAILURE_SOLUTION, True), else_=_E.success_verified
                 ),

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among, recount
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.patterns import live_patterns
 from knowledge.adapters.postgres.points import AT_ONCE, doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
@@ -183,7 +183,7 @@ class PostgresGrouping(GroupingStore):
     """The grouping of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def links(self, kind: LinkKind, *, of: PatternId | None, now: datetime, limit: int) -> list[LinkedPatterns]:

@@ -13,11 +13,15 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import migrations
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import APPLICATION_ROLE, reading, transaction
+from knowledge.adapters.postgres.row_security import ensure_role
 from knowledge.errors import StorageUnavailable, StoreIncompatible
+from knowledge.logs import get_logger
 
 if TYPE_CHECKING:
     from alembic.config import Config
+
+log = get_logger(__name__)
 
 MIGRATION_LOCK = 0x68617264
 """Key of the advisory lock under which one process migrates: "hard"."""
@@ -57,10 +61,15 @@ async def _revision(engine: AsyncEngine) -> str | None:
 async def migrate(engine: AsyncEngine) -> bool:
     """Bring the schema to this version's head, once, however many processes call this together; say if it changed.
 
-    Raises StoreIncompatible for a schema of a later hardwon.
+    The role of the application gets its rights. Raises StoreIncompatible for a schema of a later hardwon.
     """
-    if await _revision(engine) == head_revision():
-        return False
+    changed = await _revision(engine) != head_revision() and await _migrate(engine)
+    if not await ensure_role(engine):
+        log.info("rows_guarded_by_name_only", role=APPLICATION_ROLE)
+    return changed
+
+
+async def _migrate(engine: AsyncEngine) -> bool:
     # The lock is polled, not waited for: a waiter inside pg_advisory_lock() holds a snapshot, and a
     # CREATE INDEX CONCURRENTLY in a migration would wait for that waiter: a deadlock.
     async with reading(engine) as lock:

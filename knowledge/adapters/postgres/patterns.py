@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among, locked_in_order, recount
-from knowledge.adapters.postgres.database import reading, storing, transaction
+from knowledge.adapters.postgres.database import reading, storing, transaction, within
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, to_entry, told_entry
@@ -244,7 +244,8 @@ class PostgresPatterns(PatternStore):
     """Patterns of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._store = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     @asynccontextmanager
@@ -264,7 +265,7 @@ class PostgresPatterns(PatternStore):
         return {EntryId(row.id) for row in marked}
 
     async def analyse(self) -> None:
-        async with reading(self._engine) as connection:
+        async with reading(self._store) as connection:
             for table in (knowledge_staging, patterns, points):
                 # no plan depends on texts, and sorting them is most of the work
                 columns = [column.name for column in table.c if not isinstance(column.type, sa.Text)]
@@ -355,8 +356,10 @@ class PostgresPatterns(PatternStore):
         return sa.and_(entries.c.workspace == self._workspace, embedded, entries.c.expires_at <= now)
 
     def _unresolved(self, entries: sa.FromClause, before: datetime) -> sa.ColumnElement[bool]:
+        ours = sa.and_(entries.c.workspace == self._workspace, entries.c.timestamp < before)
         never = entries.c.status.in_([sa.literal_column("'open'"), sa.literal_column("'abandoned'")])
-        return sa.and_(entries.c.workspace == self._workspace, never, entries.c.timestamp < before)
+        held_back = entries.c.status == sa.literal_column("'quarantined'")
+        return sa.or_(sa.and_(ours, never), sa.and_(ours, held_back))  # a partial index for each
 
 
 def _founder(row: sa.Row[Any]) -> Founder:

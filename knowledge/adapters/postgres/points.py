@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone_with_patterns, among, recount
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
 from knowledge.adapters.postgres.spaces import add_terms
 from knowledge.adapters.postgres.tables import TIME, knowledge_staging, points, vectors
@@ -89,7 +89,7 @@ class PostgresPoints(PointStore):
     """Points of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def known(self, point_ids: Sequence[PointId]) -> set[PointId]:

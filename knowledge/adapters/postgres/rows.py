@@ -25,16 +25,19 @@ ENTRY_COLUMNS = [knowledge_staging.c[column].label(name) for name, column in _CO
 
 _E = knowledge_staging.c
 MOST_TRUSTED = (
+    _E.low_trust,
     sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0).desc(),
     _E.embedded_at.desc(),
     _E.id,
 )
-"""In which order entries speak for their pattern: what a human decided, what names its verifier; then the latest."""
+"""In which order entries speak for their pattern: before all that came by agents' keys, what others told; what a human
+decided, what names its verifier; then the latest."""
 
 
 def to_row(entry: Entry) -> dict[str, Any]:
     """Return an entry as the values of its columns."""
     row = {column: getattr(entry, name) for name, column in _COLUMN_OF.items()}
+    row["suspicions"] = list(entry.suspicions)
     if entry.applies_when is not None:
         row["applies_when"] = {name: told for name, told in asdict(entry.applies_when).items() if told is not None}
     return row
@@ -45,7 +48,7 @@ _told = attrgetter(*_NAMES)
 _TYPES = {str(each): each for each in EntryType}
 _STATUSES = {str(each): each for each in EntryStatus}
 _SLOTS = tuple(getattr(Entry, name).__set__ for name in _NAMES)
-_TYPE, _STATUS, _CONDITIONS = map(_NAMES.index, ("entry_type", "status", "applies_when"))
+_TYPE, _STATUS, _CONDITIONS, _SUSPICIONS = map(_NAMES.index, ("entry_type", "status", "applies_when", "suspicions"))
 
 
 def to_entry(row: Row[Any]) -> Entry:
@@ -62,6 +65,7 @@ def told_entry(told: Sequence[Any]) -> Entry:
     values = list(told)
     values[_TYPE] = _TYPES[values[_TYPE]]
     values[_STATUS] = _STATUSES[values[_STATUS]]
+    values[_SUSPICIONS] = tuple(values[_SUSPICIONS])
     values[_CONDITIONS] = values[_CONDITIONS] and AppliesWhen(**values[_CONDITIONS])
     entry = object.__new__(Entry)
     for put, value in zip(_SLOTS, values, strict=True):

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
 from knowledge.adapters.postgres.tables import embedding_spaces, lexicon, points, vectors, workspaces
 from knowledge.errors import SpaceMismatch
@@ -38,7 +38,8 @@ class PostgresSpaces(SpaceStore):
     """Spaces are of the whole store, term statistics of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._store = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def bound(self) -> BoundSpace | None:
@@ -47,7 +48,7 @@ class PostgresSpaces(SpaceStore):
         return None if row is None else to_bound(row)
 
     async def bind(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
-        async with transaction(self._engine) as connection:
+        async with transaction(self._store) as connection:
             lock = sa.func.hashtextextended("hardwon/bind", 0)
             await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
             row = (await connection.execute(sa.select(embedding_spaces).where(_S.active))).first()
@@ -79,7 +80,7 @@ class PostgresSpaces(SpaceStore):
 
     async def recalibrate(self, space: EmbeddingSpace, calibration: Calibration) -> None:
         update = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint)
-        async with reading(self._engine) as connection:
+        async with reading(self._store) as connection:
             await connection.execute(update.values(calibration=asdict(calibration)))
 
     async def local_only(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, UUID
 
+from knowledge.adapters.postgres.row_security import policies
 from knowledge.models import ERROR_CODE, ERROR_NAME
 
 metadata = sa.MetaData(
@@ -86,6 +87,11 @@ knowledge_staging = sa.Table(
     sa.Column("task_id", sa.String(200)),
     sa.Column("run_id", sa.String(200)),
     sa.Column("idempotency_key", sa.String(200)),
+    # provenance
+    sa.Column("captured_by", sa.String(100)),
+    sa.Column("resolved_by", sa.String(100)),
+    sa.Column("low_trust", sa.Boolean, nullable=False, server_default=sa.text("false")),
+    sa.Column("suspicions", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.Column("error_signature", sa.Text, sa.Computed(_error_signature(), persisted=True)),
     sa.Column("content_hash", sa.String(64), nullable=False),
     sa.Column("timestamp", TIME, nullable=False),
@@ -105,7 +111,7 @@ knowledge_staging = sa.Table(
     ),
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"]),
     sa.CheckConstraint("entry_type IN ('failure_solution', 'gate_rejection', 'gate_approval')", name="entry_type"),
-    sa.CheckConstraint("status IN ('open', 'staged', 'embedded', 'dead', 'abandoned')", name="status"),
+    sa.CheckConstraint("status IN ('open', 'staged', 'embedded', 'dead', 'abandoned', 'quarantined')", name="status"),
     sa.CheckConstraint(
         "CASE entry_type"
         f" WHEN 'failure_solution' THEN {_not_blank('failure_description')} AND {_not_blank('agent_type')}"
@@ -115,7 +121,7 @@ knowledge_staging = sa.Table(
         name="situation",
     ),
     sa.CheckConstraint(
-        "status IN ('open', 'abandoned') OR CASE entry_type"
+        "status IN ('open', 'abandoned', 'quarantined') OR CASE entry_type"
         f" WHEN 'failure_solution' THEN {_not_blank('solution_steps')} AND success_verified"
         f" WHEN 'gate_rejection' THEN {_not_blank('revision_approach')}"
         " ELSE true END",
@@ -159,6 +165,13 @@ sa.Index(
     _entries.workspace,
     _entries.timestamp,
     postgresql_where=sa.text("status IN ('open', 'abandoned')"),
+)
+sa.Index(
+    "ix_knowledge_staging_quarantined",
+    _entries.workspace,
+    _entries.timestamp,
+    _entries.id,
+    postgresql_where=sa.text("status = 'quarantined'"),
 )
 sa.Index(
     "ix_knowledge_staging_pattern",
@@ -329,8 +342,8 @@ release before included, knows nothing of distillations and need not."""
 
 
 @sa.event.listens_for(metadata, "after_create")
-def _make_forgetting(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
-    for statement in FORGETTING:
+def _make_what_sqlalchemy_cannot_say(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
+    for statement in (*FORGETTING, *policies()):
         connection.execute(sa.text(statement))
 
 
@@ -361,9 +374,10 @@ contexts = sa.Table(
     sa.Column("run_id", sa.String(200)),
     sa.Column("agent_type", sa.String(100)),
     sa.Column("pattern_ids", sa.ARRAY(UUID(as_uuid=True)), nullable=False),
+    sa.Column("entry_ids", sa.ARRAY(UUID(as_uuid=True)), nullable=False, server_default=sa.text("'{}'::uuid[]")),
     sa.Column("created_at", TIME, nullable=False),
 )
-"""Which patterns were handed out for which task."""
+"""Which patterns were handed out for which task, and which entries stood behind them then."""
 
 sa.Index("ix_contexts_task", contexts.c.workspace, contexts.c.project_id, contexts.c.task_id)
 sa.Index("ix_contexts_created", contexts.c.workspace, contexts.c.created_at)
@@ -449,3 +463,18 @@ api_keys = sa.Table(
     ),
 )
 """Keys of the API, those that have ended included; a secret only as its keyed hash. No workspace: of all."""
+
+audit_log = sa.Table(
+    "audit_log",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", TIME, nullable=False),
+    sa.Column("who", sa.String(200), nullable=False),
+    sa.Column("what", sa.String(100), nullable=False),
+    sa.Column("details", sa.Text, nullable=False),
+    sa.Column("before", sa.LargeBinary, nullable=False),
+    sa.Column("hash", sa.LargeBinary, nullable=False),
+    sa.CheckConstraint("number > 0 AND octet_length(before) = 32 AND octet_length(hash) = 32", name="chain"),
+)
+"""Who decided what: a chain for each workspace, each row with the hash of the one before; "" for the whole store."""

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone_with_patterns
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.points import doubt, stored_points, to_stored_point
 from knowledge.adapters.postgres.rows import behind_point
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
@@ -40,7 +40,8 @@ class PostgresUpkeep(UpkeepStore):
     """Upkeep of one workspace; spaces are of the whole store."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._store = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def points(
@@ -110,14 +111,14 @@ class PostgresUpkeep(UpkeepStore):
             calibration=asdict(calibration),
             active=False,
         )
-        async with reading(self._engine) as connection:
+        async with reading(self._store) as connection:
             await connection.execute(new.on_conflict_do_nothing())
             row = await connection.execute(sa.select(embedding_spaces).where(_S.fingerprint == space.fingerprint))
             return to_bound(row.one())
 
     @asynccontextmanager
     async def switching(self, space: EmbeddingSpace) -> AsyncIterator[None]:
-        async with transaction(self._engine) as connection:
+        async with transaction(self._store) as connection:
             await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SWITCH_LOCK)))
             yield
             await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
@@ -126,7 +127,7 @@ class PostgresUpkeep(UpkeepStore):
 
     async def forget_space(self, space: EmbeddingSpace) -> None:
         in_use = sa.exists().where(_S.fingerprint == space.fingerprint, _S.active)
-        async with transaction(self._engine) as connection:
+        async with transaction(self._store) as connection:
             await connection.execute(sa.delete(vectors).where(_V.space == space.fingerprint, ~in_use))
             unused = sa.delete(embedding_spaces).where(_S.fingerprint == space.fingerprint, ~_S.active)
             await connection.execute(unused)

@@ -1,0 +1,157 @@
+"""Entries by where they came from, and the contexts that held them, in Postgres."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.postgres.database import reading, within
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
+from knowledge.adapters.postgres.tables import contexts, knowledge_staging, patterns
+from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
+from knowledge.provenance import AffectedTask, Chosen, OftenShown, ProvenanceStore
+
+_E = knowledge_staging.c
+_C = contexts.c
+_P = patterns.c
+_HELD_BACK = _E.status == sa.literal_column("'quarantined'")
+_READY = sa.case(
+    (_E.entry_type == EntryType.FAILURE_SOLUTION, sa.and_(_E.solution_steps.is_not(None), _E.success_verified)),
+    (_E.entry_type == EntryType.GATE_REJECTION, _E.revision_approach.is_not(None)),
+    else_=sa.true(),
+)
+
+
+def _overlap(one: sa.ColumnElement[Any], other: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    return one.op("&&", is_comparison=True)(other)
+
+
+class PostgresProvenance(ProvenanceStore):
+    """Provenance in one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = within(engine, workspace)
+        self._workspace = workspace
+
+    async def waiting(self, *, limit: int) -> list[Entry]:
+        query = (
+            sa.select(*ENTRY_COLUMNS)
+            .where(_E.workspace == self._workspace, _HELD_BACK)
+            .order_by(_E.timestamp, _E.id)
+            .limit(limit)
+        )
+        async with reading(self._engine) as connection:
+            return [to_entry(row) for row in await connection.execute(query)]
+
+    async def approve(self, entry: Entry, by: str) -> Entry | None:
+        seen = (  # a resolution that came since was not looked at
+            _E.solution_steps.is_not_distinct_from(entry.solution_steps),
+            _E.revision_approach.is_not_distinct_from(entry.revision_approach),
+        )
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry.entry_id, _HELD_BACK, *seen)
+            .values(
+                status=sa.case((_READY, EntryStatus.STAGED), else_=EntryStatus.OPEN),
+                low_trust=False,
+                verified_by=sa.case(
+                    (_READY, sa.func.coalesce(_E.verified_by, f"reviewed by {by}")), else_=_E.verified_by
+                ),
+            )
+            .returning(*ENTRY_COLUMNS)
+        )
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(update)).first()
+        return None if row is None else to_entry(row)
+
+    def _meant(self, chosen: Chosen) -> list[sa.ColumnElement[bool]]:
+        meant: list[sa.ColumnElement[bool]] = [_E.workspace == self._workspace]
+        if chosen.key_id is not None:
+            meant.append(sa.or_(_E.captured_by == chosen.key_id, _E.resolved_by == chosen.key_id))
+        if chosen.project_id is not None:
+            meant.append(_E.project_id == chosen.project_id)
+        if chosen.since is not None:
+            meant.append(_E.timestamp >= chosen.since)
+        if chosen.until is not None:
+            meant.append(_E.timestamp < chosen.until)
+        if chosen.entry_id is not None:
+            meant.append(_E.id == chosen.entry_id)
+        return meant
+
+    async def chosen(self, chosen: Chosen, *, limit: int) -> list[EntryId]:
+        query = sa.select(_E.id).where(*self._meant(chosen)).order_by(_E.id).limit(limit)
+        async with reading(self._engine) as connection:
+            return [EntryId(entry_id) for entry_id in (await connection.execute(query)).scalars()]
+
+    async def count(self, chosen: Chosen) -> int:
+        query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*self._meant(chosen))
+        async with reading(self._engine) as connection:
+            return await connection.scalar(query) or 0
+
+    async def affected(self, chosen: Chosen, *, limit: int) -> list[AffectedTask]:
+        ids = sa.select(_E.id).where(*self._meant(chosen))
+        of_patterns = sa.select(_E.pattern_id).where(*self._meant(chosen), _E.pattern_id.is_not(None))
+        held: list[sa.ColumnElement[bool]] = [_overlap(_C.entry_ids, sa.func.array(ids.scalar_subquery()))]
+        if chosen.entry_id is not None:  # it may be gone
+            held.append(sa.literal(chosen.entry_id, UUID_TYPE) == sa.any_(_C.entry_ids))
+        # a context of an older version names no entries
+        unnamed = sa.and_(
+            sa.func.cardinality(_C.entry_ids) == 0,
+            _overlap(_C.pattern_ids, sa.func.array(of_patterns.scalar_subquery())),
+        )
+        query = (
+            sa.select(_C.id, _C.project_id, _C.task_id, _C.run_id, _C.agent_type, _C.created_at)
+            .where(_C.workspace == self._workspace, sa.or_(*held, unnamed))
+            .order_by(_C.created_at.desc(), _C.id)
+            .limit(limit)
+        )
+        async with reading(self._engine) as connection:
+            return [
+                AffectedTask(
+                    context_id=ContextId(row.id),
+                    project_id=row.project_id,
+                    task_id=row.task_id,
+                    run_id=row.run_id,
+                    agent_type=row.agent_type,
+                    handed_out_at=row.created_at,
+                )
+                for row in await connection.execute(query)
+            ]
+
+    async def often_shown(self, *, since: datetime, least: int, times: int) -> list[OftenShown]:
+        each = (
+            sa.select(sa.func.unnest(_C.pattern_ids).label("pattern_id"), _C.id, _C.project_id, _C.task_id)
+            .where(_C.workspace == self._workspace, _C.created_at >= since)
+            .subquery("each")
+        )
+        task = sa.func.coalesce(each.c.task_id, sa.cast(each.c.id, sa.Text))
+        shown = (
+            sa.select(
+                each.c.pattern_id,
+                sa.func.count().label("contexts"),
+                sa.func.count(sa.distinct(sa.tuple_(each.c.project_id, task))).label("tasks"),
+            )
+            .group_by(each.c.pattern_id)
+            .having(sa.func.count() >= least)
+            .subquery("shown")
+        )
+        query = (
+            sa.select(shown, _P.success_count)
+            .join(patterns, _P.id == shown.c.pattern_id)
+            .where(_P.workspace == self._workspace, shown.c.tasks >= times * _P.success_count)
+            .order_by((shown.c.tasks / sa.func.greatest(_P.success_count, 1)).desc(), shown.c.pattern_id)
+        )
+        async with reading(self._engine) as connection:
+            return [
+                OftenShown(
+                    pattern_id=PatternId(row.pattern_id),
+                    contexts=row.contexts,
+                    tasks=row.tasks,
+                    success_count=row.success_count,
+                )
+                for row in await connection.execute(query)
+            ]

@@ -1,0 +1,149 @@
+"""Rows of a workspace are for whoever works in it: Postgres itself refuses all others, whatever a statement forgets.
+
+A connection that works in a workspace names it (`hardwon.workspace`) and takes a role that owns no table. One that
+names none works on the whole store, as migrations, exports, jobs and the release before do; the role may not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres.database import APPLICATION_ROLE, reading, transaction
+from knowledge.models import RowSecurity
+
+_OURS: Final = (
+    "(workspace = current_setting('hardwon.workspace', true)"
+    " OR (coalesce(current_setting('hardwon.workspace', true), '') = '' AND current_user <> 'hardwon_app'))"
+)
+OWNED: Final = (
+    "projects",
+    "workspaces",
+    "knowledge_staging",
+    "patterns",
+    "points",
+    "match_keys",
+    "links",
+    "checkpoints",
+    "contexts",
+    "outcomes",
+    "lexicon",
+    "audit_log",
+)
+"""Tables that carry a workspace."""
+
+THROUGH: Final = {
+    "vectors": "(EXISTS (SELECT 1 FROM points WHERE points.id = vectors.point_id))",
+    "distillations": "(EXISTS (SELECT 1 FROM patterns WHERE patterns.id = distillations.pattern_id))",
+    "distilled_from": "(EXISTS (SELECT 1 FROM patterns WHERE patterns.id = distilled_from.pattern_id))",
+}
+"""Tables that carry none: whose their rows are is read off the row they belong to, which has to be visible."""
+
+_ALL = "SELECT, INSERT, UPDATE, DELETE"
+GRANTS: Final = {
+    **dict.fromkeys((*OWNED, *THROUGH), _ALL),
+    "embedding_spaces": "SELECT",
+    "audit_log": "SELECT, INSERT",
+}
+"""What the role of the application may do."""
+
+
+def policies() -> list[str]:
+    """Return the statements that close the tables: FORCE holds their owner to the workspace it names, too."""
+    statements = []
+    for table, condition in {**dict.fromkeys(OWNED, _OURS), **THROUGH}.items():
+        statements += [
+            f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+            f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+            f"CREATE POLICY of_workspace ON {table} USING {condition} WITH CHECK {condition}",
+        ]
+    return statements
+
+
+_STATE = sa.text("""
+    SELECT role.oid IS NOT NULL AS there,
+        coalesce(pg_has_role(session_user, role.oid,
+            CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END), false)
+            AS ours,
+        me.rolsuper OR me.rolbypassrls AS bypasses
+    FROM pg_roles me LEFT JOIN pg_roles role ON role.rolname = 'hardwon_app'
+    WHERE me.rolname = session_user
+""")
+_LACKING = sa.text("""
+    SELECT count(*) FROM unnest(CAST(:tables AS text[]), CAST(:rights AS text[])) AS asked(name, rights)
+    CROSS JOIN LATERAL unnest(string_to_array(asked.rights, ', ')) AS may
+    WHERE NOT has_table_privilege('hardwon_app', asked.name, may)
+""")
+_ALONE = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('hardwon/rights', 0))")
+_MADE_MEANWHILE = ("42710", "23505")
+_NOT_ALLOWED = "42501"
+
+
+async def ensure_role(engine: AsyncEngine) -> bool:
+    """Make the role of the application where it lacks, with its rights; return whether connections can take it.
+
+    Roles are of the whole server: another database may have made it. Where the user may not make roles, nothing is
+    changed, and the answer is False: rows are then kept apart by the workspace that is named alone.
+    """
+    async with reading(engine) as connection:
+        state = (await connection.execute(_STATE)).one()
+        if state.ours and not await _lacks_rights(connection):
+            return True
+    try:
+        if not state.there:
+            await _make_role(engine)
+        async with transaction(engine) as connection:
+            await connection.execute(_ALONE)
+            if not state.ours:
+                await connection.execute(sa.text(f"GRANT {APPLICATION_ROLE} TO CURRENT_USER"))
+            for table, rights in GRANTS.items():
+                await connection.execute(sa.text(f"GRANT {rights} ON {table} TO {APPLICATION_ROLE}"))
+            await _let_into_schema(connection)
+    except DBAPIError as error:
+        if _code(error) != _NOT_ALLOWED:
+            raise
+        return False
+    async with reading(engine) as connection:
+        return bool((await connection.execute(_STATE)).one().ours)
+
+
+async def _let_into_schema(connection: AsyncConnection) -> None:
+    """Let the role see the tables' schema, where not everybody may, as in `public` everybody does."""
+    may = "SELECT has_schema_privilege('hardwon_app', current_schema(), 'USAGE')"
+    if not await connection.scalar(sa.text(may)):
+        schema = await connection.scalar(sa.text("SELECT quote_ident(current_schema())"))
+        await connection.execute(sa.text(f"GRANT USAGE ON SCHEMA {schema} TO {APPLICATION_ROLE}"))
+
+
+async def _lacks_rights(connection: AsyncConnection) -> bool:
+    asked = {"tables": list(GRANTS), "rights": list(GRANTS.values())}
+    return bool(await connection.scalar(_LACKING, asked))
+
+
+async def _make_role(engine: AsyncEngine) -> None:
+    try:
+        async with transaction(engine) as connection:
+            await connection.execute(sa.text(f"CREATE ROLE {APPLICATION_ROLE} NOLOGIN"))
+    except DBAPIError as error:
+        if _code(error) not in _MADE_MEANWHILE:  # by another database of this server
+            raise
+
+
+def _code(error: DBAPIError) -> str | None:
+    cause: BaseException | None = error.orig
+    while cause is not None and not isinstance(cause, asyncpg.PostgresError):
+        cause = cause.__cause__
+    return None if cause is None else cause.sqlstate
+
+
+async def row_security(engine: AsyncEngine) -> RowSecurity:
+    """Return how well Postgres keeps the workspaces of a store apart."""
+    async with reading(engine) as connection:
+        state = (await connection.execute(_STATE)).one()
+        if state.ours and not await _lacks_rights(connection):
+            return RowSecurity.BY_ROLE
+    return RowSecurity.NONE if state.bypasses else RowSecurity.BY_NAME

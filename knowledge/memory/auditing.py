@@ -1,0 +1,51 @@
+"""Reading the audit log, and looking whether it is still what was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from knowledge.errors import InvalidInput
+from knowledge.provenance import FIRST, AuditEntry, AuditStore, ChainReport
+
+MAX_LISTED = 1000
+_MOST_PROBLEMS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditService:
+    """The audit log of one workspace; that of the whole store is the chain of the workspace ""."""
+
+    store: AuditStore
+    workspace: str
+
+    async def list(self, *, limit: int = 100, whole_store: bool = False) -> list[AuditEntry]:
+        """Return the last decisions, the latest first."""
+        if not 1 <= limit <= MAX_LISTED:
+            raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_LISTED}")
+        return await self.store.latest("" if whole_store else self.workspace, limit=limit)
+
+    async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
+        """Look at each row of the chain: changed, removed and reordered ones are told.
+
+        Only `head`, as an earlier report gave it and somebody kept, tells that the last rows were removed.
+        """
+        problems: list[str] = []
+        before, number, heads = FIRST, 0, {_head(0, FIRST)}
+        async for page in self.store.rows("" if whole_store else self.workspace):
+            for row in page:
+                if row.number != number + 1:
+                    problems.append(f"after row {number} comes row {row.number}")
+                if row.before != before:
+                    problems.append(f"row {row.number} does not follow the row before it")
+                if row.hashed() != row.hash:
+                    problems.append(f"row {row.number} was changed")
+                before, number = row.hash, row.number
+                if head is not None and head.startswith(f"{number}:"):
+                    heads.add(_head(number, before))
+        if head is not None and head not in heads:
+            problems.append(f"the log no longer holds {head}")
+        return ChainReport(rows=number, head=_head(number, before), problems=tuple(problems[:_MOST_PROBLEMS]))
+
+
+def _head(number: int, digest: bytes) -> str:
+    return f"{number}:{digest.hex()}"

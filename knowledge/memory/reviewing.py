@@ -1,0 +1,65 @@
+"""What a person looks at: entries that are held back, patterns that stand near every question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from knowledge.errors import Conflict, InvalidInput
+from knowledge.models import Entry, EntryId, EntryStatus
+from knowledge.ports import Stores
+from knowledge.provenance import UNHEARD, Auditor, OftenShown, ProvenanceStore
+
+MAX_WAITING = 1000
+OFTEN = 20
+"""A pattern in fewer contexts is not near everything; ours."""
+TIMES_ITS_SUCCESSES = 10
+"""A pattern that is shown for so many times more tasks than it worked for; ours."""
+LATELY = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewService:
+    """Reviews in one workspace."""
+
+    stores: Stores
+    provenance: ProvenanceStore
+    audit: Auditor = UNHEARD
+
+    async def waiting(self, *, limit: int = 100) -> list[Entry]:
+        """Return entries that wait for a review, the oldest first, each with its suspicions."""
+        if not 1 <= limit <= MAX_WAITING:
+            raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_WAITING}")
+        return await self.provenance.waiting(limit=limit)
+
+    async def show(self, entry_id: EntryId) -> Entry:
+        """Return an entry, whatever its status. Raises NotFound."""
+        return await self.stores.entries.get(entry_id)
+
+    async def approve(self, entry_id: EntryId) -> Entry:
+        """Let an entry go on, as one that a person vouches for; return it. Raises NotFound, or Conflict."""
+        entry = await self._waiting(entry_id)
+        approved = await self.provenance.approve(entry, self.audit.who)
+        if approved is None:
+            raise Conflict(f"entry {entry_id} was changed meanwhile: look at it again")
+        await self.audit.note("entry approved", entry=str(entry_id), suspicions=", ".join(entry.suspicions))
+        return approved
+
+    async def reject(self, entry_id: EntryId) -> None:
+        """Delete an entry that waits. Raises NotFound, or Conflict for one that does not wait."""
+        entry = await self._waiting(entry_id)
+        await self.stores.entries.delete(entry_id)
+        await self.audit.note(
+            "entry rejected", entry=str(entry_id), captured_by=entry.captured_by, suspicions=", ".join(entry.suspicions)
+        )
+
+    async def alarms(self) -> list[OftenShown]:
+        """Return patterns that were lately shown for far more tasks than they ever worked for, the worst first."""
+        since = self.stores.clock.now() - LATELY
+        return await self.provenance.often_shown(since=since, least=OFTEN, times=TIMES_ITS_SUCCESSES)
+
+    async def _waiting(self, entry_id: EntryId) -> Entry:
+        entry = await self.stores.entries.get(entry_id)
+        if entry.status is not EntryStatus.QUARANTINED:
+            raise Conflict(f"entry {entry_id} is {entry.status}: it waits for no review")
+        return entry

@@ -1,0 +1,74 @@
+"""Taking back what turned out to be wrong: everything of a key, a project or a time, and whom it had reached."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from knowledge.errors import HardwonError, InvalidInput, NotFound
+from knowledge.logs import get_logger
+from knowledge.memory.settling import settle
+from knowledge.ports import Progress, Stores
+from knowledge.provenance import UNHEARD, AffectedTask, Auditor, Chosen, ProvenanceStore, Revocation
+
+MOST_AFFECTED = 10_000
+_SLICE = 500
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevocationService:
+    """Revocations in one workspace."""
+
+    stores: Stores
+    provenance: ProvenanceStore
+    audit: Auditor = UNHEARD
+
+    async def revoke(self, chosen: Chosen, *, dry_run: bool = False, progress: Progress | None = None) -> Revocation:
+        """Delete the entries that are meant from both stores, with what rests on them alone; counts follow.
+
+        Entry by entry, so that a kill leaves nothing half done; called again, it goes on. Raises InvalidInput where
+        nothing is asked for.
+        """
+        affected = tuple(await self.affected(chosen))
+        if dry_run:
+            return Revocation(entries=await self.provenance.count(chosen), affected=affected, dry_run=True)
+        gone = 0
+        while found := await self.provenance.chosen(chosen, limit=_SLICE):
+            for entry_id in found:
+                with suppress(NotFound):  # somebody else was quicker
+                    await self.stores.entries.delete(entry_id)
+                    gone += 1
+                if progress:
+                    progress(gone, None)
+        settled = await self._settled()
+        await self.audit.note(
+            "entries revoked",
+            key=chosen.key_id,
+            project=chosen.project_id,
+            entry=None if chosen.entry_id is None else str(chosen.entry_id),
+            since=None if chosen.since is None else chosen.since.isoformat(),
+            until=None if chosen.until is None else chosen.until.isoformat(),
+            entries=gone,
+            affected=len(affected),
+        )
+        return Revocation(entries=gone, affected=affected, settled=settled)
+
+    async def affected(self, chosen: Chosen) -> list[AffectedTask]:
+        """Return the tasks whose contexts held any of the entries that are meant, the latest first."""
+        if chosen.everything:
+            raise InvalidInput("key", "name a key, a project, a time or an entry: nothing says which are meant")
+        for name in ("since", "until"):
+            told = getattr(chosen, name)
+            if told is not None and told.tzinfo is None:
+                raise InvalidInput(name, "give a time with its zone")
+        return await self.provenance.affected(chosen, limit=MOST_AFFECTED)
+
+    async def _settled(self) -> bool:
+        try:
+            await settle(self.stores, await self.stores.spaces.bound())
+        except HardwonError as error:
+            log.warning("settling_put_off", reason=str(error))
+            return False
+        return True

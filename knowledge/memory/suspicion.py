@@ -1,0 +1,140 @@
+"""Does a text give orders to whoever is shown it? Pure, linear in its length; what is found waits for a person.
+
+No list of phrases is ever whole: this keeps away what is known, and a setting keeps back all that agents tell. What it
+knows was fitted to payloads written for the purpose, against real reports, reviews and test failures.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import codecs
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any, Final
+
+import re2
+
+from knowledge.memory.orders import LOOKALIKES, RULES
+
+SHOWN: Final = (
+    "failure_description",
+    "error_message",
+    "solution_steps",
+    "proposal",
+    "human_feedback",
+    "revision_approach",
+    "approved_approach",
+    "task_description",
+    "when_to_try",
+    "verified_by",
+    "agent_type",
+    "task_type",
+    "technology",
+    "gate_type",
+)
+"""The fields of an entry whose text may stand in a context."""
+
+UNREVIEWED: Final = "unreviewed"
+HIDDEN: Final = "hidden-characters"
+
+
+_LEET = str.maketrans("013457@$", "oleastas")
+_UNSEEN = re.compile(
+    "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+_TAGS = re.compile("[\U000e0020-\U000e007e]{4,}")
+_SMUGGLED = re.compile("(?<=[A-Za-z])[\u200b\u2060-\u2064\u00ad\u180e\ufeff](?=[A-Za-z])")
+_TURNED = re.compile("[\u202d\u202e]")
+_SPACED = re.compile(r"(?:\b[^\W\d_][ .\-_*/|+]{1,3}){9,}[^\W\d_]\b")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_HEX = re.compile(r"\b(?:[0-9a-fA-F]{2}[ :]?){16,}\b")
+_LEETED = re.compile(r"[a-z][013457@$]+[a-z]")
+_ROTATED = re.compile(r"\b(?:gur|naq|lbhe?|guvf|pbagrkg|vafgehpgvbaf?|cebzcg)\b")
+_REVERSED = re.compile(r"snoitcurtsni|erongi|tpmorp|drawssap")
+_MARKS = str.maketrans(dict.fromkeys("\"'`*_~>|#=-", " "))
+_FROM_TAGS = {0xE0000 + code: code for code in range(0x20, 0x7F)}
+_HIDDEN_LEAST = 2
+_MOST_DECODED = 8
+
+
+@cache
+def _automaton() -> Any:
+    """Return all rules as one automaton, and the kind of each."""
+    options = re2.Options()
+    options.max_mem = 256 << 20
+    options.log_errors = False
+    rules = re2.Set.SearchSet(options)
+    kinds = [kind for kind, patterns in RULES.items() for pattern in patterns if rules.Add(f"(?i){pattern}") >= 0]
+    rules.Compile()
+    return rules, kinds
+
+
+def suspicions(text: str) -> tuple[str, ...]:
+    """Return the kinds of what gives orders in a text, sorted; none is what most texts have."""
+    found = set()
+    if not text.isascii() and _hidden(text):
+        found.add(HIDDEN)
+    if _SPACED.search(text):  # nobody spells a sentence who wants it read
+        found.add(HIDDEN)
+    for reading in _readings(text):
+        found.update(_kinds(reading))
+    return tuple(sorted(found))
+
+
+def _hidden(text: str) -> bool:
+    """Return whether a text holds what only machines read: split words, letters turned round, tags."""
+    split = len(_SMUGGLED.findall(text)) >= _HIDDEN_LEAST
+    return split or bool(_TURNED.search(text)) or bool(_TAGS.search(text))
+
+
+def _kinds(text: str) -> Iterator[str]:
+    rules, kinds = _automaton()
+    for number in rules.Match(text) or ():
+        yield kinds[number]
+
+
+def _readings(text: str) -> Iterator[str]:
+    """Yield a text as it may be meant: plain, and where there are signs of it, spelt out, disguised, encoded."""
+    plain = text
+    if not text.isascii():
+        seen = text.translate(_FROM_TAGS)
+        plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", seen))
+    plain = "\n".join([" ".join(line.split()) for line in plain.lower().splitlines()])
+    yield plain
+    if not plain.isascii():
+        straight = unicodedata.normalize("NFKD", plain.translate(LOOKALIKES))
+        yield "".join(each for each in straight if not unicodedata.combining(each))
+    yield " ".join(plain.translate(_MARKS).split())  # across lines, through emphasis
+    if _LEETED.search(plain):
+        yield plain.translate(_LEET)
+    if _ROTATED.search(plain):
+        yield codecs.encode(plain, "rot13")
+    if _REVERSED.search(plain):
+        yield plain[::-1]
+    yield from _decoded(text)
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """Yield what is written in base64 or in hexadecimal digits, where that is a text."""
+    for found in _some(_ENCODED, text):
+        padded = found.rstrip("=") + "=" * (-len(found.rstrip("=")) % 4)
+        marks = b"-_" if set(padded) & set("-_") else None
+        yield from _as_text(partial(base64.b64decode, padded, altchars=marks))
+    for found in _some(_HEX, text):
+        yield from _as_text(partial(bytes.fromhex, found.replace(" ", "").replace(":", "")))
+
+
+def _some(pattern: Any, text: str) -> list[str]:
+    return [found[0] for _, found in zip(range(_MOST_DECODED), pattern.finditer(text), strict=False)]
+
+
+def _as_text(decode: Callable[[], bytes]) -> Iterator[str]:
+    try:
+        told = decode().decode()
+    except (binascii.Error, ValueError):
+        return
+    if told.isprintable() or "\n" in told:
+        yield told.lower()

@@ -1,0 +1,254 @@
+"""Many workspaces in one store, told nearly the same, and random operations that must see one of them alone (T7)."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import SecretStr
+from qdrant_edge import FieldCondition, Filter
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters import qdrant_edge
+from knowledge.adapters.postgres import entries
+from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.entries import PostgresEntries
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
+from knowledge.adapters.postgres.tables import knowledge_staging, points
+from knowledge.errors import HardwonError, InvalidInput, NotFound
+from knowledge.models import ContextId, Entry, EntryId, PatternId, PointId, SparseVector, Task, Where
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge, open_knowledge
+from orchestrator.context import OrchestratorContextBuilder
+from tests.conftest import SetClock
+from tests.support.embedders import HashingEmbedder, hashed_bag
+from tests.support.entries import failure
+
+CASES = ("the cart total fails", "the login loops", "the export is empty", "the build hangs", "the page is blank")
+_MARK = re.compile(r"mark(\d+)x")
+
+
+class Leak(AssertionError):
+    """Something of another workspace came back, or was changed."""
+
+
+class Mutant(StrEnum):
+    """A store that is wrong in one way."""
+
+    INDEX = "the index is asked without the workspace"
+    STATEMENT = "a statement forgets the workspace, and Postgres does not mind"
+    GUARDED = "a statement forgets the workspace, and Postgres does mind"
+
+
+async def _get_any(self: PostgresEntries, entry_id: EntryId) -> Entry:
+    """`PostgresEntries.get` without its workspace."""
+    async with reading(self._engine) as connection:
+        query = sa.select(*ENTRY_COLUMNS).where(knowledge_staging.c.id == entry_id)
+        row = (await connection.execute(query)).first()
+    if row is None:
+        raise NotFound(str(entry_id))
+    return to_entry(row)
+
+
+def _within_any(_: str, *conditions: FieldCondition | Filter, without: object = ()) -> Filter:
+    return Filter(must=list(conditions))
+
+
+def _whole_store(engine: AsyncEngine, _: str) -> AsyncEngine:
+    """Return the engine as the login has it, which is above all rules."""
+    return engine
+
+
+@contextmanager
+def mutated(mutant: Mutant | None) -> Iterator[None]:
+    """Put a mutant in its place for a while."""
+    changed: list[tuple[Any, str, Any]] = []
+    if mutant is Mutant.INDEX:
+        changed = [(qdrant_edge, "_within", _within_any)]
+    elif mutant is not None:
+        changed = [(PostgresEntries, "get", _get_any)]
+        if mutant is Mutant.STATEMENT:
+            changed.append((entries, "within", _whole_store))
+    kept = [(where, name, getattr(where, name)) for where, name, _ in changed]
+    try:
+        for where, name, wrong in changed:
+            setattr(where, name, wrong)
+        yield
+    finally:
+        for where, name, right in kept:
+            setattr(where, name, right)
+
+
+class Life:
+    """Operations in workspaces of one store. Each told text bears the mark of its workspace."""
+
+    def __init__(self, knowledge: Knowledge, workspaces: int, chance: random.Random) -> None:
+        self._chance = chance
+        self._clock = knowledge.stores.clock
+        self._of = [knowledge.in_workspace(f"workspace {number}") for number in range(workspaces)]
+        self._store = knowledge
+        self._entries: defaultdict[int, list[EntryId]] = defaultdict(list)
+        self._patterns: defaultdict[int, list[PatternId]] = defaultdict(list)
+        self._contexts: defaultdict[int, list[ContextId]] = defaultdict(list)
+        self._told = 0
+        self.done: Counter[str] = Counter()
+        self._may_find = (self._query, self._context, self._entry, self._pattern, self._search, self._scan)
+        self._acts = {
+            self._capture: 30,
+            self._query: 22,
+            self._context: 8,
+            self._entry: 8,
+            self._pattern: 6,
+            self._foreign: 10,
+            self._search: 6,
+            self._scan: 2,
+            self._outcome: 4,
+            self._delete: 2,
+            self._checkpoint: 1.5,
+            self._grouping: 0.5,
+        }
+
+    async def live(self, operations: int) -> None:
+        """Do so many operations, each in a random workspace; raise Leak at the first that sees another one."""
+        for here in range(len(self._of)):  # something is to be found in each of them
+            await self._capture(here)
+            await self._checkpoint(here)
+        acts, weights = list(self._acts), list(self._acts.values())
+        for act in self._chance.choices(acts, weights, k=operations):
+            here = self._chance.randrange(len(self._of))
+            await act(here)
+            self.done[act.__name__.lstrip("_")] += 1
+
+    def _own(self, here: int, found: object) -> None:
+        """Raise Leak where a text of another workspace is in what came back."""
+        foreign = {int(mark) for mark in _MARK.findall(repr(found))} - {here}
+        if foreign:
+            raise Leak(f"workspace {here} was shown something of {sorted(foreign)}")
+
+    def _there(self, here: int) -> int:
+        """Return another workspace."""
+        return (here + self._chance.randrange(1, len(self._of))) % len(self._of)
+
+    async def _capture(self, here: int) -> None:
+        told = [self._entry_of(here) for _ in range(self._chance.choice((1, 1, 1, 4)))]
+        for captured in await self._of[here].capture.capture_all(told):
+            if captured.entry_id is not None:
+                self._entries[here].append(captured.entry_id)
+
+    def _entry_of(self, here: int) -> Any:
+        self._told += 1
+        return failure(
+            project_id=f"project {self._chance.randrange(3)}",  # the same names in all of them
+            failure_description=f"{self._chance.choice(CASES)} mark{here}x",
+            solution_steps=f"Mend it as mark{here}x says, way {self._chance.randrange(4)}",
+            task_id=f"T-{self._chance.randrange(20)}",
+            run_id=str(self._told),
+        )
+
+    async def _query(self, here: int) -> None:
+        found = await self._of[here].queries.query_for_failure(
+            self._chance.choice(CASES), min_relevance=0.0, max_results=self._chance.choice((1, 3, 10))
+        )
+        self._own(here, found)
+        self._patterns[here] = [*self._patterns[here][-5:], *(pattern.pattern_id for pattern in found)]
+
+    async def _context(self, here: int) -> None:
+        task = Task(description=self._chance.choice(CASES), project_id="project 1", task_id="T-1")
+        context = await OrchestratorContextBuilder(self._of[here]).build_context_for_task(task, "backend")
+        self._own(here, context)
+        if context.patterns:
+            self._contexts[here] = [*self._contexts[here][-5:], context.context_id]
+
+    async def _entry(self, here: int) -> None:
+        if self._entries[here]:
+            with suppress(NotFound):
+                self._own(here, await self._of[here].capture.get(self._chance.choice(self._entries[here])))
+
+    async def _pattern(self, here: int) -> None:
+        if self._patterns[here]:
+            with suppress(NotFound):
+                self._own(here, await self._of[here].queries.get(self._chance.choice(self._patterns[here])))
+
+    async def _foreign(self, here: int) -> None:
+        """Ask for, change and delete what is another's, by its id."""
+        there = self._there(here)
+        ours = self._of[here]
+        if not self._entries[there]:
+            return
+        entry_id = self._chance.choice(self._entries[there])
+        acts = [ours.capture.get, ours.capture.delete]
+        with suppress(NotFound):
+            await self._chance.choice(acts)(entry_id)
+            raise Leak(f"workspace {here} reached entry {entry_id} of {there}")
+        for pattern_id in self._patterns[there][:1]:
+            with suppress(NotFound):
+                await self._chance.choice([ours.queries.get, ours.grouping.show])(pattern_id)
+                raise Leak(f"workspace {here} was shown pattern {pattern_id} of {there}")
+        for context_id in self._contexts[there][:1]:
+            with suppress(NotFound):
+                await ours.outcomes.record_outcome(context_id, PatternId(entry_id), worked=True)
+                raise Leak(f"workspace {here} told an outcome of context {context_id} of {there}")
+
+    async def _search(self, here: int) -> None:
+        """Ask the index itself: Postgres would leave out what is another's, so no query shows that it was found."""
+        stores = self._of[here].stores
+        bound = await stores.spaces.bound()
+        if bound is None:
+            return
+        dense = hashed_bag(self._chance.choice(CASES), dims=bound.space.dims)
+        where = Where(workspace=stores.workspace, live_at=self._clock.now())
+        lexical = SparseVector(indices=(), values=())
+        hits = await stores.index.search(bound.space, dense, lexical, where, limit=20)
+        await self._owned(here, [hit.point_id for hit in hits])
+
+    async def _owned(self, here: int, ids: list[PointId]) -> None:
+        foreign = sa.select(points.c.workspace).where(
+            points.c.id.in_(ids), points.c.workspace != self._of[here].workspace
+        )
+        async with self._store.engine.connect() as connection:
+            if found := (await connection.execute(foreign)).scalars().all():
+                raise Leak(f"the index showed workspace {here} points of {set(found)}")
+
+    async def _scan(self, here: int) -> None:
+        stores = self._of[here].stores
+        bound = await stores.spaces.bound()
+        if bound is not None:
+            page = await stores.index.scan(bound.space, stores.workspace, after=None, limit=20)
+            if any(point is None or point.workspace != stores.workspace for _, point in page):
+                raise Leak(f"the index gave workspace {here} points of others")
+
+    async def _outcome(self, here: int) -> None:
+        if self._contexts[here] and self._patterns[here]:
+            told = self._chance.choice(self._contexts[here]), self._chance.choice(self._patterns[here])
+            with suppress(NotFound, InvalidInput):
+                await self._of[here].outcomes.record_outcome(*told, worked=self._chance.random() < 0.8)
+
+    async def _delete(self, here: int) -> None:
+        if len(self._entries[here]) > 5:
+            entry_id = self._entries[here].pop(self._chance.randrange(len(self._entries[here])))
+            with suppress(NotFound):
+                await self._of[here].capture.delete(entry_id)
+
+    async def _checkpoint(self, here: int) -> None:
+        with suppress(HardwonError):
+            await self._of[here].checkpoints.process_all()
+
+    async def _grouping(self, here: int) -> None:
+        self._own(here, await self._of[here].grouping.suggest(limit=5))
+        self._own(here, await self._of[here].stats())
+
+
+@asynccontextmanager
+async def one_store(dsn: str, home: Path, workspaces: int, seed: int) -> AsyncIterator[Life]:
+    """Give workspaces on a database that is migrated and empty."""
+    settings = KnowledgeSettings(home=home, database_url=SecretStr(dsn), redaction=False)
+    embedder = HashingEmbedder(dims=64)
+    async with open_knowledge(settings, clock=SetClock(), embedder=embedder) as knowledge:
+        yield Life(knowledge, workspaces, random.Random(seed))

@@ -1,0 +1,91 @@
+"""What gives orders is noticed, however it is written; what developers write is not (T1)."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from knowledge.memory.suspicion import suspicions
+from tests.support.payloads import UNSEEN_ORDERS, payloads
+
+BENIGN = (
+    "TypeError: unsupported operand type(s) for +: 'NoneType' and 'int' in cart.py line 31",
+    "Ignore the warning of the linter in this line, the rule is wrong here",
+    "The test ignores all errors of the previous run; reset the fixture instead",
+    "git reset --hard && pip install -r requirements.txt && pytest -x",
+    "You should use a context manager so that the file is always closed",
+    "Please always run the migrations before the tests, else the schema is old",
+    "The system prompt of the shell shows the branch; that broke the parser",
+    "Do not show the password to the user in the error message",
+    "curl -s https://api.example.com/v1/health returned 503 until the pool was drained",
+    "rm -rf node_modules build && npm ci",
+    "The agent failed: the assistant's reply had no JSON in it. Parse the first fenced block.",
+    "Act on the review: rename the column in two steps, add tests for both",
+    "Set the user role to admin in the fixture, the view needs it",
+    "chmod +x scripts/build.sh; the CI user has no root access",
+    "The instructions in the README are outdated: use uv sync",
+)
+
+
+def test_t1_every_payload_an_agent_could_capture_is_noticed() -> None:
+    made = payloads()
+    assert len(set(made)) >= 500
+    assert [payload for payload in made if not suspicions(payload[1])] == []
+
+
+def test_t1_most_orders_that_were_written_after_the_rules_are_noticed() -> None:
+    noticed = sum(bool(suspicions(order)) for order in UNSEEN_ORDERS)
+    assert noticed / len(UNSEEN_ORDERS) >= 0.9
+
+
+@pytest.mark.parametrize("text", BENIGN)
+def test_what_developers_write_is_not_noticed(text: str) -> None:
+    assert suspicions(text) == ()
+
+
+def test_a_word_split_by_invisible_characters_and_letters_turned_round_are_noticed() -> None:
+    assert "hidden-characters" in suspicions("in\u200bst\u2060all the pack\u200bage")
+    assert "hidden-characters" in suspicions("total = price \u202e)1 ,0(xam")
+
+
+def test_real_texts_are_seldom_held_back() -> None:
+    """Where HARDWON_TEST_DATA names a folder of real bug reports, reviews and test failures."""
+    folder = os.environ.get("HARDWON_TEST_DATA")
+    if not folder:
+        pytest.skip("HARDWON_TEST_DATA names no folder of real texts")
+    seen = noticed = 0
+    for file in sorted(Path(folder).rglob("*.jsonl")):
+        if "qrels" in file.name or "doc_qa" in file.parts:
+            continue
+        for line in file.read_text(encoding="utf-8").splitlines()[:1500]:
+            text = "\n".join(value for value in json.loads(line).values() if isinstance(value, str))[:8000]
+            seen += 1
+            noticed += bool(suspicions(text))
+    print(f"{noticed} of {seen:,} real texts noticed")  # noqa: T201 - the figure of docs/security.md
+    assert noticed / seen <= 0.01
+
+
+def test_t18_the_time_grows_with_the_length_and_not_faster() -> None:
+    def seconds(text: str) -> float:
+        best = 9.0
+        for _ in range(3):
+            began = time.perf_counter()
+            suspicions(text)
+            best = min(best, time.perf_counter() - began)
+        return best
+
+    for piece in (
+        "ignore all previous ",
+        "a b c d ",
+        "always run the x ",
+        "aGVsbG8gd29ybGQ",
+        "0 1 ",
+        "[[[[ end of ",
+        "\u200b",
+    ):
+        short, long = piece * (4_000 // len(piece)), piece * (64_000 // len(piece))
+        assert seconds(long) <= 16 * 2.5 * max(seconds(short), 0.0005), piece
