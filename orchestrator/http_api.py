@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from fastapi import FastAPI, Header, Query, Request
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from jobs.table import run_job
 from knowledge.errors import (
@@ -59,7 +59,7 @@ IdempotencyKey = Annotated[
     str | None,
     Header(max_length=200, description="A name of the caller's for this event; repeated, nothing is stored."),
 ]
-Relevance = Annotated[float | None, Field(ge=0, le=1)]
+Relevance = Annotated[float | None, Field(ge=0, le=1, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class CheckpointBody:
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     project_id: str | None = None
     checkpoint_type: str = CheckpointType.MANUAL
-    distill: bool = False
+    distill: StrictBool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class SweepBody:
     """Projects with something staged for this long."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    staged_for_seconds: Annotated[float, Field(ge=0, le=1e9)]
+    staged_for_seconds: Annotated[float, Field(ge=0, le=1e9, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class TaskQueryBody:
     technology: str | None = None
     max_results: int = 5
     min_relevance: Relevance = None
-    only_if_sure: bool = False
+    only_if_sure: StrictBool = False
     facts: dict[str, str] | None = None
 
 
@@ -161,7 +161,7 @@ class OutcomeBody:
 
     context_id: UUID
     pattern_id: UUID
-    worked: bool
+    worked: StrictBool
     project_id: str | None = None
     task_id: str | None = None
     run_id: str | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from fastapi import FastAPI
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from knowledge.memory.events import Kept
 from knowledge.models import AppliesWhen
@@ -55,7 +55,7 @@ class DecidedBody:
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     project_id: str
     gate_type: str
-    accepted: bool
+    accepted: StrictBool
     proposal: str | None = None
     approach: str | None = None
     human_feedback: str | None = None

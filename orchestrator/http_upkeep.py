@@ -10,7 +10,7 @@ from uuid import UUID
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from knowledge.errors import NotFound
 from knowledge.memory.archiving import ImportReport
@@ -33,8 +33,8 @@ class ReembedBody:
     dims: Annotated[int | None, Field(ge=2, le=65536)] = None
     base_url: str | None = None
     api_key: str | None = None
-    force: bool = False
-    forget_old: bool = False
+    force: StrictBool = False
+    forget_old: StrictBool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Locality:
     """Whether no text of a workspace may go to an endpoint."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    local_only: bool
+    local_only: StrictBool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import (
@@ -141,8 +142,19 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
             return answer(InvalidInput("body", "cannot be read: is it JSON, and not nested too deeply?"))
         case HTTPStatus.REQUEST_ENTITY_TOO_LARGE | HTTPStatus.UNPROCESSABLE_ENTITY:
             return answer(InvalidInput("body", str(error.detail)), status=error.status_code)
+        case HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(_methods(request))
     detail = f"{request.method} {request.url.path}: {error.detail}"
     return answer(HardwonError(detail), status=error.status_code, headers=headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Return the methods that a path takes: each is a route of its own, and the first one knows of itself alone."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= getattr(route, "methods", None) or set()
+    return sorted(found)
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
