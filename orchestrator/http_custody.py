@@ -48,12 +48,12 @@ def add_custody(app: FastAPI) -> None:
     _add_audit(app)
 
     @app.post("/v1/revocations", tags=["custody"])
-    async def revoke(body: RevokeBody, knowledge: Open) -> Revocation:
+    async def revoke_entries(body: RevokeBody, knowledge: Open) -> Revocation:
         """Delete what a key captured, of a project, in a time; say which tasks it had reached."""
         return await knowledge.revocations.revoke(_chosen(body), dry_run=body.dry_run)
 
     @app.get("/v1/affected", tags=["custody"])
-    async def affected(
+    async def list_affected(
         knowledge: Open,
         *,
         entry_id: UUID | None = None,
@@ -69,34 +69,34 @@ def add_custody(app: FastAPI) -> None:
 
 def _add_reviews(app: FastAPI) -> None:
     @app.get("/v1/review/entries", tags=["review"])
-    async def waiting(knowledge: Open, limit: Annotated[int, Query(ge=1, le=MAX_WAITING)] = 100) -> list[Entry]:
+    async def list_waiting(knowledge: Open, limit: Annotated[int, Query(ge=1, le=MAX_WAITING)] = 100) -> list[Entry]:
         """Return entries that wait for a person, the oldest first, with what is suspicious about them."""
         return await knowledge.reviews.waiting(limit=limit)
 
     @app.get("/v1/review/entries/{entry_id}", tags=["review"])
-    async def show(entry_id: UUID, knowledge: Open) -> Entry:
+    async def show_waiting(entry_id: UUID, knowledge: Open) -> Entry:
         """Return an entry, whatever its status."""
         return await knowledge.reviews.show(EntryId(entry_id))
 
     @app.post("/v1/review/entries/{entry_id}/approve", tags=["review"])
-    async def approve(entry_id: UUID, knowledge: Open) -> Entry:
+    async def approve_entry(entry_id: UUID, knowledge: Open) -> Entry:
         """Let an entry go on to be embedded and shown."""
         return await knowledge.reviews.approve(EntryId(entry_id))
 
     @app.post("/v1/review/entries/{entry_id}/reject", status_code=204, tags=["review"])
-    async def reject(entry_id: UUID, knowledge: Open) -> None:
+    async def reject_entry(entry_id: UUID, knowledge: Open) -> None:
         """Delete an entry that waits."""
         await knowledge.reviews.reject(EntryId(entry_id))
 
     @app.get("/v1/review/alarms", tags=["review"])
-    async def alarms(knowledge: Open) -> list[OftenShown]:
+    async def list_alarms(knowledge: Open) -> list[OftenShown]:
         """Return patterns that are shown for far more tasks than they ever worked for."""
         return await knowledge.reviews.alarms()
 
 
 def _add_audit(app: FastAPI) -> None:
     @app.get("/v1/audit", tags=["custody"])
-    async def audit(
+    async def list_audit(
         knowledge: Open, *, limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100, whole_store: bool = False
     ) -> list[AuditRow]:
         """Return the last decisions, the latest first."""
@@ -114,7 +114,7 @@ def _add_audit(app: FastAPI) -> None:
         ]
 
     @app.get("/v1/audit:verify", tags=["custody"])
-    async def verify(knowledge: Open, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
+    async def verify_audit(knowledge: Open, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
         """Look whether the audit log is what was written."""
         return await knowledge.audits.verify(head=head, whole_store=whole_store)
 

@@ -28,7 +28,7 @@ _CONFLICTS: Final = frozenset(
     {
         "capture", "resolve", "query_for_task", "query_for_failure", "query_for_gate", "process_checkpoint", "sweep",
         "run_one_job", "verify", "rebuild", "reembed", "import_archive", "join", "split", "task_failed", "task_solved",
-        "gate_decided", "prune", "delete_entry", "delete_pattern", "delete_project",
+        "gate_decided", "prune", "delete_entry", "delete_pattern", "delete_project", "revoke_entries",
     }
 )  # fmt: skip
 """Operations that what is stored may contradict, an embedding model among it."""
@@ -110,7 +110,7 @@ def _problems(route: APIRoute, told: dict[str, Any]) -> list[int]:
     found = [401, 403, 422, 429, 503]
     if "{" in route.path or route.name in {"record_outcome", "split", "import_archive", "delete_project"}:
         found.append(404)
-    if route.name in _MODELS or route.name in {"build_context", "rotate_key"}:
+    if route.name in _MODELS or route.name in {"build_context", "rotate_key", "approve_entry", "reject_entry"}:
         found.append(409)
     if "requestBody" in told and route.path != ARCHIVE_PATH:
         found.append(413)

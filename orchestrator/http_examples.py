@@ -100,6 +100,7 @@ REQUESTS: Final[dict[str, Any]] = {
     "keep_local": {"local_only": True},
     "create_key": {"scopes": ["capture", "query"], "workspace": "default", "name": "the orchestrator"},
     "rotate_key": {"overlap_seconds": 3600},
+    "revoke_entries": {"key_id": _KEY, "since": _AT, "dry_run": True},
 }
 
 _PATTERN_SHOWN: Final[dict[str, Any]] = {
@@ -166,6 +167,24 @@ _MADE: Final[dict[str, Any]] = {
     "workspace": "default",
     "created_at": _AT,
     "expires_at": None,
+}
+_HELD_BACK: Final = {
+    **_ENTRY_SHOWN,
+    "status": "quarantined",
+    "pattern_id": None,
+    "embedded_at": None,
+    "expires_at": None,
+    "captured_by": _KEY,
+    "low_trust": True,
+    "suspicions": ["tells a reader to ignore what was said: solution_steps"],
+}
+_AFFECTED: Final = {
+    "context_id": _CONTEXT,
+    "project_id": "web-shop",
+    "task_id": "cart-discounts",
+    "run_id": "run-8",
+    "agent_type": "backend",
+    "handed_out_at": _AT,
 }
 _COUNTS: Final = {"entries": 1, "patterns": 1, "points": 1}
 
@@ -235,6 +254,28 @@ ANSWERS: Final[dict[str, Any]] = {
     "import_archive": {"rows": _COUNTS, "new": _COUNTS, "points": 1, "embedded": 0},
     "create_key": _MADE,
     "rotate_key": _MADE,
+    "list_waiting": [_HELD_BACK],
+    "show_waiting": _HELD_BACK,
+    "approve_entry": {**_HELD_BACK, "status": "staged", "low_trust": False},
+    "list_alarms": [{"pattern_id": _PATTERN, "contexts": 64, "tasks": 41, "success_count": 1}],
+    "revoke_entries": {"entries": 1, "affected": [_AFFECTED], "dry_run": True, "settled": True},
+    "list_affected": [_AFFECTED],
+    "list_audit": [
+        {
+            "workspace": "default",
+            "number": 7,
+            "at": _AT,
+            "who": "key 3f9a1c7e5b2d",
+            "what": "entry approved",
+            "details": '{"entry": "6f1c7e0a-52a1-4a5e-9d0e-4e9f2a9d1c11"}',
+            "hash": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        }
+    ],
+    "verify_audit": {
+        "rows": 7,
+        "head": "7:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "problems": [],
+    },
     "list_keys": [
         {
             **{name: value for name, value in _MADE.items() if name != "secret"},

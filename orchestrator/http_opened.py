@@ -64,6 +64,15 @@ OPERATION_OF: Final = {
     "list_keys": "keys.list",
     "rotate_key": "keys.rotate",
     "revoke_key": "keys.revoke",
+    "list_waiting": "reviews.waiting",
+    "show_waiting": "reviews.show",
+    "approve_entry": "reviews.approve",
+    "reject_entry": "reviews.reject",
+    "list_alarms": "reviews.alarms",
+    "revoke_entries": "revocations.revoke",
+    "list_affected": "revocations.affected",
+    "list_audit": "audits.list",
+    "verify_audit": "audits.verify",
 }
 """The operation of each route, by the route's name. Where one does several, they take the same scopes."""
 FREE: Final = frozenset({"healthz", "readyz"})

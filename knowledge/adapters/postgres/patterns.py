@@ -116,7 +116,7 @@ def _rivals() -> sa.ScalarSelect[Any]:
 def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     """Select what the live entries of a pattern tell of where it worked, as the objects of a JSON array."""
     told = (_E.agent_type, _E.technology, _E.task_type, _E.gate_type, _E.error_signature)
-    names = (
+    names: tuple[sa.ColumnElement[str], ...] = (
         sa.literal_column("'agent_type'"),
         sa.literal_column("'technology'"),
         sa.literal_column("'task_type'"),

@@ -80,7 +80,7 @@ def entry_behind_point() -> LateralFromClause:
     return sa.select(*ENTRY_COLUMNS).where(behind_point()).order_by(*latest).limit(1).lateral("words")
 
 
-_INLINE = {
+_INLINE: dict[EntryStatus, sa.ColumnElement[str]] = {
     EntryStatus.OPEN: sa.literal_column("'open'"),
     EntryStatus.STAGED: sa.literal_column("'staged'"),
     EntryStatus.EMBEDDED: sa.literal_column("'embedded'"),
