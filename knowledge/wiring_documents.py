@@ -1,0 +1,1 @@
+"""Put the services of documents on open stores."""
