@@ -28,6 +28,8 @@ from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
+from knowledge.documents.ports import PassageIndex
+from knowledge.documents.service import Documents
 from knowledge.errors import InvalidInput, InvalidSetting, Unavailable
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.capture import KnowledgeCaptureService
@@ -45,6 +47,7 @@ from knowledge.memory.validation import check_text
 from knowledge.models import DEFAULT_WORKSPACE, WorkspaceStats
 from knowledge.ports import ChatModel, Clock, Embedder, JobStore, Stores, VectorIndex
 from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
+from knowledge.wiring_documents import make_documents, open_passages
 
 
 class SystemClock(Clock):
@@ -74,6 +77,8 @@ class Knowledge:
     upkeep: KnowledgeUpkeepService
     store_upkeep: StoreUpkeepService
     archives: ArchiveService
+    documents: Documents
+    passages: PassageIndex
     engine: AsyncEngine
 
     def in_workspace(self, workspace: str) -> Knowledge:
@@ -82,7 +87,7 @@ class Knowledge:
             return self
         check_text("workspace", workspace)
         stores = _stores(self.engine, workspace, self.stores.index, self.stores.embedder, self.stores.clock)
-        return _knowledge(self.settings, self.engine, stores)
+        return _knowledge(self.settings, self.engine, stores, self.passages)
 
     async def workspaces(self) -> list[str]:
         """Return the workspaces that hold anything, ascending."""
@@ -117,7 +122,7 @@ def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: E
     )
 
 
-def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores) -> Knowledge:
+def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, passages: PassageIndex) -> Knowledge:
     jobs = PostgresJobs(engine)
     switch = _switch(stores.embedder)
 
@@ -167,6 +172,8 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores)
             of=upkeep_of,
             spool=settings.home if settings.home.is_dir() else None,  # /tmp may be memory
         ),
+        documents=make_documents(settings, engine, stores, passages, chat=_chat_of(settings)),
+        passages=passages,
         engine=engine,
     )
 
@@ -331,11 +338,13 @@ async def open_knowledge(
             await migrate(engine)
             index = _open_index(settings)
             stack.push_async_callback(index.aclose)
+            passages = open_passages(settings)
+            stack.push_async_callback(passages.aclose)
         finally:
             await asyncio.gather(loading, return_exceptions=True)
         loading.result()
         stores = _stores(engine, workspace, index, embedder, clock or SystemClock())
-        yield _knowledge(settings, engine, stores)
+        yield _knowledge(settings, engine, stores, passages)
 
 
 async def _warm(settings: KnowledgeSettings, embedder: Embedder) -> None:

@@ -124,8 +124,20 @@ class Grants(Protocol):
         """Return the scope ids of a base that the principal was given access to, ascending."""
         ...
 
-    async def scopes(self, base: str) -> list[str]:
+    async def scopes(self, base: Base) -> list[str]:
         """Return the scope ids of a base that hold documents, ascending."""
+        ...
+
+    async def grant(self, base: str, scope_id: str, principal: str) -> None:
+        """Give a principal access to a scope."""
+        ...
+
+    async def revoke(self, base: str, scope_id: str, principal: str) -> bool:
+        """Take access away; return whether there was any."""
+        ...
+
+    async def granted(self, base: str, scope_id: str) -> list[str]:
+        """Return who was given access to a scope, ascending."""
         ...
 
 
@@ -165,7 +177,7 @@ class AccessPolicy:
         if not base.requires_scope_id:
             return [None]
         if principal.admin:
-            return list(await self.grants.scopes(base.name))
+            return list(await self.grants.scopes(base))
         if base.readers is Readers.OWNER:
             return [principal.name] if _SCOPE_ID.fullmatch(principal.name) else []
         return list(await self.grants.allowed_scopes(base.name, principal.name))

@@ -136,7 +136,7 @@ class Chunk:
     function: str | None = None
     timestamp: datetime | None = None
     until: datetime | None = None
-    severity: Severity | None = None
+    severities: tuple[Severity, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,8 @@ class Passage:
     """A text that an answer may quote, with where it stands.
 
     Of a chunk, `text` is exactly what the document holds there; chunks that touch come as one passage with the id of
-    the best of them. `cosine` and `lexical` are raw, None where nothing was compared.
+    the best of them. `severity` is the worst in it, `timestamp` to `until` its first and last moment. `cosine` and
+    `lexical` are raw, None where nothing was compared.
     """
 
     passage_id: PassageId
@@ -176,12 +177,18 @@ class Passage:
     page: int | None = None
     line_start: int | None = None
     line_end: int | None = None
+    char_start: int | None = None
+    char_end: int | None = None
     timestamp: datetime | None = None
+    until: datetime | None = None
     severity: Severity | None = None
     cosine: float | None = None
     lexical: float | None = None
     relevance: float = 0.0
     score: float = 0.0
+
+    generation: int = 0
+    ordinal: int = 0
 
     @property
     def quotable(self) -> bool:
@@ -372,9 +379,11 @@ class PassagePoint:
     dense: Vector
     lexical: SparseVector
     category: str | None = None
-    severity: Severity | None = None
+    severities: tuple[Severity, ...] = ()
     timestamp: datetime | None = None
-    line: int | None = None
+    until: datetime | None = None
+    line_start: int = 1
+    line_end: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
-from uuid import UUID
 
 from knowledge.documents.access import Scope
 from knowledge.documents.models import (
@@ -19,7 +18,6 @@ from knowledge.documents.models import (
     DocumentType,
     Finding,
     LogLine,
-    NewDocument,
     PartitionVersion,
     Passage,
     PassageHit,
@@ -94,6 +92,7 @@ class Parsed:
 
     text: str
     document_type: DocumentType
+    text_hash: str = ""
     title: str | None = None
     category: str | None = None
     tags: tuple[str, ...] = ()
@@ -102,27 +101,76 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """The text of a file in another format. `pages`: where each page begins in it, where there are pages."""
+
+    text: str
+    title: str | None = None
+    markdown: bool = False
+    pages: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Converter(Protocol):
+    """Reads formats other than text."""
+
+    async def convert(self, uri: str, content: bytes) -> Converted:
+        """Return the text of a file. Raises Unreadable, also where that takes too much time or memory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A document as it came, read and redacted; `refused` says why it could not be read, then nothing was parsed.
+
+    `content_hash` is of the bytes, and of what changes how they are read.
+    """
+
+    uri: str
+    title: str | None
+    category: str | None
+    tags: tuple[str, ...]
+    link: str | None
+    mark: str | None
+    source_id: SourceId | None
+    content_hash: str
+    parsed: Parsed | None
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A document leased for indexing: its latest content, and the generation to write it as."""
+    """A document leased for indexing, with the text of the generation to index."""
 
     token: LeaseToken
-    document: Document
-    content: bytes
+    document_id: DocumentId
+    partition: str
+    uri: str
     generation: int
+    title: str
+    parsed: Parsed
     attempts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewGeneration:
-    """All that is written of one version of a document. `vectors` are those of the chunks, shape (n, dims)."""
+class Indexed:
+    """What is written of a generation before it is shown. `passage_ids`, `terms` and `text_hashes` are the chunks'."""
 
-    parsed: Parsed
-    text_hash: str
     chunks: tuple[Chunk, ...]
-    vectors: Vector
+    passage_ids: tuple[PassageId, ...]
+    terms: tuple[tuple[int, ...], ...]
+    text_hashes: tuple[bytes, ...]
     lines: tuple[LogLine, ...]
-    summary: str | None
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stale:
+    """A generation that nothing shows any more, and the points that are to go before it does."""
+
+    document_id: DocumentId
+    generation: int
+    passage_ids: tuple[PassageId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,15 +188,59 @@ class Source:
     synced_at: datetime | None
 
 
-class DocumentStore(QuoteSource, Protocol):
-    """Documents of one workspace: the truth. Rows are the queue as well."""
+class DocumentStore(Protocol):
+    """Which documents the partitions of one workspace hold."""
 
-    async def put(self, partition: str, new: NewDocument) -> tuple[Document, bool]:
-        """Keep a document to be indexed, as a new one or a newer version; False where nothing changed.
+    async def known(self, partition: str, uri: str) -> tuple[str | None, str] | None:
+        """Return the mark and content hash of the latest version of a document, None where none could be read."""
+        ...
+
+    async def put(self, partition: str, received: Received) -> tuple[Document, bool]:
+        """Keep a version of a document to be indexed; False where it says nothing new.
 
         What was indexed before stays visible until the newer version is. Raises Conflict for a closed partition.
         """
         ...
+
+    async def get(self, partition: str, document_id: DocumentId) -> Document:
+        """Return a document that is not being deleted, indexed or not. Raises NotFound."""
+        ...
+
+    async def named(self, partition: str, uri: str) -> Document:
+        """Return a document by its uri. Raises NotFound."""
+        ...
+
+    async def listed(self, partition: str, *, limit: int, after: str | None = None) -> list[Document]:
+        """Return the documents of a partition that are not being deleted, ascending by uri."""
+        ...
+
+    async def marks(self, partition: str, source_id: SourceId) -> Mapping[str, tuple[DocumentId, str | None]]:
+        """Return the uris of the documents of a source, with their ids and marks."""
+        ...
+
+    async def retry(self, partition: str) -> int:
+        """Have documents of a partition indexed again that failed after they were read; return how many."""
+        ...
+
+    async def hide(self, partition: str, document_ids: Collection[DocumentId]) -> int:
+        """Hide documents for good at once, to be deleted once the index let go of them; return how many."""
+        ...
+
+    async def close(self, partition: str, *, keep_for: timedelta = timedelta(0)) -> int:
+        """Take no more documents; hide all for good, at once or by `close_due` after a while; return how many."""
+        ...
+
+    async def close_due(self) -> int:
+        """Hide what is left of partitions that are closed for long enough; return how many documents."""
+        ...
+
+    async def forget_partition(self, partition: str) -> int:
+        """Hide all documents of a partition for good, which goes on taking new ones; return how many."""
+        ...
+
+
+class IndexingStore(Protocol):
+    """What is to be indexed of one workspace, and what the index is to hold. Rows are the queue."""
 
     async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
         """Lease documents to be indexed, the oldest first, by the database's clock; skips what others hold."""
@@ -158,37 +250,62 @@ class DocumentStore(QuoteSource, Protocol):
         """Extend a lease; return whether it still holds."""
         ...
 
-    async def write(self, job: Job, written: NewGeneration, space: EmbeddingSpace) -> Sequence[tuple[PassageId, Chunk]]:
-        """Write a generation beside the one that is visible; return its passages. Writing it again replaces it."""
+    async def write(self, job: Job, indexed: Indexed) -> None:
+        """Write passages and lines beside those that are shown; written again, they replace what was written."""
         ...
 
-    async def activate(self, job: Job, written: NewGeneration) -> bool:
-        """Make a written generation the visible one, in one transaction; False where the lease is lost."""
+    async def activate(self, job: Job, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
+        """Show a written generation instead of the one before, in one transaction; False where the lease is lost."""
         ...
 
-    async def unchanged(self, job: Job) -> None:
-        """Note that the latest content says nothing new, so that the visible generation stays."""
+    async def fail(self, job: Job, reason: str, *, retry_after: timedelta | None) -> None:
+        """Note why a document could not be indexed; without `retry_after` for good."""
         ...
 
-    async def fail(self, job: Job, reason: str, *, retry_at: datetime | None) -> None:
-        """Note why a document could not be indexed; without `retry_at` for good."""
+    async def requeue(self, space: EmbeddingSpace) -> int:
+        """Have documents indexed again whose passages are not in a space; return how many."""
         ...
 
-    async def get(self, partition: str, document_id: DocumentId) -> Document:
-        """Return a document that is not being deleted, indexed or not. Raises NotFound."""
+    async def stale(self, limit: int) -> list[Stale]:
+        """Return generations nothing shows or will show."""
         ...
 
-    async def listed(self, partition: str, *, limit: int, after: str | None = None) -> list[Document]:
-        """Return the documents of a partition that are not being deleted, ascending by uri."""
+    async def forget(self, stale: Stale) -> None:
+        """Delete a stale generation whose points are gone; the document too, where it is being deleted."""
         ...
 
-    async def hide(self, partition: str, document_ids: Collection[DocumentId]) -> int:
-        """Hide documents for good at once, to be deleted once the index let go of them; return how many."""
+    async def forget_empty(self) -> int:
+        """Delete documents that are being deleted and of which nothing is left; return how many."""
         ...
 
-    async def close(self, partition: str) -> int:
-        """Hide all documents of a partition for good and take no more; return how many."""
+    async def vectors(self, space: EmbeddingSpace, text_hashes: Collection[bytes]) -> Mapping[bytes, Vector]:
+        """Return the embeddings that texts have already."""
         ...
+
+    async def keep_vectors(self, space: EmbeddingSpace, vectors: Mapping[bytes, Vector]) -> None:
+        """Keep the embeddings of texts by their hashes."""
+        ...
+
+    async def purge_vectors(self) -> int:
+        """Delete embeddings of texts that no passage has any more; return how many."""
+        ...
+
+    async def points(
+        self, space: EmbeddingSpace, *, after: PassageId | None, limit: int
+    ) -> list[tuple[PassagePoint, str]]:
+        """Return points that the index is to hold, ascending by id, with their texts instead of lexical vectors.
+
+        Left out are those without an embedding in the space.
+        """
+        ...
+
+    async def count_points(self) -> int:
+        """Return how many points the index is to hold."""
+        ...
+
+
+class PassageStore(QuoteSource, Protocol):
+    """What may be shown of the documents of one workspace: nothing else than what is active and in the scope."""
 
     async def passages(self, passage_ids: Sequence[PassageId], scope: Scope) -> list[Passage]:
         """Return those passages that are visible in the scope, without scores."""
@@ -199,15 +316,19 @@ class DocumentStore(QuoteSource, Protocol):
         ...
 
     async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
-        """Return how common terms are among the passages of the scope."""
+        """Return how common terms are among the visible passages of the scope."""
         ...
 
-    async def stale(self, limit: int) -> list[tuple[DocumentId, int, tuple[PassageId, ...]]]:
-        """Return generations nothing may show any more, whose points are to go: document, generation, points."""
+    async def sample(self, space: EmbeddingSpace, limit: int) -> list[tuple[str, Vector]]:
+        """Return some visible passages with their embeddings."""
         ...
 
-    async def forget(self, document_id: DocumentId, generation: int) -> None:
-        """Delete a stale generation whose points are gone; the document itself where it is being deleted."""
+    async def scale(self, space: EmbeddingSpace) -> tuple[float, float] | None:
+        """Return the measured cosines of relevance 0 and 1, where they were."""
+        ...
+
+    async def keep_scale(self, space: EmbeddingSpace, low: float, high: float, passages: int) -> None:
+        """Keep measured cosines of relevance 0 and 1."""
         ...
 
 
@@ -261,11 +382,13 @@ class PassageIndex(Protocol):
         """Delete points; absent ids are no error."""
         ...
 
-    async def count(self, space: EmbeddingSpace, workspace: str, partition: str | None = None) -> int:
-        """Return the exact number of points of a workspace, or of one partition of it."""
+    async def count(self, space: EmbeddingSpace, workspace: str) -> int:
+        """Return the exact number of points of a workspace."""
         ...
 
-    async def scan(self, space: EmbeddingSpace, workspace: str, *, after: UUID | None, limit: int) -> list[PassageId]:
+    async def scan(
+        self, space: EmbeddingSpace, workspace: str, *, after: PassageId | None, limit: int
+    ) -> list[PassageId]:
         """Return up to `limit` point ids above `after`, ascending."""
         ...
 
