@@ -101,6 +101,17 @@ class KnowledgeSettings(BaseSettings):
     """Calendar years from embedding to expiry."""
     context_max_tokens: int = Field(default=2000, ge=50, le=1_000_000)
     context_max_patterns: int = Field(default=3, ge=1, le=3)
+    # documents: ingestion and search
+    fetch: str = ""
+    """Addresses that git repositories may be fetched from, with commas between; unset: fetching is off."""
+    fetch_inside: bool = False
+    """Whether a fetch may lead to an internal address: of this machine, its networks or its cloud."""
+    case_retention_days: int = Field(default=0, ge=0, le=36_500)
+    """How long the documents of a closed case stay."""
+    document_chunk_tokens: int = Field(default=512, ge=64, le=8192)
+    """What a passage holds at most; a model that reads less gets less."""
+    document_vector_weight: float = Field(default=0.7, ge=0, le=1)
+    """What sense counts in the order of passages; words count the rest."""
     api_url: str | None = None
     """A hardwon server for the CLI and `orchestrator.connect`; unset: the stores themselves."""
     api_key: SecretStr | None = None
@@ -153,6 +164,14 @@ class KnowledgeSettings(BaseSettings):
     def _http(cls, value: str | None) -> str | None:
         return check_http(value)
 
+    @field_validator("fetch")
+    @classmethod
+    def _addresses(cls, value: str) -> str:
+        for address in filter(None, (each.strip() for each in value.split(","))):
+            if not address.startswith(("https://", "file://")):
+                raise ValueError("give https:// or file:// addresses with commas between")
+        return value
+
     @model_validator(mode="after")
     def _model(self) -> Self:
         openai_key = os.environ.get("OPENAI_API_KEY", "").strip()
@@ -175,6 +194,11 @@ class KnowledgeSettings(BaseSettings):
             name = str(first["loc"][0]) if first["loc"] else "settings"
             variable = name if name.startswith("HARDWON_") else f"HARDWON_{name.upper()}"
             raise InvalidSetting(variable, first["msg"].removeprefix("Value error, ")) from error
+
+    @property
+    def fetch_from(self) -> tuple[str, ...]:
+        """The addresses that may be fetched from."""
+        return tuple(filter(None, (each.strip() for each in self.fetch.split(","))))
 
     @property
     def bundled_model(self) -> bool:
