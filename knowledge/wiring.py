@@ -28,8 +28,9 @@ from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
+from knowledge.documents.answers import Answering, Models
 from knowledge.documents.ports import PassageIndex
-from knowledge.documents.service import Documents
+from knowledge.documents.service import LOCAL, Documents, KnowledgeBases
 from knowledge.errors import InvalidInput, InvalidSetting, Unavailable
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.capture import KnowledgeCaptureService
@@ -47,6 +48,7 @@ from knowledge.memory.validation import check_text
 from knowledge.models import DEFAULT_WORKSPACE, WorkspaceStats
 from knowledge.ports import ChatModel, Clock, Embedder, JobStore, Stores, VectorIndex
 from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
+from knowledge.wiring_answering import make_answering, make_models
 from knowledge.wiring_documents import make_documents, open_passages
 
 
@@ -79,6 +81,8 @@ class Knowledge:
     archives: ArchiveService
     documents: Documents
     passages: PassageIndex
+    answering: Answering
+    models: Models
     engine: AsyncEngine
 
     def in_workspace(self, workspace: str) -> Knowledge:
@@ -87,7 +91,12 @@ class Knowledge:
             return self
         check_text("workspace", workspace)
         stores = _stores(self.engine, workspace, self.stores.index, self.stores.embedder, self.stores.clock)
-        return _knowledge(self.settings, self.engine, stores, self.passages)
+        return _knowledge(self.settings, self.engine, stores, self.passages, self.models)
+
+    @property
+    def kb(self) -> KnowledgeBases:
+        """The knowledge bases, for whoever has the stores open."""
+        return self.documents.asked_by(LOCAL)
 
     async def workspaces(self) -> list[str]:
         """Return the workspaces that hold anything, ascending."""
@@ -122,7 +131,10 @@ def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: E
     )
 
 
-def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, passages: PassageIndex) -> Knowledge:
+def _knowledge(
+    settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, passages: PassageIndex, models: Models
+) -> Knowledge:
+    documents = make_documents(settings, engine, stores, passages, chat=_chat_of(settings))
     jobs = PostgresJobs(engine)
     switch = _switch(stores.embedder)
 
@@ -172,8 +184,10 @@ def _knowledge(settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores,
             of=upkeep_of,
             spool=settings.home if settings.home.is_dir() else None,  # /tmp may be memory
         ),
-        documents=make_documents(settings, engine, stores, passages, chat=_chat_of(settings)),
+        documents=documents,
         passages=passages,
+        answering=make_answering(settings, engine, stores, documents, models),
+        models=models,
         engine=engine,
     )
 
@@ -327,11 +341,13 @@ async def open_knowledge(
     settings = settings or KnowledgeSettings()
     check_text("workspace", workspace)
     _chat_of(settings)
+    models = make_models(settings)
     async with AsyncExitStack() as stack:
         if settings.embedded_index:
             stack.enter_context(owner_lock(settings.home, socket=socket))
         embedder = EmbedderSwitch(embedder or make_embedder(settings))
         stack.push_async_callback(embedder.aclose)
+        stack.push_async_callback(models.aclose)
         loading = asyncio.create_task(_warm(settings, embedder))
         try:
             engine = await _connect_postgres(settings, stack)
@@ -344,7 +360,7 @@ async def open_knowledge(
             await asyncio.gather(loading, return_exceptions=True)
         loading.result()
         stores = _stores(engine, workspace, index, embedder, clock or SystemClock())
-        yield _knowledge(settings, engine, stores, passages)
+        yield _knowledge(settings, engine, stores, passages, models)
 
 
 async def _warm(settings: KnowledgeSettings, embedder: Embedder) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import mean
 from uuid import uuid4
 
@@ -40,6 +40,7 @@ GATE_PASSAGES = 3
 _KEPT = frozenset({AnswerStatus.ANSWERED, AnswerStatus.NOT_FOUND})
 
 Describe = Callable[[Passage], str]
+Rewriters = Callable[[], Awaitable[Rewriter]]
 
 
 def _title_and_section(passage: Passage) -> str:
@@ -68,8 +69,8 @@ class GroundedAnswerer:
     """Answers from documents, or says that they do not answer. Holds no state: two of them answer alike."""
 
     quotes: QuoteSource
-    drafter: Callable[[Scope], Drafter]
-    rewriter: Rewriter = field(default_factory=Rewriter)
+    drafter: Callable[[Scope], Awaitable[Drafter]]
+    rewriter: Rewriters
     cache: AnswerCache | None = None
 
     async def answer(self, request: Request, scope: Scope, profile: Profile, finder: Finder) -> Answer:
@@ -79,8 +80,8 @@ class GroundedAnswerer:
         """
         check_question(request.question)
         began = time.perf_counter()
-        drafter = self.drafter(scope)
         try:
+            drafter = await self.drafter(scope)
             answer = await self._answer(request, scope, profile, finder, drafter)
         except (Unavailable, ChatRejected) as error:
             answer = _failed(request.question, error)
@@ -95,7 +96,7 @@ class GroundedAnswerer:
         known = await self._known(key) if key else None
         if known is not None:
             return known
-        searched = await self.rewriter.rewritten(request.question, request.conversation)
+        searched = await self._searched(request, profile)
         finding = await finder.find(
             Query(
                 question=searched,
@@ -114,6 +115,13 @@ class GroundedAnswerer:
         if key and self.cache is not None and answer.status in _KEPT:
             await self.cache.put(key, packed(answer), scope.partitions, lifetime=profile.cache_ttl)
         return answer
+
+    async def _searched(self, request: Request, profile: Profile) -> str:
+        """Return what to search for; a profile with more queries than one begins with the user's own words."""
+        if not request.conversation or profile.max_queries > 1:
+            return request.question
+        rewriter = await self.rewriter()
+        return await rewriter.rewritten(request.question, request.conversation)
 
     async def _written(  # noqa: PLR0917
         self, request: Request, searched: str, finding: Finding, scope: Scope, profile: Profile, drafter: Drafter
