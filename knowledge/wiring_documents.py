@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.git_repositories import GitRepositories
 from knowledge.adapters.postgres.document_indexing import PostgresIndexing
+from knowledge.adapters.postgres.document_logs import PostgresLogs
 from knowledge.adapters.postgres.document_passages import PostgresPassages
+from knowledge.adapters.postgres.document_sources import PostgresSources
 from knowledge.adapters.postgres.documents import PostgresDocuments, PostgresGrants
 from knowledge.documents.access import BASES, AccessPolicy
+from knowledge.documents.calibrating import ScaleCalibration
+from knowledge.documents.evidence import LogEvidence
 from knowledge.documents.indexing import DocumentIndexing, Room
 from knowledge.documents.library import DocumentLibrary
-from knowledge.documents.parsing import Unreadable
-from knowledge.documents.ports import Converted, Converter, PassageIndex
+from knowledge.documents.ports import Converter, PassageIndex
 from knowledge.documents.searching import DocumentSearch
 from knowledge.documents.service import Documents
 from knowledge.documents.summarising import MapReduceSummaries
+from knowledge.documents.syncing import GitSync
+from knowledge.documents.upkeep import DocumentUpkeep
 from knowledge.errors import SpaceMismatch
 from knowledge.memory.locality import Within
 from knowledge.ports import ChatModel, Stores
@@ -59,10 +66,11 @@ class _Rooms:
         return Room(space=bound.space, embedder=Within(self.stores, fitting))
 
 
-class _NoConverter(Converter):
-    async def convert(self, uri: str, content: bytes) -> Converted:  # noqa: ARG002 - it reads none
-        """Refuse."""
-        raise Unreadable("its format is read with the extra: pip install 'hardwon[documents]'")
+def make_converter() -> Converter:
+    """Return what reads formats other than text, in processes of their own."""
+    from knowledge.adapters.conversion import SubprocessConverter  # noqa: PLC0415
+
+    return SubprocessConverter()
 
 
 def _remote_allowed(stores: Stores) -> Callable[[], Awaitable[bool]]:
@@ -85,24 +93,39 @@ def make_documents(
     room = _Rooms(stores)
     passages = PostgresPassages(engine, workspace)
     access = AccessPolicy(workspace, PostgresGrants(engine, workspace), BASES)
+    store = PostgresDocuments(engine, workspace)
+    library = DocumentLibrary(
+        documents=store,
+        access=access,
+        converter=make_converter(),
+        redaction=settings.redaction,
+        case_retention=timedelta(days=settings.case_retention_days),
+    )
+    indexing = DocumentIndexing(
+        store=PostgresIndexing(engine, workspace),
+        index=index,
+        room=room,
+        clock=stores.clock,
+        workspace=workspace,
+        lease=settings.lease,
+        chunk_tokens=settings.document_chunk_tokens,
+        summariser=None if chat is None else MapReduceSummaries(open_chat=chat, allowed=_remote_allowed(stores)),
+    )
     return Documents(
         workspace=workspace,
         access=access,
-        library=DocumentLibrary(
-            documents=PostgresDocuments(engine, workspace),
-            access=access,
-            converter=_NoConverter(),
-            redaction=settings.redaction,
-        ),
-        indexing=DocumentIndexing(
-            store=PostgresIndexing(engine, workspace),
-            index=index,
-            room=room,
-            clock=stores.clock,
-            workspace=workspace,
-            lease=settings.lease,
-            summariser=None if chat is None else MapReduceSummaries(open_chat=chat, allowed=_remote_allowed(stores)),
-        ),
-        search=DocumentSearch(passages=passages, index=index, room=room),
+        library=library,
+        indexing=indexing,
+        search=DocumentSearch(passages=passages, index=index, room=room, vector_weight=settings.document_vector_weight),
+        evidence=LogEvidence(logs=PostgresLogs(engine, workspace), passages=passages),
         quotes=passages,
+        calibration=ScaleCalibration(passages=passages, room=room),
+        syncing=GitSync(
+            store=PostgresSources(engine, workspace),
+            documents=store,
+            library=library,
+            repositories=GitRepositories(settings.home / "git", inside=settings.fetch_inside),
+            allowed=settings.fetch_from,
+        ),
+        upkeep=DocumentUpkeep(indexing=indexing, library=library),
     )

@@ -15,6 +15,7 @@ import typer
 from knowledge.errors import HardwonError
 from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId, Task
 from knowledge.settings import KnowledgeSettings
+from orchestrator.cli_kb import kb
 from orchestrator.cli_learn import capture_read, learn
 from orchestrator.cli_patterns import patterns
 from orchestrator.cli_run import Json, Workspace, run
@@ -32,6 +33,7 @@ app = typer.Typer(
 query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
 evaluate = typer.Typer(help="Measure, on folders of real data, in a throwaway data directory.", no_args_is_help=True)
 app.add_typer(learn, name="learn")
+app.add_typer(kb, name="kb")
 app.add_typer(query, name="query")
 app.add_typer(evaluate, name="evaluate")
 

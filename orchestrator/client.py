@@ -40,6 +40,7 @@ from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
 from orchestrator.calls import Api, watched
 from orchestrator.client_events import RemoteEvents
+from orchestrator.client_kb import RemoteKnowledgeBases
 from orchestrator.client_patterns import RemoteGrouping
 from orchestrator.client_upkeep import RemoteArchives, RemoteStoreUpkeep, RemoteUpkeep
 from orchestrator.entries import write_entry
@@ -384,6 +385,7 @@ class KnowledgeClient:
         self.upkeep = RemoteUpkeep(api)
         self.store_upkeep = RemoteStoreUpkeep(api)
         self.archives = RemoteArchives(api)
+        self.kb = RemoteKnowledgeBases(api)
 
     def in_workspace(self, workspace: str) -> KnowledgeClient:
         """Return a client of another workspace over the same connection."""

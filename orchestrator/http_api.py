@@ -37,6 +37,7 @@ from orchestrator.admission import Admission
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
 from orchestrator.http_events import add_events
+from orchestrator.http_kb import add_kb
 from orchestrator.http_opened import Open
 from orchestrator.http_patterns import add_patterns
 from orchestrator.http_upkeep import add_upkeep
@@ -206,6 +207,7 @@ def make_app(knowledge: Knowledge) -> FastAPI:
     add_patterns(app)
     _add_operations(app)
     add_upkeep(app)
+    add_kb(app)
     _add_health(app)
     return app
 

@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from knowledge.errors import AccessDenied, InvalidInput
+from knowledge.errors import InvalidInput, NoAccess
 
 _MADE_HERE: Final = object()
 _SCOPE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,119}")
-
-
-class NoAccess(AccessDenied, PermissionError):
-    """A principal may not do this in a scope. Also a PermissionError, as the callers of tools expect one."""
 
 
 class Readers(StrEnum):

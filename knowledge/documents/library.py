@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from knowledge.documents.access import AccessPolicy, NoAccess, Permission, Principal, Readers, Scope
+from knowledge.documents.access import AccessPolicy, Permission, Principal, Readers, Scope
 from knowledge.documents.models import Document, DocumentId, DocumentType, NewDocument
 from knowledge.documents.parsing import Unreadable, converts, described, read
 from knowledge.documents.ports import Converter, DocumentStore, Parsed, Received
-from knowledge.errors import InvalidInput
+from knowledge.errors import InvalidInput, NoAccess
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
@@ -89,13 +89,12 @@ class DocumentLibrary:
         if not converts(new.uri, new.content):
             return await asyncio.to_thread(read, new.uri, new.content, redacting=self.redaction)
         converted = await self.converter.convert(new.uri, new.content)
-        text = converted.text.replace("\r\n", "\n").replace("\0", "\ufffd")
-        if not text.strip():
+        if not converted.text.strip():
             raise Unreadable("there is no text in it; scanned pages are not read")
         kind = DocumentType.MARKDOWN if converted.markdown else DocumentType.TEXT
         return await asyncio.to_thread(
             described,
-            text,
+            converted.text,
             kind,
             redacting=self.redaction,
             title=converted.title,

@@ -51,6 +51,13 @@ def suffix(uri: str) -> str:
     return PurePosixPath(name).suffix
 
 
+def readable(path: str) -> bool:
+    """Return whether a file of this name is read where nobody named it: of a folder or a repository."""
+    name, ending = PurePosixPath(path).name.lower(), suffix(path)
+    text = ending in {".txt", ".rst", ".org", ".adoc", ".csv", ".tsv"}
+    return text or ending in _MARKDOWN | _CODE | _CONFIG | _LOG | CONVERTED or name in _CONFIG_NAMES
+
+
 def converts(uri: str, content: bytes) -> bool:
     """Return whether a file has to be converted to be read."""
     return suffix(uri) in CONVERTED or content[:5] == b"%PDF-"

@@ -6,6 +6,7 @@ Every method that talks to a store or endpoint raises an `Unavailable` of `knowl
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -188,6 +189,59 @@ class Source:
     synced_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeFile:
+    """A file of a commit. `mark` changes with its content."""
+
+    path: str
+    mark: str
+    size: int
+
+
+class Repository(Protocol):
+    """A git repository as fetched."""
+
+    async def files(self) -> list[TreeFile]:
+        """Return the plain files of the commit: no links, no other repositories."""
+        ...
+
+    async def content(self, mark: str) -> bytes:
+        """Return the content of a file."""
+        ...
+
+
+class Repositories(Protocol):
+    """Fetches git repositories."""
+
+    def fetched(self, source: Source) -> AbstractAsyncContextManager[tuple[str, Repository]]:
+        """Fetch a source; give its commit, and the repository until the block ends. Raises SourceUnavailable."""
+        ...
+
+    async def forget(self, source_id: SourceId) -> None:
+        """Delete what was fetched of a source."""
+        ...
+
+
+class SourceStore(Protocol):
+    """The git repositories of one workspace."""
+
+    async def add(self, source: Source) -> Source:
+        """Keep a source; the same address and folder again in a partition changes it."""
+        ...
+
+    async def of(self, partition: str | None) -> list[Source]:
+        """Return the sources of a partition, or of all that are not closed."""
+        ...
+
+    async def synced(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
+        """Note what came of a sync; without a commit the last one stays."""
+        ...
+
+    async def delete(self, partition: str, source_id: SourceId) -> None:
+        """Forget a source. Raises NotFound."""
+        ...
+
+
 class DocumentStore(Protocol):
     """Which documents the partitions of one workspace hold."""
 
@@ -299,6 +353,10 @@ class IndexingStore(Protocol):
         """
         ...
 
+    async def on_their_way(self) -> list[PassageId]:
+        """Return the passages that are written and may be shown yet."""
+        ...
+
     async def count_points(self) -> int:
         """Return how many points the index is to hold."""
         ...
@@ -352,6 +410,14 @@ class LogStore(Protocol):
         limit: int,
     ) -> tuple[int, list[tuple[DocumentId, LogLine]]]:
         """Return how many lines fit in all, and the first `limit` of them in order of document and line."""
+        ...
+
+    async def span(self, documents: Collection[DocumentId], scope: Scope) -> tuple[datetime | None, datetime | None]:
+        """Return the first and the last moment that a line names."""
+        ...
+
+    async def templates(self, documents: Collection[DocumentId], scope: Scope, *, limit: int) -> list[tuple[str, int]]:
+        """Return the most frequent templates of lines with how often they occur, the most frequent first."""
         ...
 
     async def around(

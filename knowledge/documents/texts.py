@@ -26,8 +26,13 @@ def computed_id(document_id: DocumentId, generation: int, text: str) -> PassageI
 
 def embedded_text(title: str, chunk: Chunk) -> str:
     """Return what is embedded of a chunk: the names of what it is part of, then its text."""
-    head = [part for part in (title, chunk.section, chunk.function) if part]
-    return "\n".join([*dict.fromkeys(head), chunk.text])
+    return told_above(title, chunk.section, chunk.function, chunk.text)
+
+
+def told_above(title: str, section: str | None, function: str | None, text: str) -> str:
+    """Return a text below the names of what it is part of, each once."""
+    head = [part for part in (title, section, function) if part]
+    return "\n".join([*dict.fromkeys(head), text])
 
 
 def text_hash(text: str) -> bytes:

@@ -25,6 +25,7 @@ from knowledge.documents.models import (
     Severity,
 )
 from knowledge.documents.ports import Indexed, IndexingStore, Job, Parsed, Stale
+from knowledge.documents.texts import told_above
 from knowledge.models import EmbeddingSpace, LeaseToken, SparseVector, Vector
 
 _K = kb_vectors.c
@@ -212,7 +213,7 @@ class PostgresIndexing(IndexingStore):
         self, space: EmbeddingSpace, *, after: PassageId | None, limit: int
     ) -> list[tuple[PassagePoint, str]]:
         query = (
-            sa.select(kb_chunks, D.partition, V.category, _K.vector)
+            sa.select(kb_chunks, D.partition, V.title, V.category, _K.vector)
             .join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
             .join(kb_versions, sa.and_(V.document_id == C.document_id, V.generation == C.generation))
             .join(kb_vectors, sa.and_(_K.space == space.fingerprint, _K.text_hash == C.text_hash))
@@ -223,7 +224,17 @@ class PostgresIndexing(IndexingStore):
         if after is not None:
             query = query.where(C.id > after)
         async with reading(self._engine) as connection:
-            return [(_point(row, self._workspace), row.text) for row in await connection.execute(query)]
+            return [
+                (_point(row, self._workspace), told_above(row.title, row.section, row.function, row.text))
+                for row in await connection.execute(query)
+            ]
+
+    async def on_their_way(self) -> list[PassageId]:
+        next_one = sa.and_(D.id == C.document_id, D.latest == C.generation, D.status == DocumentStatus.PENDING)
+        query = sa.select(C.id).select_from(kb_chunks.join(kb_documents, next_one))
+        async with reading(self._engine) as connection:
+            found = (await connection.execute(query.where(D.workspace == self._workspace))).scalars()
+            return [PassageId(each) for each in found]
 
     async def count_points(self) -> int:
         shown = sa.select(sa.func.count()).select_from(

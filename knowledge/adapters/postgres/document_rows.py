@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents, kb_partitions, kb_terms, kb_versions
-from knowledge.documents.access import NoAccess, Scope
+from knowledge.documents.access import Scope
 from knowledge.documents.models import (
     Document,
     DocumentId,
@@ -20,6 +20,7 @@ from knowledge.documents.models import (
     PassageKind,
     Severity,
 )
+from knowledge.errors import NoAccess
 
 D = kb_documents.c
 V = kb_versions.c
