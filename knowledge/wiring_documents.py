@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.git_repositories import GitRepositories
 from knowledge.adapters.postgres.document_indexing import PostgresIndexing
 from knowledge.adapters.postgres.document_logs import PostgresLogs
 from knowledge.adapters.postgres.document_passages import PostgresPassages
@@ -19,7 +19,8 @@ from knowledge.documents.calibrating import ScaleCalibration
 from knowledge.documents.evidence import LogEvidence
 from knowledge.documents.indexing import DocumentIndexing, Room
 from knowledge.documents.library import DocumentLibrary
-from knowledge.documents.ports import Converter, PassageIndex
+from knowledge.documents.models import SourceId
+from knowledge.documents.ports import Converter, PassageIndex, Repositories, Repository, Source
 from knowledge.documents.searching import DocumentSearch
 from knowledge.documents.service import Documents
 from knowledge.documents.summarising import MapReduceSummaries
@@ -73,6 +74,26 @@ def make_converter() -> Converter:
     return SubprocessConverter()
 
 
+@dataclass(frozen=True, slots=True)
+class _Repositories(Repositories):
+    """Git repositories, whose library is loaded when one is fetched."""
+
+    settings: KnowledgeSettings
+
+    def fetched(self, source: Source) -> AbstractAsyncContextManager[tuple[str, Repository]]:
+        """Fetch a source."""
+        return self._opened().fetched(source)
+
+    async def forget(self, source_id: SourceId) -> None:
+        """Delete what was fetched of a source."""
+        await self._opened().forget(source_id)
+
+    def _opened(self) -> Repositories:
+        from knowledge.adapters.git_repositories import GitRepositories  # noqa: PLC0415
+
+        return GitRepositories(self.settings.home / "git", inside=self.settings.fetch_inside)
+
+
 def _remote_allowed(stores: Stores) -> Callable[[], Awaitable[bool]]:
     async def allowed() -> bool:
         return not await stores.spaces.local_only()
@@ -124,8 +145,8 @@ def make_documents(
             store=PostgresSources(engine, workspace),
             documents=store,
             library=library,
-            repositories=GitRepositories(settings.home / "git", inside=settings.fetch_inside),
+            repositories=_Repositories(settings),
             allowed=settings.fetch_from,
         ),
-        upkeep=DocumentUpkeep(indexing=indexing, library=library),
+        upkeep=DocumentUpkeep(indexing=indexing, library=library, spaces=stores.spaces),
     )

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
+from weakref import WeakValueDictionary
 
 import urllib3
 from dulwich.client import HttpGitClient, LocalGitClient
@@ -32,6 +33,8 @@ from knowledge.errors import SourceUnavailable
 
 _TIMEOUT_SECONDS: Final = 30.0
 _MOST_BYTES: Final = 500_000_000
+_TURNS: WeakValueDictionary[SourceId, asyncio.Lock] = WeakValueDictionary()
+"""One fetch of a source at a time."""
 _PLAIN: Final = frozenset({0o100644, 0o100755, 0o100664})
 
 
@@ -41,11 +44,10 @@ class GitRepositories(Repositories):
     def __init__(self, folder: Path, *, inside: bool = False) -> None:
         self._folder = folder
         self._inside = inside
-        self._turns: dict[SourceId, asyncio.Lock] = {}
 
     @asynccontextmanager
     async def fetched(self, source: Source) -> AsyncIterator[tuple[str, Repository]]:
-        async with self._turns.setdefault(source.source_id, asyncio.Lock()):
+        async with _TURNS.setdefault(source.source_id, asyncio.Lock()):
             try:
                 repo, commit = await asyncio.to_thread(self._fetch, source)
             except (

@@ -14,7 +14,7 @@ _LINES = re.compile(
     r"(?i)\blines?\s+(?:number\s+|no\.?\s*|#\s*)?(\d{1,9})(?:\s*(?:-|to|through|until|and)\s*(\d{1,9}))?"
 )
 _SEVERITY = re.compile(
-    r"\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|CRIT|CRITICAL|FATAL|ALERT|EMERG|PANIC)S?\b"
+    r"\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|CRIT|CRITICAL|FATAL|ALERT|EMERG|PANIC)[sS]?\b"
     r"|(?i:\b(critical|fatal|warning|debug|info)s?[ -](?:entries|entry|lines?|messages?|logs?|events?|level)\b)"
     r"|(?i:\b(?:severity|level)\s*(?:=|:|is|of)?\s*(critical|fatal|error|warning|warn|info|debug)\b)"
 )
@@ -22,6 +22,7 @@ _MOMENT = r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s?(?:Z|UTC|[+-]
 _SINCE = re.compile(rf"(?i)\b(?:since|after|from)\s+{_MOMENT}")
 _UNTIL = re.compile(rf"(?i)\b(?:until|till|before|to|by)\s+{_MOMENT}")
 _AT = re.compile(rf"(?i)\b(?:on|at|during)\s+{_MOMENT}")
+_FILE = re.compile(r"[\w-]\.[A-Za-z]\w{0,9}\b")
 _DAY: Final = 10
 _MOST_LINES: Final = 50
 
@@ -37,6 +38,11 @@ def wanted(question: str, documents: Iterable[Document] = ()) -> Wanted:
         lines=lines,
         document_ids=frozenset(each.document_id for each in documents if names(question, each)),
     )
+
+
+def names_a_file(question: str) -> bool:
+    """Return whether something in a question may be the name of a file: it is worth looking which there are."""
+    return _FILE.search(question) is not None
 
 
 def names(question: str, document: Document) -> bool:

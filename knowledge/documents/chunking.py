@@ -28,9 +28,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
 _DEFINITION = re.compile(
     r"(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|abstract\s+|final\s+|async\s+|pub(?:\([^)]*\))?\s+)*"
     r"(?:def|class|function|func|fn|interface|struct|enum|impl|trait|module|namespace|object|sub|procedure"
-    r"|CREATE(?: OR REPLACE)? (?:TABLE|FUNCTION|VIEW|INDEX|PROCEDURE))\s+(?:\([^)]*\)\s*)?([\w.:$<>]+)"
+    r"|CREATE(?: OR REPLACE)? (?:TABLE|FUNCTION|VIEW|INDEX|PROCEDURE))\s+(?:\([^)]*\)\s*)?([\w.$]+(?:::\w+)*)"
 )
 _DECORATION = re.compile(r"\s*(?:@|#|//|/\*|\*|--)")
+_BRACKETED = re.compile(r"^\[+([^\]\n]+)\]+[ \t]*$", re.MULTILINE)
 _SECTION = re.compile(r"\[+([^\]]+)\]+\s*$|([A-Za-z_][\w.-]*)\s*[:={]|\s{0,2}\"([^\"]+)\"\s*:\s*[\[{]")
 
 
@@ -59,7 +60,7 @@ def cut(parsed: Parsed, lines: Sequence[LogLine] = (), *, tokens: int = CHUNK_TO
         case DocumentType.CODE:
             spans = _within(text, _definitions(text), tokens * _DENSE, _line_ends)
         case DocumentType.CONFIG:
-            spans = _within(text, _gathered(text, _settings(text), tokens), tokens * _DENSE, _line_ends)
+            spans = _within(text, _gathered(_settings(text), tokens), tokens * _DENSE, _line_ends)
         case DocumentType.TEXT:
             spans = _within(text, [_Block(0, len(text))], tokens * _PROSE, _sentences)
     return tuple(_chunks(parsed, spans, lines))
@@ -192,7 +193,7 @@ def _definitions(text: str) -> Iterator[_Block]:
     """Yield the definitions of code with their names; what stands directly above one and tells of it belongs to it."""
     start, name, outer = 0, None, ""
     lines = list(_lines(text))
-    for number, (at, line) in enumerate(lines):
+    for number, (_, line) in enumerate(lines):
         found = _DEFINITION.match(line.lstrip())
         indent = len(line) - len(line.lstrip())
         if found is None or indent > 4:
@@ -205,17 +206,18 @@ def _definitions(text: str) -> Iterator[_Block]:
             yield _Block(start, begin, function=name)
         outer = found[1] if indent == 0 else outer
         start, name = begin, found[1] if indent == 0 or not outer else f"{outer}.{found[1]}"
-        del at
     if text[start:].strip():
         yield _Block(start, len(text), function=name)
 
 
 def _settings(text: str) -> Iterator[_Block]:
-    """Yield the top-level sections of a configuration."""
+    """Yield the top-level sections of a configuration: those in brackets where there are any, else its keys."""
     start, name = 0, None
+    bracketed = _BRACKETED.search(text) is not None
     for at, line in _lines(text):
         found = _SECTION.match(line)
-        if found is None or (name is not None and line.startswith(" ") and not found[3]):
+        inner = name is not None and line.startswith(" ") and found is not None and not found[3]
+        if found is None or inner or (bracketed and not found[1]):
             continue
         if text[start:at].strip():
             yield _Block(start, at, section=name)
@@ -225,7 +227,7 @@ def _settings(text: str) -> Iterator[_Block]:
         yield _Block(start, len(text), section=name)
 
 
-def _gathered(text: str, blocks: Iterable[_Block], tokens: int) -> Iterator[_Block]:
+def _gathered(blocks: Iterable[_Block], tokens: int) -> Iterator[_Block]:
     """Yield small neighbouring sections as one, with all their names."""
     enough = tokens * _DENSE // 4
     held: list[_Block] = []
@@ -236,7 +238,6 @@ def _gathered(text: str, blocks: Iterable[_Block], tokens: int) -> Iterator[_Blo
             held = []
     if held:
         yield _joined(held)
-    del text
 
 
 def _joined(blocks: Sequence[_Block]) -> _Block:

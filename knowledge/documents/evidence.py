@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from knowledge.documents.access import Scope
-from knowledge.documents.asking_words import severities, wanted
+from knowledge.documents.asking_words import wanted
 from knowledge.documents.models import (
     Document,
     DocumentId,
@@ -56,6 +56,8 @@ class LogEvidence(EvidenceSource):
 
     async def facts(self, question: str, scope: Scope, documents: frozenset[DocumentId] | None = None) -> Finding:
         """Return computed passages for what a question asks of logs; none where it asks nothing of the kind."""
+        if not _cued(question):
+            return Finding()
         visible = await self.passages.documents(scope)
         logs = [each for each in visible if each.document_type is DocumentType.LOG]
         logs = [each for each in logs if documents is None or each.document_id in documents]
@@ -67,9 +69,8 @@ class LogEvidence(EvidenceSource):
         found: list[Passage] = []
         for log in numbered[:_MOST_LOGS] if wish.lines else ():
             found += await self._lines(log, scope, wish.lines)
-        cued = bool(_QUANTITY.search(question) or _TIMES.search(question) or severities(question) or terms)
         listing = _LISTING.search(question) and _ENTRIES.search(question)
-        for log in logs[:_MOST_LOGS] if cued and not wish.lines else ():
+        for log in logs[:_MOST_LOGS] if not wish.lines else ():
             found += await self._of_log(log, scope, wish, terms, question, listing=bool(listing))
         capped = [note for log in logs for note in log.notes] if found else []
         more = (
@@ -155,6 +156,12 @@ class LogEvidence(EvidenceSource):
             told.append(f"First entry {_when(first)}, last entry {_when(last)}.")
         told += [f"{number} times: {template}" for template, number in templates if number > 1]
         return _passage(log, "\n".join(told), (), section="counted")
+
+
+def _cued(question: str) -> bool:
+    """Return whether a question asks for something that can be counted or looked up in a log."""
+    patterns = (_QUANTITY, _TIMES, _TERM)
+    return bool(wanted(question)) or any(pattern.search(question) for pattern in patterns)
 
 
 def _counted(log: Document, what: str, total: int, first: Sequence[LogLine], last: Sequence[LogLine]) -> Passage:

@@ -19,7 +19,7 @@ from knowledge.logs import get_logger
 
 log = get_logger(__name__)
 
-MAX_BYTES: Final = 32_000_000
+MAX_BYTES: Final = 15_000_000
 """A larger file is refused: what it says is hardly read, and its lines would crowd out those of others."""
 
 _READER: Final = "1"

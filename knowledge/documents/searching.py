@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from knowledge.documents.access import Scope
-from knowledge.documents.asking_words import wanted
+from knowledge.documents.asking_words import names_a_file, wanted
 from knowledge.documents.indexing import Room, Rooms
 from knowledge.documents.models import (
     DocumentType,
@@ -58,7 +58,7 @@ class DocumentSearch(Searcher):
         asked = _Asked(room=room, dense=embedded.vectors[0], lexical=await self._lexical(query.question, scope))
         scale = await self.scale(room)
         trace: list[str] = []
-        wish = wanted(query.question, await self.passages.documents(scope)) if query.filtering else Wanted()
+        wish = await self._wish(query, scope)
         found: list[Passage] = []
         if wish:
             found = await self._found(query, scope, asked, scale, wish)
@@ -66,6 +66,12 @@ class DocumentSearch(Searcher):
         if not found:
             found = await self._found(query, scope, asked, scale, Wanted())
         return Finding(passages=tuple(found), searched=(query.question,), pending=pending, trace=tuple(trace))
+
+    async def _wish(self, query: Query, scope: Scope) -> Wanted:
+        if not query.filtering:
+            return Wanted()
+        named = await self.passages.documents(scope) if names_a_file(query.question) else []
+        return wanted(query.question, named)
 
     async def scale(self, room: Room) -> Scale:
         """Return the scale of relevance of a space: as measured here, else as shipped."""
@@ -134,12 +140,15 @@ def merged(passages: Sequence[Passage]) -> list[Passage]:
     """
     taken: list[Passage] = []
     for passage in passages:
-        for place, other in enumerate(taken):
-            if _touch(other, passage):
-                taken[place] = _joined(other, passage)
-                break
-        else:
+        touching = [other for other in taken if _touch(other, passage)]
+        if not touching:
             taken.append(passage)
+            continue
+        one = _joined(touching[0], passage)
+        for other in touching[1:]:  # what came between two of them makes one of all three
+            one = _joined(one, other)
+        taken[taken.index(touching[0])] = one
+        taken = [other for other in taken if other not in touching[1:]]
     return taken
 
 

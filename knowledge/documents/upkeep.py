@@ -11,6 +11,7 @@ from knowledge.documents.library import DocumentLibrary
 from knowledge.documents.models import PassageId, PassagePoint
 from knowledge.documents.texts import MEAN_TERMS
 from knowledge.logs import get_logger
+from knowledge.ports import SpaceStore
 from knowledge.search.lexical import document_vector, term_counts
 from knowledge.turns import let_others_run
 
@@ -34,6 +35,7 @@ class DocumentUpkeep:
 
     indexing: DocumentIndexing
     library: DocumentLibrary
+    spaces: SpaceStore
 
     async def reconcile(self) -> Reconciled:
         """Remove what is stale; have documents of another embedding model indexed again; compare the index.
@@ -46,6 +48,9 @@ class DocumentUpkeep:
         await index.ensure(room.space)
         removed = await self.indexing.remove_stale()
         requeued = await store.requeue(room.space)
+        for other in await self.spaces.known():
+            if other.fingerprint != room.space.fingerprint:
+                await index.drop(other)  # no search looks there any more
         written = 0
         if await index.count(room.space, self.indexing.workspace) != await store.count_points():
             written, strange = await self._compare(room)

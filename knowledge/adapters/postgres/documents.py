@@ -194,9 +194,7 @@ def _differs(before: sa.Row[Any], received: Received) -> bool:
     """Return whether a version says something new: its text, what is told of it, or that it cannot be read."""
     if received.parsed is None:
         return bool(before.status != DocumentStatus.FAILED or before.error != received.refused)
-    if before.text_hash is None or (
-        before.status == DocumentStatus.FAILED and before.active_generation == before.latest
-    ):
+    if before.text_hash is None or before.status == DocumentStatus.FAILED:
         return True
     return any(getattr(before, name) != value for name, value in _version(received).items())
 
