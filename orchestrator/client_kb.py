@@ -28,6 +28,7 @@ class RemoteKnowledgeBases:
         """Read a file and keep it to be indexed; the same uri again is a newer version of it."""
         told = {"uri": new.uri, "title": new.title, "category": new.category, "link": new.link}
         params: dict[str, str | list[str]] = {name: value for name, value in told.items() if value is not None}
+        params["index"] = "false"  # as in process: `index` does
         if new.tags:
             params["tag"] = list(new.tags)
         path = f"{_base(kb, scope_id)}/documents"

@@ -127,13 +127,15 @@ def _add_documents(app: FastAPI) -> None:
         category: str | None = None,
         tag: Annotated[list[str] | None, Query()] = None,
         link: str | None = None,
+        index: Annotated[bool, Query(description="Index it at once, in the background.")] = True,
     ) -> Added:
-        """Keep the file in the body, to be indexed at once in the background."""
+        """Keep the file in the body, to be indexed."""
         new = NewDocument(
             uri=uri, content=await request.body(), title=title, category=category, tags=tuple(tag or ()), link=link
         )
         added = await bases.add(kb, _scope(scope), new)
-        _index_soon(app, bases)
+        if index:
+            _index_soon(app, bases)
         return added
 
     @app.delete(_DOCUMENTS, tags=["documents"])
@@ -223,6 +225,6 @@ def _index_soon(app: FastAPI, bases: KnowledgeBases) -> None:
 
 async def _indexed(bases: KnowledgeBases) -> None:
     try:
-        await bases.index()
+        await bases.documents.indexing.run()
     except HardwonError as error:  # the job comes to it
         log.warning("documents_not_indexed", reason=str(error))

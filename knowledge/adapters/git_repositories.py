@@ -58,7 +58,7 @@ class GitRepositories(Repositories):
                 KeyError,
                 ValueError,
             ) as exc:
-                why = " ".join(str(exc).split())[:200] or type(exc).__name__
+                why = " ".join(str(exc).split()).rsplit("Caused by ", 1)[-1][:300] or type(exc).__name__
                 raise SourceUnavailable(f"{source.url} cannot be fetched: {why}") from exc
             try:
                 yield commit.decode(), _Fetched(repo, commit)

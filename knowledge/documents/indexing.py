@@ -32,6 +32,7 @@ log = get_logger(__name__)
 TRIES: Final = 5
 """How often a document is tried again where a part does not answer; the waits between double, from a minute."""
 
+_LOOK_AGAIN_SECONDS: Final = 0.2
 _EMBEDDED_AT_ONCE: Final = 64
 _COUNTED_AT_ONCE: Final = 32
 _STALE_AT_ONCE: Final = 100
@@ -89,8 +90,10 @@ class DocumentIndexing:
     chunk_tokens: int = CHUNK_TOKENS
     summariser: Summariser | None = None
 
-    async def run(self, *, most: int | None = None) -> IndexReport:
+    async def run(self, *, most: int | None = None, wait: bool = False) -> IndexReport:
         """Index all that waits now, the oldest first, at most `most` documents; then remove what is stale.
+
+        With `wait` also until what others hold is done, or their lease is over.
 
         A document that fails is noted with the reason and does not stop the others; where a part does not answer it is
         put off, and the run ends.
@@ -102,6 +105,9 @@ class DocumentIndexing:
         while most is None or done < most:
             jobs = await self.store.claim(limit=1, lease=self.lease)
             if not jobs:
+                if wait and await self.store.held():
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                    continue
                 break
             done += 1
             outcome = await self._index_or_note(jobs[0], room)

@@ -300,6 +300,10 @@ class IndexingStore(Protocol):
         """Lease documents to be indexed, the oldest first, by the database's clock; skips what others hold."""
         ...
 
+    async def held(self) -> bool:
+        """Return whether somebody has a lease on a document."""
+        ...
+
     async def extend(self, job: Job, lease: timedelta) -> bool:
         """Extend a lease; return whether it still holds."""
         ...

@@ -54,7 +54,7 @@ class KnowledgeBases:
 
     async def index(self) -> IndexReport:
         """Index all that waits in the workspace now, and remove what nothing shows any more."""
-        return await self.documents.indexing.run()
+        return await self.documents.indexing.run(wait=True)
 
     async def listed(
         self, kb: str, scope_id: str | None, *, limit: int = 100, after: str | None = None

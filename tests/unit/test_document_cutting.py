@@ -19,7 +19,7 @@ from knowledge.documents.ports import Parsed
 from knowledge.documents.scale import Scale, middle_sentence
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
-LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\0", exclude_categories=("Cs",)), max_size=60)
+LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\0", exclude_categories=["Cs"]), max_size=60)
 
 
 def cut_as(kind: DocumentType, text: str, tokens: int = CHUNK_TOKENS) -> Any:
@@ -34,7 +34,7 @@ def test_passages_are_pieces_of_the_text_and_leave_nothing_out(
     """A0-72: spans, and lines, that say where a passage stands."""
     text = "\n".join(lines)
     chunks = cut_as(kind, text, tokens)
-    covered = set()
+    covered: set[int] = set()
     for chunk in chunks:
         assert text[chunk.char_start : chunk.char_end] == chunk.text
         assert chunk.line_start == text.count("\n", 0, chunk.char_start) + 1

@@ -71,6 +71,11 @@ class PostgresIndexing(IndexingStore):
             )
             return [_job(row, token) for row in await connection.execute(query)]
 
+    async def held(self) -> bool:
+        leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None))
+        async with reading(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(leased)))
+
     async def extend(self, job: Job, lease: timedelta) -> bool:
         later = sa.update(kb_documents).where(_held(job)).values(lease_until=sa.func.now() + lease)
         async with reading(self._engine) as connection:

@@ -45,6 +45,8 @@ from knowledge.documents.models import (
 from knowledge.documents.ports import PassageStore
 from knowledge.models import EmbeddingSpace, TermStatistics, Vector
 
+_END = 2**31 - 1
+"""Where a passage ends that is a whole document."""
 _IDS = sa.ARRAY(sa.UUID)
 _ACTIVE = sa.and_(C.document_id == D.id, C.generation == D.active_generation)
 _ACTIVE_VERSION = sa.and_(V.document_id == D.id, V.generation == D.active_generation)
@@ -82,7 +84,13 @@ class PostgresPassages(PassageStore):
             name="given",
         ).data(
             [
-                (n, each.document_id, each.generation, each.char_start or 0, each.char_end or 0)
+                (
+                    n,
+                    each.document_id,
+                    each.generation,
+                    each.char_start or 0,
+                    _END if each.char_end is None else each.char_end,
+                )
                 for n, each in enumerate(passages)
             ]
         )
