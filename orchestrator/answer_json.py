@@ -1,10 +1,13 @@
-"""Citations as every door gives them."""
+"""Citations as every door gives them, and conversations as it takes them."""
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from knowledge.documents.models import Citation
+from typing_extensions import TypedDict
+
+from knowledge.documents.models import Citation, Turn
 
 
 class CitationJson(TypedDict):
@@ -40,4 +43,12 @@ def citation_json(citation: Citation) -> CitationJson:
         lines=lines,
         time=citation.timestamp.isoformat() if citation.timestamp else None,
         category=citation.category,
+    )
+
+
+def turns_of(conversation: Sequence[Mapping[str, Any]]) -> tuple[Turn, ...]:
+    """Return a conversation as it is read: roles and texts, no more than the last fifty."""
+    return tuple(
+        Turn(role=str(turn.get("role", "user"))[:50], content=str(turn.get("content", ""))[:8_000])
+        for turn in conversation[-50:]
     )

@@ -15,6 +15,7 @@ import typer
 from knowledge.errors import HardwonError
 from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId, Task
 from knowledge.settings import KnowledgeSettings
+from orchestrator.cli_answers import add_answers
 from orchestrator.cli_kb import kb
 from orchestrator.cli_learn import capture_read, learn
 from orchestrator.cli_patterns import patterns
@@ -449,6 +450,7 @@ def evaluate_abstention(
 
 
 add_upkeep(app)
+add_answers(evaluate)
 app.add_typer(patterns, name="patterns")
 
 if __name__ == "__main__":

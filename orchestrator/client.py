@@ -39,6 +39,7 @@ from knowledge.models import (
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
 from orchestrator.calls import Api, watched
+from orchestrator.client_answers import RemoteAnswers
 from orchestrator.client_events import RemoteEvents
 from orchestrator.client_kb import RemoteKnowledgeBases
 from orchestrator.client_patterns import RemoteGrouping
@@ -386,6 +387,7 @@ class KnowledgeClient:
         self.store_upkeep = RemoteStoreUpkeep(api)
         self.archives = RemoteArchives(api)
         self.kb = RemoteKnowledgeBases(api)
+        self.answers = RemoteAnswers(api)
 
     def in_workspace(self, workspace: str) -> KnowledgeClient:
         """Return a client of another workspace over the same connection."""

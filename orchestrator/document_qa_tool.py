@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NoReturn, TypedDict
+from typing import NoReturn
+
+from typing_extensions import TypedDict
 
 from knowledge.documents.access import Scope
 from knowledge.documents.answering import Request
 from knowledge.documents.answers import Answering
 from knowledge.documents.kb_configs import KBConfig, metadata_of
-from knowledge.documents.models import Answer, Passage, Profile, Turn
+from knowledge.documents.models import Answer, Passage, Profile
 from knowledge.documents.rendering import chunks_of, in_form, sources_of
-from orchestrator.answer_json import CitationJson, citation_json
+from orchestrator.answer_json import CitationJson, citation_json, turns_of
 
 DEFAULT_K = 5
 MOST_K = 50
@@ -65,7 +67,17 @@ class DocumentQATool:
         conversation_context: Sequence[Mapping[str, str]] | None = None,
     ) -> ToolAnswer:
         """Return the answer with its sources. Raises InvalidInput for a question that is none."""
-        answer = await self._answering.answerer.answer(
+        return self._told(await self.answer(question, scope, k, conversation_context), scope)
+
+    async def answer(
+        self,
+        question: str,
+        scope: Scope,
+        k: int = DEFAULT_K,
+        conversation_context: Sequence[Mapping[str, str]] | None = None,
+    ) -> Answer:
+        """Return the whole answer, with what was found and left out. Raises InvalidInput."""
+        return await self._answering.answerer.answer(
             Request(
                 question=question,
                 k=max(1, min(k, MOST_K)),
@@ -76,7 +88,6 @@ class DocumentQATool:
             replace(self._profile, render=lambda found: in_form(self._config, found, scope.partitions[0])),
             self._answering.direct,
         )
-        return self._told(answer, scope)
 
     def _describe(self, passage: Passage) -> str:
         return self._config.format_chunk_metadata(metadata_of(passage), passage.relevance or passage.score)
@@ -94,11 +105,3 @@ class DocumentQATool:
             cached=answer.cached,
             error=answer.error,
         )
-
-
-def turns_of(conversation: Sequence[Mapping[str, Any]]) -> tuple[Turn, ...]:
-    """Return a conversation as it is read: roles and texts, no more than the last fifty."""
-    return tuple(
-        Turn(role=str(turn.get("role", "user"))[:50], content=str(turn.get("content", ""))[:8_000])
-        for turn in conversation[-50:]
-    )

@@ -36,6 +36,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.admission import Admission
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
+from orchestrator.http_answers import add_answers
 from orchestrator.http_events import add_events
 from orchestrator.http_kb import add_kb
 from orchestrator.http_opened import Open
@@ -208,6 +209,7 @@ def make_app(knowledge: Knowledge) -> FastAPI:
     _add_operations(app)
     add_upkeep(app)
     add_kb(app)
+    add_answers(app)
     _add_health(app)
     return app
 

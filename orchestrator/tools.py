@@ -12,6 +12,7 @@ from knowledge.documents.access import Principal, Scope
 from knowledge.documents.answers import Answering
 from knowledge.documents.kb_configs import CaseEvidenceConfig, GlobalKBConfig, KBConfig, TeamKBConfig, UserKBConfig
 from knowledge.documents.language_model import Tool
+from knowledge.documents.models import Answer
 from knowledge.logs import get_logger
 from orchestrator.document_qa_tool import DEFAULT_K, MOST_K, DocumentQATool, ToolAnswer
 
@@ -67,9 +68,16 @@ class DocumentTool:
             raise ValueError(f"{self.scope_argument} required")
         return await self._access.scope(self._principal, self._config.kb, scope_id)
 
-    async def _ask(self, scope_id: str | None, question: str, k: int, conversation: Conversation) -> ToolAnswer:
+    async def ask(self, scope_id: str | None, question: str, k: int, conversation: Conversation) -> ToolAnswer:
+        """Answer within a scope. Raises ValueError without one where one is needed, NoAccess or InvalidInput."""
         scope = await self._scope(scope_id)
         return await self._core.answer_question(question, scope, k, conversation)
+
+    async def answer(
+        self, scope_id: str | None, question: str, k: int = DEFAULT_K, conversation: Conversation = None
+    ) -> Answer:
+        """Return the whole answer that a tool's is made of."""
+        return await self._core.answer(question, await self._scope(scope_id), k, conversation)
 
     async def call(self, arguments: Mapping[str, Any], conversation: Conversation = None) -> ToolAnswer:
         """Call the tool with the arguments a model wrote. Raises ValueError, NoAccess or InvalidInput."""
@@ -81,7 +89,7 @@ class DocumentTool:
         if scope_id is not None and not isinstance(scope_id, str):
             raise ValueError(f"{self.scope_argument} has to be a text")
         k = k if isinstance(k, int) and not isinstance(k, bool) else DEFAULT_K
-        return await self._ask(scope_id, question, k, conversation)
+        return await self.ask(scope_id, question, k, conversation)
 
 
 class AnswerFromCaseEvidence(DocumentTool):
@@ -108,7 +116,7 @@ Returns: Factual answers with line numbers, timestamps, and citations."""
         self, case_id: str, question: str, k: int = DEFAULT_K, conversation_context: Conversation = None
     ) -> ToolAnswer:
         """Answer from the evidence of a case."""
-        return await self._ask(case_id, question, k, conversation_context)
+        return await self.ask(case_id, question, k, conversation_context)
 
 
 class AnswerFromUserKB(DocumentTool):
@@ -135,7 +143,7 @@ Returns: Your documented procedures and best practices."""
         self, user_id: str, question: str, k: int = DEFAULT_K, conversation_context: Conversation = None
     ) -> ToolAnswer:
         """Answer from the runbooks of a user."""
-        return await self._ask(user_id, question, k, conversation_context)
+        return await self.ask(user_id, question, k, conversation_context)
 
 
 class AnswerFromGlobalKB(DocumentTool):
@@ -161,7 +169,7 @@ Returns: General best practices and system-wide guidance."""
         self, question: str, k: int = DEFAULT_K, conversation_context: Conversation = None
     ) -> ToolAnswer:
         """Answer from the knowledge base of everyone."""
-        return await self._ask(None, question, k, conversation_context)
+        return await self.ask(None, question, k, conversation_context)
 
 
 class AnswerFromTeamKB(DocumentTool):
@@ -188,7 +196,7 @@ Returns: The team's documented procedures and conventions."""
         self, team_id: str, question: str, k: int = DEFAULT_K, conversation_context: Conversation = None
     ) -> ToolAnswer:
         """Answer from the documents of a team."""
-        return await self._ask(team_id, question, k, conversation_context)
+        return await self.ask(team_id, question, k, conversation_context)
 
 
 TOOLS: tuple[type[DocumentTool], ...] = (

@@ -5,7 +5,6 @@ Nothing is in an answer that was not found in a document which its asker may see
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from knowledge.documents.ports import Finder, QuoteSource
 from knowledge.documents.prompts import block
 from knowledge.documents.rewriting import Rewriter
 from knowledge.documents.verifying import Evidence, Verified, verify
-from knowledge.errors import ChatRejected, HardwonError, InvalidInput, Unavailable
+from knowledge.errors import ChatRejected, InvalidInput, Unavailable
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
@@ -84,7 +83,9 @@ class GroundedAnswerer:
             drafter = await self.drafter(scope)
             answer = await self._answer(request, scope, profile, finder, drafter)
         except (Unavailable, ChatRejected) as error:
-            answer = _failed(request.question, error)
+            answer = _failed(request.question, str(error))
+        if answer.status is AnswerStatus.ERROR:
+            answer = _traced(answer)
         took = (time.perf_counter() - began) * 1000
         return replace(answer, metrics={**answer.metrics, "latency_ms": round(took, 1)})
 
@@ -260,6 +261,7 @@ def _answered(
     }
     if draft.sure is not None:
         metrics["sure"] = round(draft.sure, 4)
+    metrics |= {f"sign_{name}": round(value, 4) for name, value in draft.signs.items()}
     return Answer(
         status=AnswerStatus.ANSWERED if found.claims else AnswerStatus.NOT_FOUND,
         question=question,
@@ -319,13 +321,12 @@ def _gone(passage: Passage) -> Evidence:
     return Evidence(replace(passage, title="", name="", section=None, function=None), "")
 
 
-def _failed(question: str, error: HardwonError) -> Answer:
-    trace_id = hashlib.sha256(uuid4().bytes).hexdigest()[:16]
-    log.warning("answering_failed", error=type(error).__name__, trace_id=trace_id)
-    return Answer(
-        status=AnswerStatus.ERROR,
-        question=question,
-        text="",
-        error=str(error),
-        trace=(f"trace id {trace_id}",),
-    )
+def _failed(question: str, error: str) -> Answer:
+    return Answer(status=AnswerStatus.ERROR, question=question, text="", error=error)
+
+
+def _traced(answer: Answer) -> Answer:
+    """Return a failed answer with an id under which the log has it too."""
+    trace_id = uuid4().hex[:16]
+    log.warning("answering_failed", error=answer.error, trace_id=trace_id)
+    return replace(answer, trace=(f"trace id {trace_id}", *answer.trace))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -38,11 +38,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An answer as it was written; `sure`: how likely the passages answer the question, where that was weighed."""
+    """An answer as it was written; `sure`: how likely the passages answer the question by `signs`, where weighed."""
 
     written: tuple[Written, ...] = ()
     missing: str = ""
     sure: float | None = None
+    signs: Mapping[str, float] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     model_calls: int = 0
 

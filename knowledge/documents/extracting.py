@@ -191,11 +191,12 @@ class ExtractiveDrafter(Drafter):
         signs = signs_of(found, worths, scale(best) if best is not None else max(map(scale, map(float, cosines))))
         sure = self.weights.chance(signs)
         if sure < self.weights.level:
-            return Draft(sure=sure)
+            return Draft(sure=sure, signs=signs._asdict())
         chosen = _chosen(likely, worths)
         return Draft(
             written=tuple(Written(text=each.text, quotes=((numbers[each.source - 1], each.text),)) for each in chosen),
             sure=sure,
+            signs=signs._asdict(),
         )
 
     async def improve(self, asked: Asked, draft: Draft, faults: Sequence[str]) -> Draft | None:  # noqa: ARG002
