@@ -59,6 +59,8 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "serve": ("the API, the scheduler and the web page, on 127.0.0.1:8420", [["hardwon", "serve"]]),
     "bench": ("the benchmarks", [["python", "-m", "benchmarks"]]),
     "evaluate": ("quality on labelled sets", [["python", "-m", "benchmarks.evaluate"]]),
+    "requirements": ("each requirement of document Q&A with its test", [["python", "-m", "tests.requirements"]]),
+    "lying": ("10,000 lies of a model, and which survive", [["python", "-m", "benchmarks.lying"]]),
     "lock": ("write requirements.lock anew from pyproject.toml", [RELOCK.split()]),
     "sbom": ("write sbom.json, what all of it is made of (CycloneDX)", [SBOM.split()]),
     "audit": ("look for known vulnerabilities in what is locked", [AUDIT.split()]),

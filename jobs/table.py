@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
+from jobs import documents
 from knowledge.errors import InvalidInput
 from knowledge.logs import get_logger
 from knowledge.ports import CANCELLED
@@ -68,8 +69,31 @@ _MINUTE = timedelta(minutes=1)
 JOBS = {
     "sweep": Job(name="sweep", cron={"minute": "15"}, slot=timedelta(hours=1), retry_after=2 * _MINUTE, work=_sweep),
     "prune": Job(name="prune", cron={"hour": "3"}, slot=timedelta(days=1), retry_after=20 * _MINUTE, work=_prune),
+    "index": Job(
+        name="index", cron={"minute": "*/10"}, slot=10 * _MINUTE, retry_after=_MINUTE / 3, work=documents.index
+    ),
+    "sync": Job(
+        name="sync", cron={"minute": "40"}, slot=timedelta(hours=1), retry_after=2 * _MINUTE, work=documents.sync
+    ),
+    "reconcile": Job(
+        name="reconcile",
+        cron={"minute": "50"},
+        slot=timedelta(hours=1),
+        retry_after=2 * _MINUTE,
+        work=documents.reconcile,
+    ),
+    "sweep_cases": Job(
+        name="sweep_cases",
+        cron={"hour": "*/6", "minute": "5"},
+        slot=timedelta(hours=6),
+        retry_after=20 * _MINUTE,
+        work=documents.sweep_cases,
+    ),
 }
 """The sweeper runs hourly; the prune daily, and both also at start, for a machine that was off at the time.
+
+Documents are indexed when they are added; the index job takes what was left, or put off. Repositories are fetched and
+the index is compared hourly, closed cases are let go of every six hours.
 
 The last try of a sweep is half an hour after its first, that of a prune five hours: within their slots.
 """

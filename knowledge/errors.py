@@ -14,6 +14,7 @@ HardwonError
 │   ├── IndexUnavailable         Qdrant, server or embedded engine
 │   ├── EmbedderUnavailable      the embedding endpoint
 │   ├── ChatUnavailable          the chat endpoint
+│   ├── SourceUnavailable        a repository that documents are fetched from
 │   ├── OwnerUnavailable         the process that owns the data directory, or the hardwon server
 │   └── Overloaded               the hardwon server has as much to do as it can hold; nothing was done
 ├── StorageRejected              Postgres refuses to store this, whenever it is asked
@@ -22,6 +23,7 @@ HardwonError
 ├── ChatRejected                 the chat endpoint refuses for good: a wrong key, model or setting
 │   └── QuestionRejected         it refuses this very question, or leaves it without an answer
 ├── AccessDenied                 a key is missing, wrong, or not allowed to do this
+│   └── NoAccess                 the principal may not read or change these documents; a PermissionError too
 ├── StoreInUse                   another process owns the data directory; names it
 ├── StoreIncompatible            the data directory or schema was made by something we cannot open
 └── SpaceMismatch                stored vectors come from another embedding model; names the command to run
@@ -104,6 +106,10 @@ class ChatUnavailable(Unavailable):
     """The chat endpoint does not answer, or answers with something that is no answer."""
 
 
+class SourceUnavailable(Unavailable):
+    """A repository cannot be fetched: it is not there, refuses us, or does not answer."""
+
+
 class OwnerUnavailable(Unavailable):
     """The hardwon process that owns the stores, or the configured hardwon server, does not answer."""
 
@@ -134,6 +140,10 @@ class QuestionRejected(ChatRejected):
 
 class AccessDenied(HardwonError):
     """A key is missing or wrong, or does not allow this operation."""
+
+
+class NoAccess(AccessDenied, PermissionError):
+    """A principal may not do this in a scope. Also a PermissionError, as the callers of tools expect one."""
 
 
 class StoreInUse(HardwonError):

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 import platformdirs
@@ -93,6 +93,39 @@ class KnowledgeSettings(BaseSettings):
     """Unset: OPENAI_API_KEY, for OpenAI's own endpoint only."""
     chat_timeout_seconds: float = Field(default=60.0, ge=1, le=3600)
     """What one answer may take."""
+    # Of documents: how they answer.
+    synthesis_model: str | None = None
+    """The model that writes answers from passages; unset: that of HARDWON_CHAT_MODEL, and where there is none either,
+    answers are quoted sentences."""
+    synthesis_base_url: str | None = None
+    """Unset: OpenAI's, or where HARDWON_SYNTHESIS_MODEL is unset too, that of HARDWON_CHAT_BASE_URL."""
+    synthesis_api_key: SecretStr | None = None
+    main_model: str | None = None
+    """The model that picks tools and documents, apart from the one that writes; unset: that of HARDWON_CHAT_MODEL."""
+    main_base_url: str | None = None
+    main_api_key: SecretStr | None = None
+    kb_max_docs: int = Field(default=30, ge=1, le=1000)
+    """Documents that the strict knowledge base shows a model at most."""
+    kb_min_relevance: float = Field(default=0.1, ge=0, le=100)
+    """Keyword score that a document must exceed for that."""
+    kb_relevance: Literal["keyword", "embedding", "hybrid"] = "keyword"
+    kb_weights: dict[str, float] = {}
+    """Weights of the keyword score that differ from the shipped ones, as JSON."""
+    kb_max_tokens: int = Field(default=24_000, ge=500, le=1_000_000)
+    """Tokens of all documents that the strict knowledge base shows a model, about."""
+    enable_documentation_qa_subagent: bool = False
+    """Planners may have the documentation subagent work; AI_ENABLE_DOCUMENTATION_QA_SUBAGENT says the same."""
+    enable_document_selection: bool = True
+    """The model picks the documents to look into; else all are searched."""
+    require_tool_use: bool = False
+    """The model has to pick some: nothing is searched unasked."""
+    max_document_lookups: int = Field(default=5, ge=1, le=50)
+    lookup_max_chunks: int = Field(default=5, ge=1, le=50)
+    top_k_retrievals: int = Field(default=5, ge=1, le=50)
+    similarity_threshold: float = Field(default=0.7, ge=0, le=1)
+    fallback_similarity_threshold: float = Field(default=0.7, ge=0, le=1)
+    document_list_max_tokens: int = Field(default=4_000, ge=100, le=1_000_000)
+    """Tokens of the list of documents that a model is shown at a time, about."""
     query_deadline_ms: int = Field(default=300, ge=1, le=600_000)
     task_relevance: float = Field(default=0.7, ge=0, le=1)
     failure_relevance: float = Field(default=0.75, ge=0, le=1)
@@ -104,6 +137,17 @@ class KnowledgeSettings(BaseSettings):
     """Calendar years from embedding to expiry."""
     context_max_tokens: int = Field(default=2000, ge=50, le=1_000_000)
     context_max_patterns: int = Field(default=3, ge=1, le=3)
+    # How documents are fetched, cut and searched:
+    fetch: str = ""
+    """Addresses that git repositories may be fetched from, with commas between; unset: fetching is off."""
+    fetch_inside: bool = False
+    """Whether a fetch may lead to an internal address: of this machine, its networks or its cloud."""
+    case_retention_days: int = Field(default=0, ge=0, le=36_500)
+    """How long the documents of a closed case stay."""
+    document_chunk_tokens: int = Field(default=512, ge=64, le=8192)
+    """What a passage holds at most; a model that reads less gets less."""
+    document_vector_weight: float = Field(default=0.7, ge=0, le=1)
+    """What sense counts in the order of passages; words count the rest."""
     api_url: str | None = None
     """A hardwon server for the CLI and `orchestrator.connect`; unset: the stores themselves."""
     api_key: SecretStr | None = None
@@ -158,10 +202,20 @@ class KnowledgeSettings(BaseSettings):
             _check_port(value.get_secret_value())
         return value
 
-    @field_validator("qdrant_url", "embedding_base_url", "chat_base_url", "api_url")
+    @field_validator(
+        "qdrant_url", "embedding_base_url", "chat_base_url", "synthesis_base_url", "main_base_url", "api_url"
+    )
     @classmethod
     def _http(cls, value: str | None) -> str | None:
         return check_http(value)
+
+    @field_validator("fetch")
+    @classmethod
+    def _addresses(cls, value: str) -> str:
+        for address in filter(None, (each.strip() for each in value.split(","))):
+            if not address.startswith(("https://", "file://")):
+                raise ValueError("give https:// or file:// addresses with commas between")
+        return value
 
     @model_validator(mode="after")
     def _model(self) -> Self:
@@ -173,7 +227,17 @@ class KnowledgeSettings(BaseSettings):
             object.__setattr__(self, "embedding_api_key", SecretStr(openai_key))
         if self.chat_api_key is None and self.chat_base_url is None and openai_key:
             object.__setattr__(self, "chat_api_key", SecretStr(openai_key))
+        for role in ("synthesis", "main"):
+            named = getattr(self, f"{role}_model") is not None and getattr(self, f"{role}_base_url") is None
+            if named and getattr(self, f"{role}_api_key") is None and openai_key:
+                object.__setattr__(self, f"{role}_api_key", SecretStr(openai_key))
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_the_design(cls, values: dict[str, Any]) -> dict[str, Any]:
+        told = os.environ.get("AI_ENABLE_DOCUMENTATION_QA_SUBAGENT", "").strip()
+        return {"enable_documentation_qa_subagent": told, **values} if told else values
 
     def __init__(self, **values: Any) -> None:
         if "retention_years" in values:
@@ -185,6 +249,11 @@ class KnowledgeSettings(BaseSettings):
             name = str(first["loc"][0]) if first["loc"] else "settings"
             variable = name if name.startswith("HARDWON_") else f"HARDWON_{name.upper()}"
             raise InvalidSetting(variable, first["msg"].removeprefix("Value error, ")) from error
+
+    @property
+    def fetch_from(self) -> tuple[str, ...]:
+        """The addresses that may be fetched from."""
+        return tuple(filter(None, (each.strip() for each in self.fetch.split(","))))
 
     @property
     def bundled_model(self) -> bool:

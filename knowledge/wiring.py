@@ -41,6 +41,10 @@ from knowledge.adapters.postgres.row_security import row_security
 from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
+from knowledge.documents.answers import Answering, Models
+from knowledge.documents.askers import asker
+from knowledge.documents.ports import PassageIndex
+from knowledge.documents.service import Documents, KnowledgeBases
 from knowledge.errors import AccessDenied, InvalidInput, InvalidSetting, NotFound, Unavailable
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.auditing import AuditService
@@ -62,6 +66,8 @@ from knowledge.models import DEFAULT_WORKSPACE, Pattern, PatternId, Provenance, 
 from knowledge.ports import ChatModel, Clock, Embedder, JobStore, Stores, VectorIndex
 from knowledge.provenance import Auditor
 from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
+from knowledge.wiring_answering import make_answering, make_models
+from knowledge.wiring_documents import make_documents, open_passages
 
 
 class SystemClock(Clock):
@@ -99,6 +105,10 @@ class Knowledge:
     audits: AuditService
     keys: KeyService
     authenticator: Authenticator
+    documents: Documents
+    passages: PassageIndex
+    answering: Answering
+    models: Models
     engine: AsyncEngine
     principal: Principal = OWNER
 
@@ -109,7 +119,9 @@ class Knowledge:
         self.principal.enter(workspace)
         check_text("workspace", workspace)
         stores = _stores(self.engine, workspace, self.stores.index, self.stores.embedder, self.stores.clock)
-        opened = _knowledge(self.settings, self.engine, stores, self.authenticator)
+        opened = _knowledge(
+            self.settings, self.engine, stores, self.authenticator, passages=self.passages, models=self.models
+        )
         return opened if self.principal is OWNER else opened.acting_for(self.principal)
 
     def acting_for(self, principal: Principal) -> Knowledge:
@@ -124,9 +136,17 @@ class Knowledge:
             return self
         keys = replace(self.keys, within=principal.workspace)
         services = {name: guarded(_told_by(principal, getattr(self, name)), name, principal) for name in SERVICES}
+        services["documents"] = guarded(self.documents, "documents", principal)
+        if not principal.may("answering.ask"):
+            services["answering"] = guarded(self.answering, "answering", principal)
         return replace(
             self, **services, keys=guarded(_told_by(principal, keys), "keys", principal), principal=principal
         )
+
+    @property
+    def kb(self) -> KnowledgeBases:
+        """The knowledge bases, for whoever has the stores open."""
+        return self.documents.asked_by(asker(self.principal))
 
     async def workspaces(self) -> list[str]:
         """Return the workspaces that hold anything, ascending."""
@@ -213,8 +233,15 @@ def _stores(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: E
 
 
 def _knowledge(
-    settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, authenticator: Authenticator
+    settings: KnowledgeSettings,
+    engine: AsyncEngine,
+    stores: Stores,
+    authenticator: Authenticator,
+    *,
+    passages: PassageIndex,
+    models: Models,
 ) -> Knowledge:
+    documents = make_documents(settings, engine, stores, passages, chat=_chat_of(settings))
     jobs = PostgresJobs(engine)
     audit = Auditor(store=PostgresAudit(engine), clock=stores.clock, workspace=stores.workspace)
     of_store = replace(audit, workspace="")
@@ -286,6 +313,10 @@ def _knowledge(
             audit=of_store,
         ),
         authenticator=authenticator,
+        documents=documents,
+        passages=passages,
+        answering=make_answering(settings, engine, stores, documents, models),
+        models=models,
         engine=engine,
     )
 
@@ -459,17 +490,21 @@ async def open_knowledge(
     check_text("workspace", workspace)
     _chat_of(settings)
     _check_qdrant(settings)
+    models = make_models(settings)
     async with AsyncExitStack() as stack:
         if settings.embedded_index:
             stack.enter_context(owner_lock(settings.home, socket=socket))
         embedder = EmbedderSwitch(embedder or make_embedder(settings))
         stack.push_async_callback(embedder.aclose)
+        stack.push_async_callback(models.aclose)
         loading = asyncio.create_task(_warm(settings, embedder))
         try:
             engine = await _connect_postgres(settings, stack)
             await migrate(engine)
             index = _open_index(settings)
             stack.push_async_callback(index.aclose)
+            passages = open_passages(settings)
+            stack.push_async_callback(passages.aclose)
         finally:
             await asyncio.gather(loading, return_exceptions=True)
         loading.result()
@@ -481,7 +516,7 @@ async def open_knowledge(
         )
         stack.push_async_callback(authenticator.aclose)
         stores = _stores(engine, workspace, index, embedder, clock)
-        yield _knowledge(settings, engine, stores, authenticator)
+        yield _knowledge(settings, engine, stores, authenticator, passages=passages, models=models)
 
 
 async def _warm(settings: KnowledgeSettings, embedder: Embedder) -> None:

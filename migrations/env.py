@@ -11,7 +11,7 @@ from alembic import context
 from sqlalchemy import Connection
 
 from knowledge.adapters.postgres.database import make_engine
-from knowledge.adapters.postgres.tables import metadata
+from knowledge.adapters.postgres.schema import metadata
 
 
 def run(connection: Connection | None = None, /, **options: Any) -> None:

@@ -18,7 +18,16 @@ BODY_BYTES = 4 * MAX_BATCH_BYTES
 
 _FREE = ("/healthz", "/readyz", "/metrics", "/v1/operations/")
 """What must be answered however much there is to do, and costs next to nothing."""
-_LONG = ("/v1/checkpoints", "/v1/sweeps", "/v1/prune", "/v1/jobs/", "/v1/verify", "/v1/rebuild", "/v1/reembed")
+_LONG = (
+    "/v1/checkpoints",
+    "/v1/sweeps",
+    "/v1/prune",
+    "/v1/jobs/",
+    "/v1/verify",
+    "/v1/rebuild",
+    "/v1/reembed",
+    "/api/kb:",
+)
 """What may take minutes stands in a line of its own, so that captures and queries never wait for it."""
 _LONG_TOO = {("DELETE", "/v1/projects"), ("GET", ARCHIVE_PATH), ("POST", ARCHIVE_PATH)}
 

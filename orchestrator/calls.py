@@ -115,14 +115,22 @@ class Api:
                 raise _error(response, self.place)
             await asyncio.sleep(wait)
 
-    async def upload(self, path: str, chunks: AsyncIterator[bytes], answer: type[Answer], **params: str) -> Answer:
+    async def upload(
+        self,
+        path: str,
+        chunks: AsyncIterator[bytes],
+        answer: type[Answer],
+        *,
+        content_type: str = ARCHIVE_TYPE,
+        **params: str | list[str],
+    ) -> Answer:
         """Send a stream and return the answer; raises as `call` does."""
         with self._answering():
             response = await self.http.post(
                 path,
                 content=chunks,
                 params=params,
-                headers=self._headers(ARCHIVE_TYPE),
+                headers=self._headers(content_type),
                 timeout=httpx.Timeout(None, connect=5),
             )
         if response.is_error:

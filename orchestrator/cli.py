@@ -15,7 +15,9 @@ import typer
 from knowledge.errors import HardwonError
 from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId, Task
 from knowledge.settings import KnowledgeSettings
+from orchestrator.cli_answers import add_answers
 from orchestrator.cli_custody import add_custody
+from orchestrator.cli_kb import kb
 from orchestrator.cli_keys import keys
 from orchestrator.cli_learn import capture_read, learn
 from orchestrator.cli_mcp import add_mcp
@@ -35,6 +37,7 @@ app = typer.Typer(
 query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
 evaluate = typer.Typer(help="Measure, on folders of real data, in a throwaway data directory.", no_args_is_help=True)
 app.add_typer(learn, name="learn")
+app.add_typer(kb, name="kb")
 app.add_typer(query, name="query")
 app.add_typer(evaluate, name="evaluate")
 
@@ -452,6 +455,7 @@ def evaluate_abstention(
 add_mcp(app)
 add_upkeep(app)
 add_custody(app)
+add_answers(evaluate)
 app.add_typer(patterns, name="patterns")
 app.add_typer(keys, name="keys")
 

@@ -39,8 +39,10 @@ from knowledge.models import (
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
 from orchestrator.calls import MAX_BODY_BYTES, Api, watched
+from orchestrator.client_answers import RemoteAnswers
 from orchestrator.client_custody import RemoteAudits, RemoteReviews, RemoteRevocations
 from orchestrator.client_events import RemoteEvents
+from orchestrator.client_kb import RemoteKnowledgeBases
 from orchestrator.client_keys import RemoteKeys
 from orchestrator.client_patterns import RemoteGrouping
 from orchestrator.client_upkeep import RemoteArchives, RemoteStoreUpkeep, RemoteUpkeep
@@ -407,6 +409,8 @@ class KnowledgeClient:
         self.store_upkeep = RemoteStoreUpkeep(api)
         self.archives = RemoteArchives(api)
         self.keys = RemoteKeys(api)
+        self.kb = RemoteKnowledgeBases(api)
+        self.answers = RemoteAnswers(api)
 
     def in_workspace(self, workspace: str) -> KnowledgeClient:
         """Return a client of another workspace over the same connection."""

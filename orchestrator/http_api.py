@@ -39,10 +39,12 @@ from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
 from orchestrator.http_access import Doorway, GuardedDoor, OwnersDoor
 from orchestrator.http_allowed import add_access
+from orchestrator.http_answers import add_answers
 from orchestrator.http_bodies import BodyCap
 from orchestrator.http_custody import add_custody
 from orchestrator.http_document import document_of
 from orchestrator.http_events import add_events
+from orchestrator.http_kb import add_kb
 from orchestrator.http_keys import add_keys
 from orchestrator.http_metrics import add_metrics
 from orchestrator.http_opened import Open, OperationRoute
@@ -236,6 +238,8 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     add_access(app)
     add_page(app)
     add_keys(app)
+    add_kb(app)
+    add_answers(app)
     _add_health(app)
     app.openapi = lambda: document_of(app)  # type: ignore[method-assign] # FastAPI's own way to change it
     return app

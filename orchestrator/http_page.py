@@ -1,4 +1,4 @@
-"""The page at `/`, for people: static files, and a policy by which a browser runs nothing that is not in them.
+"""The pages at `/` and `/documents`, for people: static files, and a policy by which a browser runs nothing that is not in them.
 
 What is stored comes to it as JSON from the API, and is set as text.
 """
@@ -11,13 +11,16 @@ from pathlib import Path
 from fastapi import FastAPI, Request, Response
 from starlette.routing import Route
 
-_FOLDER = Path(__file__).with_name("page")
+_FOLDER = Path(__file__).parent
 FILES = {
-    "/": ("index.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
+    "/": ("page/index.html", "text/html"),
+    "/page.css": ("page/page.css", "text/css"),
+    "/page.js": ("page/page.js", "text/javascript"),
+    "/documents": ("documents_page/documents.html", "text/html"),
+    "/documents/documents.css": ("documents_page/documents.css", "text/css"),
+    "/documents/documents.js": ("documents_page/documents.js", "text/javascript"),
 }
-"""The paths of the page; they hold nothing of anybody's, so that they need no key."""
+"""The paths of the pages; they hold nothing of anybody's, so that they need no key."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -34,7 +37,7 @@ _HEADERS = {
 
 
 def add_page(app: FastAPI) -> None:
-    """Add the page's files to an app."""
+    """Add the pages' files to an app."""
     for path, (name, kind) in FILES.items():
         app.router.routes.append(Route(path, _file(name, kind), include_in_schema=False))
 

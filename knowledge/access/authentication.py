@@ -94,7 +94,7 @@ class Authenticator(Forgets):
             log.warning("key_of_another_pepper", key_id=key_id, pepper=kept.pepper, ours=self.pepper().name)
             return None
         scopes = frozenset(key.scopes)
-        principal = Principal(trust=Trust.KEY, scopes=scopes, workspace=key.workspace, key_id=key_id)
+        principal = Principal(trust=Trust.KEY, scopes=scopes, workspace=key.workspace, key_id=key_id, name=key.name)
         known = _Known(key, kept, self.seconds() + REMEMBERED_SECONDS, principal)
         self._known[key_id] = known
         self._known.move_to_end(key_id)

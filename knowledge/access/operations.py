@@ -15,6 +15,8 @@ class Scope(StrEnum):
     """Tell what happened: entries and their resolutions."""
     QUERY = "query"
     """Ask what was learned, tell what came of it, and say when a checkpoint is reached: the orchestrator."""
+    DOCUMENTS = "documents"
+    """Ask documents, and add some, as far as whom the key is named after may: agents, and the people behind them."""
     REVIEW = "review"
     """Decide on entries that wait for a person, and on what belongs together."""
     ADMIN = "admin"
@@ -41,6 +43,7 @@ class Needed:
 _CAPTURE = Needed(frozenset({Scope.CAPTURE}))
 _QUERY = Needed(frozenset({Scope.QUERY}))
 _BOTH = Needed(frozenset({Scope.CAPTURE, Scope.QUERY}))
+_DOCUMENTS = Needed(frozenset({Scope.DOCUMENTS}))
 _REVIEW = Needed(frozenset({Scope.REVIEW}))
 _ADMIN = Needed(frozenset({Scope.ADMIN}))
 _KEYS = Needed(frozenset({Scope.ADMIN}), known=True)
@@ -100,6 +103,9 @@ OPERATIONS: Final[Mapping[str, Needed]] = {
     "keys.list": _KEYS,
     "keys.rotate": _KEYS,
     "keys.revoke": _KEYS,
+    "documents.asked_by": _DOCUMENTS,
+    "documents.manage": _ADMIN,
+    "answering.ask": _DOCUMENTS,
     "delete_pattern": _ADMIN,
     "stats": _QUERY,
     "progress": _QUERY,

@@ -32,6 +32,8 @@ class Principal:
     scopes: frozenset[Scope]
     workspace: str | None = None
     key_id: str | None = None
+    name: str | None = None
+    """That of the key: whom it stands for, where documents are asked for."""
 
     def may(self, operation: str) -> bool:
         """Return whether an operation is allowed; one that is in no table is not."""

@@ -68,12 +68,12 @@ class QdrantEdgeIndex(VectorIndex):
         self._unflushed: Counter[str] = Counter()
         self._owner = os.getpid()
         self._lock: int | None = None
-        with _translated(directory):
+        with translated(directory):
             self._lock = _own(directory)
 
     async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         path = self._path(space)
-        with _translated(path):
+        with translated(path):
             if not path.exists():
                 self._must_have_room()
                 _make(space, path)
@@ -98,11 +98,11 @@ class QdrantEdgeIndex(VectorIndex):
         shape.check_dense(space, dense, "dense")
         shape.check_lexical(lexical, "lexical")
         wanted = shape.conditions(where)
-        with _translated(self._path(space)):
+        with translated(self._path(space)):
             shard = self._shard(space)
             if limit < 1 or wanted.impossible:
                 return []
-            return _search(shard, dense.tolist(), lexical, _filter(wanted), limit)
+            return search_both(shard, dense.tolist(), lexical, _filter(wanted), limit)
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
         if not self._path(space).exists():
@@ -119,7 +119,7 @@ class QdrantEdgeIndex(VectorIndex):
         if not self._path(space).exists():
             return 0
         while True:
-            with _translated(self._path(space)):
+            with translated(self._path(space)):
                 asked = edge.ScrollRequest(limit=SLICE, filter=expired, with_payload=False)
                 found = [record.id for record in self._shard(space).scroll(asked)[0]]
             if not found:
@@ -131,7 +131,7 @@ class QdrantEdgeIndex(VectorIndex):
         return deleted
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
-        with _translated(self._path(space)):
+        with translated(self._path(space)):
             asked = edge.CountRequest(exact=True, filter=_within(workspace))
             return self._shard(space).count(asked)
 
@@ -139,7 +139,7 @@ class QdrantEdgeIndex(VectorIndex):
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
     ) -> list[tuple[PointId, Point | None]]:
         start = None if after is None else shape.id_after(after)
-        with _translated(self._path(space)):
+        with translated(self._path(space)):
             shard = self._shard(space)
             if limit < 1 or (after is not None and start is None):
                 return []
@@ -155,7 +155,7 @@ class QdrantEdgeIndex(VectorIndex):
 
     async def drop(self, space: EmbeddingSpace) -> None:
         path = self._path(space)
-        with _translated(path):
+        with translated(path):
             shard = self._shards.pop(path.name, None)
             del self._unflushed[path.name]
             if shard is not None:
@@ -175,7 +175,7 @@ class QdrantEdgeIndex(VectorIndex):
         try:
             while self._shards:
                 name, shard = self._shards.popitem()
-                with _translated(self._directory / name):
+                with translated(self._directory / name):
                     shard.close()  # flushes
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)  # a forked child's copy of the descriptor must not keep it
@@ -215,7 +215,7 @@ class QdrantEdgeIndex(VectorIndex):
         return shard
 
     def _update(self, space: EmbeddingSpace, operation: edge.UpdateOperation) -> None:
-        with _translated(self._path(space)):
+        with translated(self._path(space)):
             shard = self._shard(space)
             self._must_have_room()
             shard.update(operation)
@@ -223,7 +223,7 @@ class QdrantEdgeIndex(VectorIndex):
     async def _keep(self, space: EmbeddingSpace, written: int) -> None:
         """Put what was written on the disk: what the engine took survives a kill, but no power cut before this."""
         path = self._path(space)
-        with _translated(path):
+        with translated(path):
             self._unflushed[path.name] += written
             logged = await asyncio.to_thread(sync_log, path)
             if logged and self._unflushed[path.name] < FLUSH_AFTER:
@@ -253,7 +253,8 @@ class QdrantEdgeIndex(VectorIndex):
 
 
 @contextmanager
-def _translated(path: Path) -> Iterator[None]:
+def translated(path: Path) -> Iterator[None]:
+    """Say in our words what the engine raises."""
     try:
         yield
     except HardwonError:
@@ -339,11 +340,12 @@ def _sync(directory: Path) -> None:
 
 
 def _stored(point: Point) -> edge.Point:
-    vectors = {shape.DENSE: point.dense.tolist(), shape.LEXICAL: _sparse(point.lexical)}
+    vectors = {shape.DENSE: point.dense.tolist(), shape.LEXICAL: sparse(point.lexical)}
     return edge.Point(point.point_id, vectors, shape.payload(point))
 
 
-def _sparse(vector: SparseVector) -> edge.SparseVector:
+def sparse(vector: SparseVector) -> edge.SparseVector:
+    """Return a lexical vector as the engine has it."""
     return edge.SparseVector(list(vector.indices), list(vector.values))
 
 
@@ -388,7 +390,7 @@ def _filter(wanted: shape.Conditions) -> edge.Filter:
     )
 
 
-def _search(
+def search_both(
     shard: edge.EdgeShard, dense: list[float], lexical: SparseVector, allowed: edge.Filter, limit: int
 ) -> list[Hit]:
     """Return both scores of the union of both top lists: the tops first, then each list's scores by the other vector.
@@ -397,7 +399,7 @@ def _search(
     both searches in either half. Nothing comes between the two, they run without giving up the event loop.
     """
     by_sense = edge.Query.Nearest(dense, using=shape.DENSE)
-    by_words = edge.Query.Nearest(_sparse(lexical), using=shape.LEXICAL)
+    by_words = edge.Query.Nearest(sparse(lexical), using=shape.LEXICAL)
     asked = [by_sense, by_words] if lexical.indices else [by_sense]
     tops = shard.query_batch(
         edge.QueryBatchRequest([edge.QueryRequest(limit=limit, query=query, filter=allowed) for query in asked])

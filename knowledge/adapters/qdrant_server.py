@@ -51,17 +51,21 @@ def connect(url: str, api_key: str | None = None, *, timeout_seconds: float = 10
 
     `timeout_seconds` is per request, rounded up to whole seconds: the client knows no finer ones.
     """
+    return QdrantServerIndex(client_of(url, api_key, timeout_seconds=timeout_seconds))
+
+
+def client_of(url: str, api_key: str | None = None, *, timeout_seconds: float = 10.0) -> AsyncQdrantClient:
+    """Return a client of the server at `url`. Nothing is sent yet."""
     with warnings.catch_warnings():
         # A key over http is how a server inside a compose network is reached; saying so at each start helps nobody.
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
-        client = AsyncQdrantClient(
+        return AsyncQdrantClient(
             url=url,
             api_key=api_key,
             timeout=math.ceil(timeout_seconds),
             check_compatibility=False,  # a thread that prints a warning at some later moment
             limits=_LIMITS,
         )
-    return QdrantServerIndex(client)
 
 
 class QdrantServerIndex(VectorIndex):
@@ -104,7 +108,7 @@ class QdrantServerIndex(VectorIndex):
         name = shape.collection_name(space)
         if limit < 1 or wanted.impossible:
             return []
-        requests = _requests(dense.tolist(), lexical, _filter(wanted), limit)
+        requests = both_requests(dense.tolist(), lexical, _filter(wanted), limit)
         with self._translated():
             pages = await self._client.query_batch_points(name, requests=requests)
         by_sense, *by_words = [{_id(found.id): found.score for found in page.points} for page in pages]
@@ -290,12 +294,13 @@ def _payload_indexes() -> dict[str, models.KeywordIndexParams | models.DatetimeI
 def _stored(point: Point) -> models.PointStruct:
     return models.PointStruct(
         id=str(point.point_id),
-        vector={shape.DENSE: point.dense.tolist(), shape.LEXICAL: _sparse(point.lexical)},
+        vector={shape.DENSE: point.dense.tolist(), shape.LEXICAL: sparse(point.lexical)},
         payload=shape.payload(point),
     )
 
 
-def _sparse(vector: SparseVector) -> models.SparseVector:
+def sparse(vector: SparseVector) -> models.SparseVector:
+    """Return a lexical vector as the client has it."""
     return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
 
 
@@ -333,7 +338,7 @@ def _filter(wanted: shape.Conditions) -> models.Filter:
     return _within(wanted.workspace, *asked, live, *same_or_absent, without=wanted.without)
 
 
-def _requests(
+def both_requests(
     dense: list[float], lexical: SparseVector, allowed: models.Filter, limit: int
 ) -> list[models.QueryRequest]:
     """Return what asks for both scores of the union of both top lists in one request: each list scored by both vectors.
@@ -342,7 +347,7 @@ def _requests(
     """
     nearest: list[tuple[str, list[float] | models.SparseVector]] = [(shape.DENSE, dense)]
     if lexical.indices:
-        nearest.append((shape.LEXICAL, _sparse(lexical)))
+        nearest.append((shape.LEXICAL, sparse(lexical)))
     tops = [models.Prefetch(query=vector, using=name, filter=allowed, limit=limit) for name, vector in nearest]
     return [
         models.QueryRequest(

@@ -27,7 +27,7 @@ from knowledge.adapters.postgres.database import make_engine, transaction
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import alembic_config, head_revision, migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
-from knowledge.adapters.postgres.tables import metadata
+from knowledge.adapters.postgres.schema import metadata
 from knowledge.errors import InvalidInput, StorageUnavailable, StoreIncompatible
 from knowledge.memory.validation import validate
 from knowledge.models import CaptureOutcome

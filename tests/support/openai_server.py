@@ -117,6 +117,8 @@ class OpenAIServer:
     knows_dimensions: bool = True
     knows_json: bool = True
     says: Callable[[str, str], str | None] = lambda _instructions, text: text
+    converses: Callable[[Reply], Reply] | None = None
+    """Answers whole chat requests with a message, instead of `says`: tools and several turns."""
     always: Fault | None = None
     moods: Callable[[], Fault | None] | None = None
     """Asked at each call for which there is no other fault."""
@@ -252,8 +254,11 @@ class OpenAIServer:
     def _reply(self, asked: Reply) -> Reply:
         if "messages" in asked:
             self.chats.append(asked)
-            said = self.says(*(message["content"] for message in asked["messages"]))
-            message = {"role": "assistant", "content": said, "refusal": None}
+            if self.converses is not None:
+                message = {"role": "assistant", "refusal": None, **self.converses(asked)}
+            else:
+                said = self.says(*(message["content"] for message in asked["messages"]))
+                message = {"role": "assistant", "content": said, "refusal": None}
             choices = [{"index": 0, "finish_reason": "stop", "message": message}]
             return {"object": "chat.completion", "model": asked["model"], "choices": choices}
         texts, dims = asked["input"], asked.get("dimensions", self.dims)

@@ -16,12 +16,12 @@ from knowledge.memory.distilling import (
     MOST_ENTRIES,
     distinct,
     instructions,
-    invented,
     read_answer,
     records,
     shown,
 )
 from knowledge.models import Entry
+from knowledge.search.naming import invented
 from tests.support.entries import approval, failure, rejection, stored
 
 TOLD = (

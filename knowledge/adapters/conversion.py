@@ -1,0 +1,126 @@
+"""PDF, Office, HTML and mail to text, by kreuzberg in a process of its own that may not take much.
+
+A file can be made to take all memory or time of whoever opens it. The process has a limit of each, no network where the
+system allows that, none of our environment, and is killed after ten seconds at the latest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import io
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from knowledge.documents.parsing import Unreadable, suffix
+from knowledge.documents.ports import Converted, Converter
+
+SECONDS: Final = 9.0
+MEMORY: Final = 2_000_000_000
+CHARACTERS: Final = 10_000_000
+PAGES: Final = 3000
+UNPACKED: Final = 200_000_000
+"""Bytes that an archive, as Office files are, may unpack to."""
+_MEMBERS: Final = 10_000
+_AT_ONCE: Final = 2
+_HEAD: Final = re.compile(r"\A---\s*\n+(?:#+ )?title:[^\n]*\n+(?:---\s*\n+)?")
+"""What the library writes above the text of a page that has a title."""
+_CHILD: Final = Path(__file__).with_name("conversion_child.py")
+_PASSED_ON: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+class SubprocessConverter(Converter):
+    """Converts at most two files at a time."""
+
+    def __init__(self, *, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def convert(self, uri: str, content: bytes) -> Converted:
+        if importlib.util.find_spec("kreuzberg") is None:
+            raise Unreadable("its format is read with an extra: install hardwon[documents]")
+        _check_archive(content)
+        async with self._turn:
+            told = json.loads(await self._run(suffix(uri) or ".pdf", content))
+        return _joined(told["text"], told["pages"], told["title"])
+
+    async def _run(self, ending: str, content: bytes) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="hardwon-convert-") as folder:
+            environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+            limits = (str(int(self._seconds)), str(MEMORY), str(CHARACTERS))
+            child = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", str(_CHILD), ending, *limits),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=folder,
+                env={**environment, "HOME": folder, "TMPDIR": folder, "RAYON_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+            try:
+                async with asyncio.timeout(self._seconds):
+                    out, said = await child.communicate(content)
+            except TimeoutError:
+                raise Unreadable(f"reading it took more than {self._seconds:.0f} seconds") from None
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                await child.wait()
+        if child.returncode:
+            raise Unreadable(_why(child.returncode, said.decode(errors="replace")))
+        return out
+
+
+def _why(code: int, said: str) -> str:
+    """Return why the process ended, in words."""
+    if code in {-signal.SIGXCPU, -signal.SIGKILL}:
+        return "reading it took too much time"
+    if code < 0 or "MemoryError" in said or "memory allocation" in said:
+        return "reading it took too much memory, or it is broken"
+    last = said.strip().rsplit("\n", 1)[-1][:200]
+    return f"it cannot be read ({last or f'exit {code}'})"
+
+
+def _check_archive(content: bytes) -> None:
+    """Raise Unreadable for an archive that would unpack to too much, before anything unpacks it."""
+    if content[:4] != b"PK\x03\x04":
+        return
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        raise Unreadable("it is a broken archive") from None
+    if len(members) > _MEMBERS or sum(each.file_size for each in members) > UNPACKED:
+        raise Unreadable(f"it would unpack to more than {UNPACKED // 1_000_000} MB or {_MEMBERS:,} parts")
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+
+
+def _joined(text: str, pages: list[str], title: str | None) -> Converted:
+    """Return the text, with where its pages begin where there are pages; cut at the caps, with a note of that."""
+    notes: list[str] = []
+    starts: list[int] = []
+    if len(pages) > 1:
+        at, kept = 0, []
+        for page in pages[:PAGES]:
+            starts.append(at)
+            kept.append(_plain(page).rstrip() + "\n\n")
+            at += len(kept[-1])
+        text = "".join(kept)
+        if len(pages) > PAGES:
+            notes.append(f"Only the first {PAGES} of {len(pages)} pages are read.")
+    text = text if starts else _HEAD.sub("", _plain(text))
+    if len(text) > CHARACTERS:
+        text = text[:CHARACTERS]
+        notes.append(f"Only the first {CHARACTERS:,} characters are read.")
+    return Converted(text=text, title=title, markdown=True, pages=tuple(starts), notes=tuple(notes))

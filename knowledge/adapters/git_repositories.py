@@ -1,0 +1,168 @@
+"""Git repositories by dulwich: bare mirrors in the data directory, fetched without a git program.
+
+A connection is refused where it leads inside, after it was made and before anything is sent: whatever a name meant when
+it was looked up. Redirects are not followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+from weakref import WeakValueDictionary
+
+import urllib3
+from dulwich.client import HttpGitClient, LocalGitClient
+from dulwich.errors import GitProtocolError, NotGitRepository
+from dulwich.object_store import iter_tree_contents
+from dulwich.objects import Blob, Commit, ObjectID
+from dulwich.refs import Ref
+from dulwich.repo import Repo
+from urllib3.connection import HTTPSConnection
+from urllib3.connectionpool import HTTPSConnectionPool
+
+from knowledge.documents.fetching import is_inside
+from knowledge.documents.models import SourceId
+from knowledge.documents.ports import Repositories, Repository, Source, TreeFile
+from knowledge.errors import SourceUnavailable
+
+_TIMEOUT_SECONDS: Final = 30.0
+_MOST_BYTES: Final = 500_000_000
+_TURNS: WeakValueDictionary[SourceId, asyncio.Lock] = WeakValueDictionary()
+"""One fetch of a source at a time."""
+_PLAIN: Final = frozenset({0o100644, 0o100755, 0o100664})
+
+
+class GitRepositories(Repositories):
+    """Mirrors below a folder, one a source."""
+
+    def __init__(self, folder: Path, *, inside: bool = False) -> None:
+        self._folder = folder
+        self._inside = inside
+
+    @asynccontextmanager
+    async def fetched(self, source: Source) -> AsyncIterator[tuple[str, Repository]]:
+        async with _TURNS.setdefault(source.source_id, asyncio.Lock()):
+            try:
+                repo, commit = await asyncio.to_thread(self._fetch, source)
+            except (
+                GitProtocolError,
+                NotGitRepository,
+                urllib3.exceptions.HTTPError,
+                OSError,
+                KeyError,
+                ValueError,
+            ) as exc:
+                why = " ".join(str(exc).split()).rsplit("Caused by ", 1)[-1][:300] or type(exc).__name__
+                raise SourceUnavailable(f"{source.url} cannot be fetched: {why}") from exc
+            try:
+                yield commit.decode(), _Fetched(repo, commit)
+            finally:
+                repo.close()
+
+    async def forget(self, source_id: SourceId) -> None:
+        await asyncio.to_thread(shutil.rmtree, self._folder / str(source_id), ignore_errors=True)
+
+    def _fetch(self, source: Source) -> tuple[Repo, ObjectID]:
+        place = self._folder / str(source.source_id)
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        repo = Repo(str(place)) if (place / "HEAD").exists() else Repo.init_bare(str(place))
+        try:
+            wanted: list[ObjectID] = []
+
+            def wants(refs: Mapping[Ref, ObjectID | None], depth: int | None = None) -> list[ObjectID]:
+                del depth
+                tip = _tip(refs, source.branch)
+                wanted.append(tip)
+                return [] if tip in repo.object_store else [tip]
+
+            self._get(source.url, repo, wants)
+            repo.refs[Ref(b"refs/heads/hardwon")] = wanted[0]  # so that nothing takes it for garbage
+        except BaseException:
+            repo.close()
+            raise
+        return repo, wanted[0]
+
+    def _get(self, url: str, repo: Repo, wants: Callable[..., list[ObjectID]]) -> None:
+        parts = urlsplit(url)
+        if parts.scheme == "file":
+            LocalGitClient().fetch(unquote(parts.path), repo, determine_wants=wants)
+            return
+        taken = 0
+
+        def count(data: bytes) -> None:
+            nonlocal taken
+            taken += len(data)
+            if taken > _MOST_BYTES:
+                raise GitProtocolError(f"it has more than {_MOST_BYTES // 1_000_000} MB")
+
+        manager = _Pools(inside=self._inside)
+        client = HttpGitClient(f"https://{parts.netloc}", pool_manager=manager, timeout=_TIMEOUT_SECONDS, quiet=True)
+        client.fetch(parts.path, repo, determine_wants=wants, depth=1, progress=count)
+
+
+def _tip(refs: Mapping[Ref, ObjectID | None], branch: str | None) -> ObjectID:
+    names = (
+        [f"refs/heads/{branch}", f"refs/tags/{branch}"] if branch else ["HEAD", "refs/heads/main", "refs/heads/master"]
+    )
+    for name in names:
+        if found := refs.get(Ref(name.encode())):
+            return found
+    raise GitProtocolError(f"there is no branch {branch}" if branch else "it has no commit")
+
+
+class _Fetched(Repository):
+    def __init__(self, repo: Repo, commit: ObjectID) -> None:
+        self._repo = repo
+        self._commit = commit
+
+    async def files(self) -> list[TreeFile]:
+        return await asyncio.to_thread(self._files)
+
+    def _files(self) -> list[TreeFile]:
+        store = self._repo.object_store
+        commit = self._repo[self._commit]
+        while not isinstance(commit, Commit):
+            commit = self._repo[commit.object[1]]  # type: ignore[attr-defined]  # a tag
+        found = []
+        for entry in iter_tree_contents(store, commit.tree):
+            if entry.mode in _PLAIN:
+                size = store[entry.sha].raw_length()
+                path = entry.path.decode("utf-8", "replace")
+                found.append(TreeFile(path=path, mark=entry.sha.decode(), size=size))
+        return found
+
+    async def content(self, mark: str) -> bytes:
+        blob = self._repo[ObjectID(mark.encode())]
+        return blob.data if isinstance(blob, Blob) else b""
+
+
+class _Guarded(HTTPSConnection):
+    """A connection that is closed again where it leads inside."""
+
+    def _new_conn(self) -> socket.socket:
+        made = super()._new_conn()
+        if is_inside([made.getpeername()[0]]):
+            made.close()
+            raise urllib3.exceptions.NewConnectionError(self, "it lies inside: internal addresses are not fetched")
+        return made
+
+
+class _GuardedPool(HTTPSConnectionPool):
+    ConnectionCls = _Guarded
+
+
+class _Pools(urllib3.PoolManager):
+    def __init__(self, *, inside: bool) -> None:
+        super().__init__(retries=urllib3.Retry(total=0, redirect=0))
+        if not inside:
+            self.pool_classes_by_scheme = {"https": _GuardedPool}
+
+    def urlopen(self, method: str, url: str, redirect: bool = False, **told: Any) -> Any:  # type: ignore[override]  # noqa: FBT001, FBT002
+        del redirect  # to where, nobody allowed
+        return super().urlopen(method, url, redirect=False, **told)

@@ -1,0 +1,197 @@
+"""Conversations with tools and forms over HTTP: OpenAI, or any endpoint that speaks its chat completions protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import openai
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from knowledge.adapters.openai_chat import CONCURRENCY
+from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
+from knowledge.adapters.openai_replies import EndpointKind, RefusedError
+from knowledge.documents.language_model import Asking, LanguageModel, Message, Said, ToolCall, ToolsRefused
+from knowledge.errors import ChatRejected, ChatUnavailable, QuestionRejected
+from knowledge.redaction import redact
+
+_LENGTHS = ("max_tokens", "max_completion_tokens")
+_FORMS = ("json_schema", "json_object", None)
+
+
+class _Function(BaseModel):
+    model_config = ConfigDict(strict=True)
+    name: str
+    arguments: str = ""
+
+
+class _Call(BaseModel):
+    model_config = ConfigDict(strict=True)
+    id: str
+    function: _Function
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(strict=True)
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(BaseModel):
+    model_config = ConfigDict(strict=True)
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Reply(BaseModel):
+    choices: list[_Choice] = Field(min_length=1)
+
+
+def endpoint_kind(role: str) -> EndpointKind:
+    """Return how an endpoint of a role is spoken of: its settings begin with HARDWON_ and the role."""
+    variable = f"HARDWON_{role.upper()}"
+    return EndpointKind(
+        name=role,
+        closed=f"The {role} model",
+        answers="an answer",
+        variable=variable,
+        settings=f"{variable}_MODEL or {variable}_BASE_URL",
+        parameters=frozenset({"model"}),
+        unavailable=ChatUnavailable,
+        rejected=ChatRejected,
+    )
+
+
+class OpenAIConversation(LanguageModel):
+    """Asks a chat endpoint for what is said next. A 429 or a Retry-After holds back every caller.
+
+    What an endpoint does not know (a schema, JSON, a temperature, one name of the token limit) is left out from then
+    on; tools that it does not know raise ToolsRefused. With `redaction` all it is sent goes out redacted.
+    """
+
+    def __init__(
+        self,
+        role: str,
+        model: str,
+        *,
+        api_key: SecretStr | None = None,
+        base_url: str | None = None,
+        redaction: bool = True,
+        concurrency: int = CONCURRENCY,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self._endpoint = Endpoint(
+            endpoint_kind(role),
+            model,
+            api_key=api_key,
+            base_url=base_url,
+            concurrency=concurrency,
+            retry=retry or RetryPolicy(),
+        )
+        self._model = model
+        self._redaction = redaction
+        self._length = 0
+        self._form = 0
+        self._takes_temperature = True
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    async def say(self, messages: Sequence[Message], asking: Asking) -> Said:
+        while True:
+            known = (self._length, self._form, self._takes_temperature)
+            try:
+                reply = await self._ask(messages, asking)
+            except RefusedError as refusal:
+                if known != (self._length, self._form, self._takes_temperature):
+                    continue  # another call learned something meanwhile
+                self._learn(refusal, asking)
+                continue
+            return self._said(reply.choices[0])
+
+    async def aclose(self) -> None:
+        await self._endpoint.aclose()
+
+    def _learn(self, refusal: RefusedError, asking: Asking) -> None:
+        """Leave out from now on what the endpoint does not know. Raises where it refuses the question itself."""
+        blamed = f"{refusal.param} {refusal.reason}"
+        if asking.form is not None and ("response_format" in blamed or "json_schema" in blamed):
+            if _FORMS[self._form] is not None:
+                self._form += 1
+                return
+        elif asking.max_tokens is not None and _LENGTHS[0] in blamed and self._length == 0:
+            self._length = 1
+            return
+        elif asking.temperature is not None and "temperature" in blamed and self._takes_temperature:
+            self._takes_temperature = False
+            return
+        elif asking.tools and "tool" in blamed:
+            raise ToolsRefused(f"{self._endpoint.name} takes no tools: {refusal.reason}.") from None
+        raise QuestionRejected(f"{self._endpoint.name} refuses this question: {refusal.reason}.") from None
+
+    def _said(self, choice: _Choice) -> Said:
+        message = choice.message
+        if message.tool_calls:
+            calls = [
+                ToolCall(call_id=c.id, name=c.function.name, arguments=c.function.arguments) for c in message.tool_calls
+            ]
+            return Said(text=message.content or "", calls=tuple(calls))
+        if message.refusal or choice.finish_reason == "content_filter":
+            raise QuestionRejected(f"{self._endpoint.name} declines to answer this.")
+        if choice.finish_reason == "length":
+            raise QuestionRejected(f"{self._endpoint.name} breaks off its answer to this: it was too long.")
+        if not (message.content or "").strip():
+            raise QuestionRejected(f"{self._endpoint.name} answers this with nothing.")
+        return Said(text=message.content or "")
+
+    async def _ask(self, messages: Sequence[Message], asking: Asking) -> _Reply:
+        parameters = self._parameters(messages, asking)
+
+        async def send(client: openai.AsyncOpenAI, seconds: float) -> bytes:
+            response = await client.chat.completions.with_raw_response.create(
+                model=self._model, timeout=seconds, **parameters
+            )
+            content: bytes = response.content
+            return content
+
+        return await self._endpoint.ask(send, _Reply.model_validate_json)
+
+    def _parameters(self, messages: Sequence[Message], asking: Asking) -> dict[str, Any]:
+        sent: dict[str, Any] = {"messages": [self._sent(message) for message in messages]}
+        if asking.max_tokens is not None:
+            sent[_LENGTHS[self._length]] = asking.max_tokens
+        if asking.temperature is not None and self._takes_temperature:
+            sent["temperature"] = asking.temperature
+        if asking.form is not None and _FORMS[self._form] == "json_schema":
+            schema = {"name": "answer", "schema": dict(asking.form), "strict": True}
+            sent["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif asking.form is not None and _FORMS[self._form] == "json_object":
+            sent["response_format"] = {"type": "json_object"}
+        if asking.tools:
+            sent["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": dict(tool.parameters),
+                    },
+                }
+                for tool in asking.tools
+            ]
+            sent["tool_choice"] = asking.tool_choice
+        return sent
+
+    def _sent(self, message: Message) -> dict[str, Any]:
+        content = redact(message.content).text if self._redaction and message.role != "system" else message.content
+        sent: dict[str, Any] = {"role": message.role, "content": content}
+        if message.calls:
+            sent["tool_calls"] = [
+                {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in message.calls
+            ]
+        if message.call_id is not None:
+            sent["tool_call_id"] = message.call_id
+        return sent

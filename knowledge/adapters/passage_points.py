@@ -1,0 +1,80 @@
+"""What both Qdrant adapters say alike of passages: payloads, checks and filters. Knows no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from knowledge.adapters.qdrant_points import TENANT, check_dense, check_lexical, write_moment
+from knowledge.documents.models import PassagePoint, PassageWhere
+from knowledge.errors import InvalidInput
+from knowledge.models import EmbeddingSpace
+
+KEYWORDS: Final = ("partition", "document_id", "category", "severity")
+MOMENTS: Final = ("ts", "until")
+NUMBERS: Final = ("line_start", "line_end")
+
+
+def own_space(space: EmbeddingSpace) -> EmbeddingSpace:
+    """Return the space under the name of its collection of passages, apart from that of patterns."""
+    return replace(space, fingerprint=f"documents_{space.fingerprint}")
+
+
+def payload(point: PassagePoint) -> dict[str, str | int | list[str]]:
+    """Return the filter fields of a point. Absent ones are left out."""
+    told: dict[str, str | int | list[str]] = {
+        TENANT: point.workspace,
+        "partition": point.partition,
+        "document_id": str(point.document_id),
+        "generation": point.generation,
+        "line_start": point.line_start,
+        "line_end": point.line_end,
+    }
+    if point.category:
+        told["category"] = point.category
+    if point.severities:
+        told["severity"] = [str(severity) for severity in point.severities]
+    if point.timestamp is not None:
+        told["ts"] = write_moment(point.timestamp, "timestamp")
+        told["until"] = write_moment(point.until or point.timestamp, "until")
+    return told
+
+
+def check_batch(space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
+    """Raise InvalidInput, naming the point, if any of a batch is not fit to be stored."""
+    for position, point in enumerate(points):
+        if not isinstance(point.passage_id, UUID):
+            raise InvalidInput(f"points[{position}].passage_id", "a passage's id is a UUID")
+        check_dense(space, point.dense, f"points[{position}].dense")
+        check_lexical(point.lexical, f"points[{position}].lexical")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """A `PassageWhere` in words of payload fields. `lines`: any of them within the point's; times: they overlap."""
+
+    one_of: tuple[tuple[str, tuple[str, ...]], ...]
+    since: datetime | None
+    until: datetime | None
+    lines: tuple[int, ...]
+
+    @property
+    def impossible(self) -> bool:
+        """Whether no point can meet them, because nothing is allowed in some field."""
+        return any(not values for _, values in self.one_of)
+
+
+def conditions(where: PassageWhere) -> Conditions:
+    """Return what a search asks of payloads."""
+    wanted = where.wanted
+    one_of: list[tuple[str, tuple[str, ...]]] = [(TENANT, (where.workspace,)), ("partition", where.partitions)]
+    if where.documents is not None:
+        one_of.append(("document_id", tuple(sorted(map(str, where.documents)))))
+    if wanted.document_ids:
+        one_of.append(("document_id", tuple(sorted(map(str, wanted.document_ids)))))
+    if wanted.severities:
+        one_of.append(("severity", tuple(sorted(map(str, wanted.severities)))))
+    return Conditions(one_of=tuple(one_of), since=wanted.since, until=wanted.until, lines=wanted.lines)

@@ -1,0 +1,138 @@
+"""Passages in the embedded engine: shards of their own, one an embedding space, kept as those of patterns are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import qdrant_edge as edge
+
+from knowledge.adapters import passage_points as shape
+from knowledge.adapters import qdrant_points
+from knowledge.adapters.qdrant_edge import BATCH, RESERVE_MB, QdrantEdgeIndex, search_both, sparse, translated
+from knowledge.documents.models import PassageHit, PassageId, PassagePoint, PassageWhere
+from knowledge.documents.ports import PassageIndex
+from knowledge.models import EmbeddingSpace, PointId, SparseVector, Vector
+from knowledge.turns import let_others_run
+
+
+class EdgePassages(PassageIndex):
+    """Points in a directory that one process at a time owns, from construction to `aclose`."""
+
+    def __init__(self, directory: Path, *, reserve_mb: int = RESERVE_MB) -> None:
+        self._shards = _Shards(directory, reserve_mb=reserve_mb)
+
+    async def ensure(self, space: EmbeddingSpace) -> None:
+        await self._shards.make(shape.own_space(space))
+
+    async def upsert(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
+        shape.check_batch(space, points)
+        await self._shards.put(shape.own_space(space), points)
+
+    async def search(
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PassageWhere, *, limit: int
+    ) -> list[PassageHit]:
+        qdrant_points.check_dense(space, dense, "dense")
+        qdrant_points.check_lexical(lexical, "lexical")
+        wanted = shape.conditions(where)
+        if limit < 1 or wanted.impossible:
+            return []
+        return self._shards.nearest(shape.own_space(space), dense, lexical, _filter(wanted), limit)
+
+    async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
+        await self._shards.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
+
+    async def count(self, space: EmbeddingSpace, workspace: str) -> int:
+        return await self._shards.count(shape.own_space(space), workspace)
+
+    async def scan(
+        self, space: EmbeddingSpace, workspace: str, *, after: PassageId | None, limit: int
+    ) -> list[PassageId]:
+        return self._shards.ids(shape.own_space(space), workspace, after, limit)
+
+    async def drop(self, space: EmbeddingSpace) -> None:
+        await self._shards.drop(shape.own_space(space))
+
+    async def aclose(self) -> None:
+        await self._shards.aclose()
+
+
+class _Shards(QdrantEdgeIndex):
+    """The shards, with what is written of a passage."""
+
+    async def make(self, space: EmbeddingSpace) -> None:
+        """Create the shard of the space with the payload indexes of passages, if absent."""
+        new = not self._path(space).exists()
+        await self.ensure(space, in_use=False)
+        if new:
+            index = edge.UpdateOperation.create_field_index
+            for field in shape.KEYWORDS:
+                self._update(space, index(field, edge.KeywordIndexParams(enable_hnsw=False)))
+            for field in shape.MOMENTS:
+                self._update(space, index(field, edge.DatetimeIndexParams(enable_hnsw=False)))
+            for field in shape.NUMBERS:
+                self._update(space, index(field, edge.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False)))
+
+    async def put(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
+        """Write points, and put them on the disk."""
+        for start in range(0, len(points), BATCH):
+            batch = [_stored(point) for point in points[start : start + BATCH]]
+            await let_others_run()
+            self._update(space, edge.UpdateOperation.upsert_points(batch))
+            await let_others_run()
+        await self._keep(space, len(points))
+
+    def nearest(
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: edge.Filter, limit: int
+    ) -> list[PassageHit]:
+        """Return the union of both top lists with both scores of each."""
+        with translated(self._path(space)):
+            hits = search_both(self._shard(space), dense.tolist(), lexical, allowed, limit)
+        return [PassageHit(passage_id=PassageId(h.point_id), cosine=h.cosine, lexical=h.lexical) for h in hits]
+
+    def ids(self, space: EmbeddingSpace, workspace: str, after: PassageId | None, limit: int) -> list[PassageId]:
+        """Return a page of ids."""
+        start = None if after is None else qdrant_points.id_after(PointId(after))
+        if limit < 1 or (after is not None and start is None):
+            return []
+        with translated(self._path(space)):
+            asked = edge.ScrollRequest(
+                limit=limit,
+                offset=start,
+                filter=edge.Filter(must=[_is_any(qdrant_points.TENANT, (workspace,))]),
+                with_payload=False,
+            )
+            return [PassageId(UUID(str(found.id))) for found in self._shard(space).scroll(asked)[0]]
+
+
+def _stored(point: PassagePoint) -> edge.Point:
+    vectors = {qdrant_points.DENSE: point.dense.tolist(), qdrant_points.LEXICAL: sparse(point.lexical)}
+    return edge.Point(point.passage_id, vectors, shape.payload(point))
+
+
+def _is_any(field: str, values: tuple[str, ...]) -> edge.FieldCondition:
+    return edge.FieldCondition(field, match=edge.MatchAny(list(values)))
+
+
+def _filter(wanted: shape.Conditions) -> edge.Filter:
+    must: list[Any] = [_is_any(field, values) for field, values in wanted.one_of]
+    if wanted.since is not None:
+        after = edge.RangeDateTime(gte=qdrant_points.write_moment(wanted.since, "since"))
+        must.append(edge.FieldCondition("until", range=after))
+    if wanted.until is not None:
+        before = edge.RangeDateTime(lte=qdrant_points.write_moment(wanted.until, "until"))
+        must.append(edge.FieldCondition("ts", range=before))
+    if wanted.lines:
+        within: list[Any] = [
+            edge.Filter(
+                must=[
+                    edge.FieldCondition("line_start", range=edge.RangeFloat(lte=line)),
+                    edge.FieldCondition("line_end", range=edge.RangeFloat(gte=line)),
+                ]
+            )
+            for line in wanted.lines
+        ]
+        must.append(edge.Filter(should=within))
+    return edge.Filter(must=must)

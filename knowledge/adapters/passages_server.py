@@ -1,0 +1,161 @@
+"""Passages on a Qdrant server: collections of their own, one an embedding space, reached as those of patterns are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from qdrant_client import AsyncQdrantClient, models
+
+from knowledge.adapters import passage_points as shape
+from knowledge.adapters import qdrant_points
+from knowledge.adapters.qdrant_server import BATCH, BATCH_NUMBERS, QdrantServerIndex, both_requests, client_of, sparse
+from knowledge.documents.models import PassageHit, PassageId, PassagePoint, PassageWhere
+from knowledge.documents.ports import PassageIndex
+from knowledge.models import EmbeddingSpace, PointId, SparseVector, Vector
+
+
+def connect(url: str, api_key: str | None = None) -> ServerPassages:
+    """Return an index of passages on the server at `url`. Nothing is sent yet."""
+    return ServerPassages(client_of(url, api_key))
+
+
+class ServerPassages(PassageIndex):
+    """Points on a server that any number of processes share."""
+
+    def __init__(self, client: AsyncQdrantClient) -> None:
+        self._collections = _Collections(client)
+
+    async def ensure(self, space: EmbeddingSpace) -> None:
+        await self._collections.make(shape.own_space(space))
+
+    async def upsert(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
+        shape.check_batch(space, points)
+        await self._collections.put(shape.own_space(space), points)
+
+    async def search(
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PassageWhere, *, limit: int
+    ) -> list[PassageHit]:
+        qdrant_points.check_dense(space, dense, "dense")
+        qdrant_points.check_lexical(lexical, "lexical")
+        wanted = shape.conditions(where)
+        if limit < 1 or wanted.impossible:
+            return []
+        return await self._collections.nearest(shape.own_space(space), dense, lexical, _filter(wanted), limit)
+
+    async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
+        await self._collections.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
+
+    async def count(self, space: EmbeddingSpace, workspace: str) -> int:
+        return await self._collections.count(shape.own_space(space), workspace)
+
+    async def scan(
+        self, space: EmbeddingSpace, workspace: str, *, after: PassageId | None, limit: int
+    ) -> list[PassageId]:
+        return await self._collections.ids(shape.own_space(space), workspace, after, limit)
+
+    async def drop(self, space: EmbeddingSpace) -> None:
+        await self._collections.drop(shape.own_space(space))
+
+    async def aclose(self) -> None:
+        await self._collections.aclose()
+
+
+class _Collections(QdrantServerIndex):
+    """The collections, with what is written of a passage."""
+
+    async def make(self, space: EmbeddingSpace) -> None:
+        """Create the collection of the space with the payload indexes of passages, where they are absent."""
+        await self.ensure(space, in_use=False)
+        if not self._indexes_work:
+            return
+        name = qdrant_points.collection_name(space)
+        with self._translated():
+            found = await self._client.get_collection(name)
+            for field, schema in _payload_indexes().items():
+                if field not in found.payload_schema:
+                    self._must_be_done(await self._client.create_payload_index(name, field, schema, wait=True))
+
+    async def put(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
+        """Write points."""
+        name = qdrant_points.collection_name(space)
+        size = min(BATCH, max(1, BATCH_NUMBERS // space.dims))
+        for start in range(0, len(points), size):
+            batch = [_stored(point) for point in points[start : start + size]]
+            with self._translated():
+                self._must_be_done(await self._client.upsert(name, batch, wait=True))
+
+    async def nearest(
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int
+    ) -> list[PassageHit]:
+        """Return the union of both top lists with both scores of each."""
+        requests = both_requests(dense.tolist(), lexical, allowed, limit)
+        with self._translated():
+            pages = await self._client.query_batch_points(qdrant_points.collection_name(space), requests=requests)
+        by_sense, *by_words = [{UUID(str(found.id)): found.score for found in page.points} for page in pages]
+        words = by_words[0] if by_words else {}
+        hits = [
+            PassageHit(passage_id=PassageId(each), cosine=cosine, lexical=words.get(each, 0.0))
+            for each, cosine in by_sense.items()
+        ]
+        return sorted(hits, key=lambda hit: hit.passage_id)
+
+    async def ids(self, space: EmbeddingSpace, workspace: str, after: PassageId | None, limit: int) -> list[PassageId]:
+        """Return a page of ids."""
+        start = None if after is None else qdrant_points.id_after(PointId(after))
+        if limit < 1 or (after is not None and start is None):
+            return []
+        with self._translated():
+            page, _ = await self._client.scroll(
+                qdrant_points.collection_name(space),
+                scroll_filter=models.Filter(must=[_is_any(qdrant_points.TENANT, (workspace,))]),
+                limit=limit,
+                offset=None if start is None else str(start),
+                with_payload=False,
+            )
+        return [PassageId(UUID(str(found.id))) for found in page]
+
+
+def _payload_indexes() -> dict[str, models.KeywordIndexParams | models.DatetimeIndexParams | models.IntegerIndexParams]:
+    keyword, moment = models.KeywordIndexType.KEYWORD, models.DatetimeIndexType.DATETIME
+    number = models.IntegerIndexType.INTEGER
+    return {
+        **{field: models.KeywordIndexParams(type=keyword, enable_hnsw=False) for field in shape.KEYWORDS},
+        **{field: models.DatetimeIndexParams(type=moment, enable_hnsw=False) for field in shape.MOMENTS},
+        **{
+            field: models.IntegerIndexParams(type=number, lookup=False, range=True, enable_hnsw=False)
+            for field in shape.NUMBERS
+        },
+    }
+
+
+def _stored(point: PassagePoint) -> models.PointStruct:
+    return models.PointStruct(
+        id=str(point.passage_id),
+        vector={qdrant_points.DENSE: point.dense.tolist(), qdrant_points.LEXICAL: sparse(point.lexical)},
+        payload=shape.payload(point),
+    )
+
+
+def _is_any(field: str, values: tuple[str, ...]) -> models.FieldCondition:
+    return models.FieldCondition(key=field, match=models.MatchAny(any=list(values)))
+
+
+def _filter(wanted: shape.Conditions) -> models.Filter:
+    must: list[models.Condition] = [_is_any(field, values) for field, values in wanted.one_of]
+    if wanted.since is not None:
+        must.append(models.FieldCondition(key="until", range=models.DatetimeRange(gte=wanted.since)))
+    if wanted.until is not None:
+        must.append(models.FieldCondition(key="ts", range=models.DatetimeRange(lte=wanted.until)))
+    if wanted.lines:
+        within: list[models.Condition] = [
+            models.Filter(
+                must=[
+                    models.FieldCondition(key="line_start", range=models.Range(lte=line)),
+                    models.FieldCondition(key="line_end", range=models.Range(gte=line)),
+                ]
+            )
+            for line in wanted.lines
+        ]
+        must.append(models.Filter(should=within))
+    return models.Filter(must=must)

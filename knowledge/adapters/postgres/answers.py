@@ -1,0 +1,208 @@
+"""Answers that are kept for a while, and what was told and thought of them, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.postgres.answer_tables import answer_cache, answer_feedback, escalations, qa_events
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.documents.answer_cache import AnswerCache
+from knowledge.documents.journal import (
+    WEEK,
+    Escalation,
+    EscalationId,
+    Event,
+    EventId,
+    Journal,
+    NewEscalation,
+    Priority,
+    one_business_day_after,
+    question_hash,
+)
+from knowledge.errors import NotFound
+from knowledge.ports import Clock
+
+_A = answer_cache.c
+_E = qa_events.c
+_S = escalations.c
+_F = answer_feedback.c
+
+
+class PostgresAnswers(AnswerCache):
+    """Answers of one workspace; their time is that of `clock`."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str, clock: Clock) -> None:
+        self._engine = engine
+        self._workspace = workspace
+        self._clock = clock
+
+    async def get(self, key: str) -> str | None:
+        query = sa.select(_A.answer).where(
+            _A.workspace == self._workspace, _A.key == key, _A.expires_at > self._clock.now()
+        )
+        async with reading(self._engine) as connection:
+            found: str | None = (await connection.execute(query)).scalar()
+        return found
+
+    async def put(self, key: str, answer: str, partitions: Sequence[str], *, lifetime: timedelta) -> None:
+        row = insert(answer_cache).values(
+            workspace=self._workspace,
+            key=key,
+            partitions=list(partitions),
+            answer=answer,
+            expires_at=self._clock.now() + lifetime,
+        )
+        keep = row.on_conflict_do_update(
+            index_elements=[_A.workspace, _A.key],
+            set_={"answer": row.excluded.answer, "expires_at": row.excluded.expires_at},
+        )
+        async with transaction(self._engine) as connection:
+            # an answer can be had again: it is worth less than an fsync
+            await connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
+            await connection.execute(keep)
+
+    async def purge(self) -> int:
+        gone = sa.delete(answer_cache).where(_A.workspace == self._workspace, _A.expires_at <= self._clock.now())
+        async with transaction(self._engine) as connection:
+            return (await connection.execute(gone)).rowcount
+
+
+class PostgresJournal(Journal):
+    """The journal of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def record(self, event: Event) -> None:
+        row = insert(qa_events).values(
+            id=event.event_id,
+            workspace=self._workspace,
+            name=event.name,
+            session=event.session,
+            step=event.step,
+            payload=dict(event.payload),
+            happened_at=event.happened_at,
+            reviewed=event.reviewed,
+        )
+        async with transaction(self._engine) as connection:
+            await connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
+            await connection.execute(row.on_conflict_do_nothing())
+
+    async def events(self, *, name: str | None = None, session: str | None = None, limit: int = 100) -> list[Event]:
+        query = sa.select(qa_events).where(_E.workspace == self._workspace)
+        if name is not None:
+            query = query.where(_E.name == name)
+        if session is not None:
+            query = query.where(_E.session == session)
+        query = query.order_by(_E.happened_at.desc(), _E.id).limit(limit)
+        async with reading(self._engine) as connection:
+            return [_event(row) for row in await connection.execute(query)]
+
+    async def review(self, event_id: EventId) -> None:
+        done = sa.update(qa_events).where(_E.workspace == self._workspace, _E.id == event_id).values(reviewed=True)
+        async with transaction(self._engine) as connection:
+            if not (await connection.execute(done)).rowcount:
+                raise NotFound(f"there is no event {event_id} in workspace {self._workspace}")
+
+    async def escalate(self, new: NewEscalation, now: datetime) -> Escalation:
+        row = insert(escalations).values(
+            id=uuid4(),
+            workspace=self._workspace,
+            question_hash=question_hash(new.question),
+            question=new.question,
+            transcript=[dict(turn) for turn in new.transcript],
+            passage_ids=list(new.passage_ids),
+            suggested_fix=new.suggested_fix,
+            created_at=now,
+            asked_at=[now],
+            due_at=one_business_day_after(now),
+            priority=Priority.NORMAL,
+        )
+        again = row.on_conflict_do_update(
+            index_elements=[_S.workspace, _S.question_hash],
+            index_where=_S.closed_at.is_(None),
+            set_={
+                "asked_at": sa.func.array_append(_S.asked_at, row.excluded.created_at),
+                "passage_ids": row.excluded.passage_ids,
+                "transcript": row.excluded.transcript,
+                "priority": sa.case(
+                    (_S.asked_at[sa.func.cardinality(_S.asked_at)] > now - WEEK, Priority.HIGH), else_=_S.priority
+                ),
+            },
+        ).returning(escalations)
+        async with transaction(self._engine) as connection:
+            return _escalation((await connection.execute(again)).one(), now)
+
+    async def escalations(
+        self, *, open_only: bool = True, overdue_at: datetime | None = None, limit: int = 100
+    ) -> list[Escalation]:
+        query = sa.select(escalations, sa.func.now().label("present")).where(_S.workspace == self._workspace)
+        if open_only or overdue_at is not None:
+            query = query.where(_S.closed_at.is_(None))
+        if overdue_at is not None:
+            query = query.where(_S.due_at < overdue_at)
+        query = query.order_by((_S.priority == Priority.HIGH).desc(), _S.due_at, _S.id).limit(limit)
+        async with reading(self._engine) as connection:
+            return [_escalation(row, overdue_at or row.present) for row in await connection.execute(query)]
+
+    async def close(self, escalation_id: EscalationId, now: datetime) -> None:
+        done = (
+            sa.update(escalations)
+            .where(_S.workspace == self._workspace, _S.id == escalation_id, _S.closed_at.is_(None))
+            .values(closed_at=now)
+        )
+        async with transaction(self._engine) as connection:
+            if not (await connection.execute(done)).rowcount:
+                raise NotFound(f"there is no open escalation {escalation_id} in workspace {self._workspace}")
+
+    async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None, now: datetime) -> None:
+        row = insert(answer_feedback).values(
+            workspace=self._workspace, answer_id=answer_id, up=up, comment=comment, given_at=now
+        )
+        keep = row.on_conflict_do_update(
+            index_elements=[_F.workspace, _F.answer_id],
+            set_={"up": row.excluded.up, "comment": row.excluded.comment, "given_at": row.excluded.given_at},
+        )
+        async with transaction(self._engine) as connection:
+            await connection.execute(keep)
+
+    async def feedback_of(self, answer_id: UUID) -> tuple[bool, str | None] | None:
+        query = sa.select(_F.up, _F.comment).where(_F.workspace == self._workspace, _F.answer_id == answer_id)
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(query)).first()
+        return None if row is None else (row.up, row.comment)
+
+
+def _event(row: sa.Row[Any]) -> Event:
+    return Event(
+        event_id=EventId(row.id),
+        name=row.name,
+        happened_at=row.happened_at,
+        session=row.session,
+        step=row.step,
+        payload=row.payload,
+        reviewed=row.reviewed,
+    )
+
+
+def _escalation(row: sa.Row[Any], now: datetime) -> Escalation:
+    return Escalation(
+        escalation_id=EscalationId(row.id),
+        question=row.question,
+        transcript=tuple(row.transcript),
+        passage_ids=tuple(row.passage_ids),
+        suggested_fix=row.suggested_fix,
+        created_at=row.created_at,
+        due_at=row.due_at,
+        occurrences=sum(asked > now - WEEK for asked in row.asked_at),
+        priority=Priority(row.priority),
+        closed_at=row.closed_at,
+    )

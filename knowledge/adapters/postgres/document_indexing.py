@@ -1,0 +1,343 @@
+"""Documents on their way into the index, in Postgres: the queue, what is written before it is shown, what is to go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V, changed, count_terms, locked_partition
+from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents, kb_lines, kb_vectors, kb_versions
+from knowledge.documents.models import (
+    Chunk,
+    DocumentId,
+    DocumentStatus,
+    DocumentType,
+    PassageId,
+    PassagePoint,
+    Severity,
+)
+from knowledge.documents.ports import Indexed, IndexingStore, Job, Parsed, Stale
+from knowledge.documents.texts import told_above
+from knowledge.models import EmbeddingSpace, LeaseToken, SparseVector, Vector
+
+_K = kb_vectors.c
+_ROWS = 5000
+"""Log lines written by one statement."""
+
+_COLUMNS = [column.name for column in kb_versions.c]
+_FREE = {"lease_token": None, "lease_until": None}
+_NO_WORDS = SparseVector(indices=(), values=())
+
+
+class PostgresIndexing(IndexingStore):
+    """The queue of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
+        now = sa.func.now()
+        due = sa.and_(
+            D.workspace == self._workspace,
+            D.status == DocumentStatus.PENDING,
+            sa.or_(D.not_before.is_(None), D.not_before <= now),
+            sa.or_(D.lease_until.is_(None), D.lease_until < now),
+        )
+        oldest = sa.select(D.id).where(due).order_by(D.added_at, D.id).limit(limit)
+        taken = oldest.with_for_update(skip_locked=True).cte("taken")
+        token = LeaseToken(uuid4())
+        take = (
+            sa.update(kb_documents)
+            .where(D.id.in_(sa.select(taken.c.id)))
+            .values(lease_token=token, lease_until=now + lease, attempts=D.attempts + 1)
+            .returning(D.id)
+        )
+        async with transaction(self._engine) as connection:
+            ids = list((await connection.execute(take)).scalars())
+            query = (
+                sa.select(kb_documents, *(each for each in kb_versions.c if each.name != "document_id"))
+                .join(kb_versions, sa.and_(V.document_id == D.id, V.generation == D.latest))
+                .where(D.id.in_(ids))
+                .order_by(D.added_at, D.id)
+            )
+            return [_job(row, token) for row in await connection.execute(query)]
+
+    async def held(self) -> bool:
+        leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None))
+        async with reading(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(leased)))
+
+    async def extend(self, job: Job, lease: timedelta) -> bool:
+        later = sa.update(kb_documents).where(_held(job)).values(lease_until=sa.func.now() + lease)
+        async with reading(self._engine) as connection:
+            return bool((await connection.execute(later)).rowcount)
+
+    async def write(self, job: Job, indexed: Indexed) -> None:
+        of_generation = (C.document_id == job.document_id, C.generation == job.generation)
+        lines = (kb_lines.c.document_id == job.document_id, kb_lines.c.generation == job.generation)
+        async with transaction(self._engine) as connection:
+            held = sa.select(D.id).where(_held(job)).with_for_update()
+            if (await connection.execute(held)).first() is None:
+                return  # whoever has the lease now writes
+            await connection.execute(sa.delete(kb_chunks).where(*of_generation))
+            await connection.execute(sa.delete(kb_lines).where(*lines))
+            rows = [
+                _chunk_row(job, *each)
+                for each in zip(indexed.chunks, indexed.passage_ids, indexed.terms, indexed.text_hashes, strict=True)
+            ]
+            if rows:
+                await connection.execute(insert(kb_chunks), rows)
+            await _write_lines(connection, job, indexed)
+
+    async def activate(self, job: Job, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
+        async with transaction(self._engine) as connection:
+            await locked_partition(connection, self._workspace, job.partition)
+            held = sa.select(D.active_generation).where(_held(job)).with_for_update()
+            row = (await connection.execute(held)).first()
+            if row is None:
+                return False
+            of_document = D.id == job.document_id
+            before = sa.and_(of_document, C.generation == row.active_generation)
+            if row.active_generation is not None:
+                await count_terms(connection, self._workspace, job.partition, before, -1)
+            after = sa.and_(of_document, C.generation == job.generation)
+            await count_terms(connection, self._workspace, job.partition, after, 1)
+            told = {"status": DocumentStatus.INDEXED, "error": None, "indexed_at": sa.func.now(), "attempts": 0}
+            shown = sa.update(kb_documents).where(of_document).values(active_generation=job.generation, **told, **_FREE)
+            await connection.execute(shown)
+            version = (V.document_id == job.document_id, V.generation == job.generation)
+            described = sa.update(kb_versions).where(*version).values(space=space.fingerprint, notes=list(notes))
+            await connection.execute(described)
+            await changed(connection, self._workspace, job.partition)
+            return True
+
+    async def fail(self, job: Job, reason: str, *, retry_after: timedelta | None) -> None:
+        update = sa.update(kb_documents).where(_held(job))
+        again = {"status": DocumentStatus.PENDING, "not_before": sa.func.now() + (retry_after or timedelta(0))}
+        told = {"status": DocumentStatus.FAILED} if retry_after is None else again
+        async with transaction(self._engine) as connection:
+            await connection.execute(update.values(**told, error=reason, **_FREE))
+
+    async def requeue(self, space: EmbeddingSpace) -> int:
+        elsewhere = sa.select(D.id, D.latest).where(
+            D.workspace == self._workspace,
+            D.status == DocumentStatus.INDEXED,
+            sa.exists().where(
+                V.document_id == D.id, V.generation == D.active_generation, V.space.is_distinct_from(space.fingerprint)
+            ),
+        )
+        kept = [
+            name
+            for name in (column.name for column in kb_versions.c)
+            if name not in {"document_id", "generation", "space"}
+        ]
+        async with transaction(self._engine) as connection:
+            which = (await connection.execute(elsewhere.order_by(D.id).with_for_update(skip_locked=True))).all()
+            for row in which:
+                copy = sa.select(V.document_id, V.generation + 1, *(V[name] for name in kept))
+                copy = copy.where(V.document_id == row.id, V.generation == row.latest)
+                await connection.execute(insert(kb_versions).from_select(["document_id", "generation", *kept], copy))
+                again = {"latest": row.latest + 1, "status": DocumentStatus.PENDING, "attempts": 0, "not_before": None}
+                await connection.execute(sa.update(kb_documents).where(D.id == row.id).values(**again))
+        return len(which)
+
+    async def stale(self, limit: int) -> list[Stale]:
+        other = sa.and_(V.generation.is_distinct_from(D.active_generation), V.generation != D.latest)
+        query = (
+            sa.select(V.document_id, V.generation)
+            .join(kb_documents, D.id == V.document_id)
+            .where(D.workspace == self._workspace, sa.or_(other, D.status == DocumentStatus.DELETING))
+            .order_by(V.document_id, V.generation)
+            .limit(limit)
+        )
+        async with reading(self._engine) as connection:
+            rows = (await connection.execute(query)).all()
+            found = []
+            for row in rows:
+                of_it = (C.document_id == row.document_id, C.generation == row.generation)
+                ids = (await connection.execute(sa.select(C.id).where(*of_it))).scalars()
+                found.append(
+                    Stale(
+                        document_id=DocumentId(row.document_id),
+                        generation=row.generation,
+                        passage_ids=tuple(PassageId(each) for each in ids),
+                    )
+                )
+        return found
+
+    async def forget(self, stale: Stale) -> None:
+        row = sa.delete(kb_versions).where(V.document_id == stale.document_id, V.generation == stale.generation)
+        left = sa.exists().where(V.document_id == D.id)
+        gone = sa.delete(kb_documents).where(D.id == stale.document_id, D.status == DocumentStatus.DELETING, ~left)
+        async with transaction(self._engine) as connection:
+            await connection.execute(row)
+            await connection.execute(gone)
+
+    async def forget_empty(self) -> int:
+        left = sa.exists().where(V.document_id == D.id)
+        gone = sa.delete(kb_documents).where(D.workspace == self._workspace, D.status == DocumentStatus.DELETING, ~left)
+        async with transaction(self._engine) as connection:
+            return (await connection.execute(gone)).rowcount
+
+    async def vectors(self, space: EmbeddingSpace, text_hashes: Collection[bytes]) -> Mapping[bytes, Vector]:
+        among = _K.text_hash == sa.any_(sa.literal(list(text_hashes), sa.ARRAY(sa.LargeBinary)))
+        query = sa.select(_K.text_hash, _K.vector).where(_K.space == space.fingerprint, among)
+        async with reading(self._engine) as connection:
+            return {row.text_hash: _read_vector(row.vector) for row in await connection.execute(query)}
+
+    async def keep_vectors(self, space: EmbeddingSpace, vectors: Mapping[bytes, Vector]) -> None:
+        if not vectors:
+            return
+        rows = [
+            {
+                "space": space.fingerprint,
+                "text_hash": each,
+                "vector": vectors[each].astype(np.float16).tobytes(),
+            }
+            for each in sorted(vectors)
+        ]
+        async with transaction(self._engine) as connection:
+            await connection.execute(insert(kb_vectors).on_conflict_do_nothing(), rows)
+
+    async def purge_vectors(self) -> int:
+        used = sa.exists().where(C.text_hash == _K.text_hash)
+        fresh = _K.made_at > sa.func.now() - timedelta(hours=1)  # of a generation that is being written
+        async with transaction(self._engine) as connection:
+            return (await connection.execute(sa.delete(kb_vectors).where(~used, ~fresh))).rowcount
+
+    async def points(
+        self, space: EmbeddingSpace, *, after: PassageId | None, limit: int
+    ) -> list[tuple[PassagePoint, str]]:
+        query = (
+            sa.select(kb_chunks, D.partition, V.title, V.category, _K.vector)
+            .join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
+            .join(kb_versions, sa.and_(V.document_id == C.document_id, V.generation == C.generation))
+            .join(kb_vectors, sa.and_(_K.space == space.fingerprint, _K.text_hash == C.text_hash))
+            .where(D.workspace == self._workspace, SHOWN)
+            .order_by(C.id)
+            .limit(limit)
+        )
+        if after is not None:
+            query = query.where(C.id > after)
+        async with reading(self._engine) as connection:
+            return [
+                (_point(row, self._workspace), told_above(row.title, row.section, row.function, row.text))
+                for row in await connection.execute(query)
+            ]
+
+    async def on_their_way(self) -> list[PassageId]:
+        next_one = sa.and_(D.id == C.document_id, D.latest == C.generation, D.status == DocumentStatus.PENDING)
+        query = sa.select(C.id).select_from(kb_chunks.join(kb_documents, next_one))
+        async with reading(self._engine) as connection:
+            found = (await connection.execute(query.where(D.workspace == self._workspace))).scalars()
+            return [PassageId(each) for each in found]
+
+    async def count_points(self) -> int:
+        shown = sa.select(sa.func.count()).select_from(
+            kb_chunks.join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
+        )
+        async with reading(self._engine) as connection:
+            return await connection.scalar(shown.where(D.workspace == self._workspace, SHOWN)) or 0
+
+
+def _held(job: Job) -> sa.ColumnElement[bool]:
+    return sa.and_(D.id == job.document_id, D.lease_token == job.token)
+
+
+def _job(row: sa.Row[Any], token: LeaseToken) -> Job:
+    parsed = Parsed(
+        text=row.text,
+        text_hash=row.text_hash,
+        document_type=DocumentType(row.document_type),
+        title=row.title,
+        category=row.category,
+        tags=tuple(row.tags),
+        pages=tuple(row.pages),
+        notes=tuple(row.notes),
+    )
+    return Job(
+        token=token,
+        document_id=DocumentId(row.id),
+        partition=row.partition,
+        uri=row.uri,
+        generation=row.latest,
+        title=row.title,
+        parsed=parsed,
+        attempts=row.attempts,
+    )
+
+
+def _chunk_row(
+    job: Job, chunk: Chunk, passage_id: PassageId, terms: tuple[int, ...], text_hash: bytes
+) -> dict[str, Any]:
+    return {
+        "id": passage_id,
+        "document_id": job.document_id,
+        "generation": job.generation,
+        "ordinal": chunk.ordinal,
+        "kind": str(chunk.kind),
+        "text": chunk.text,
+        "text_hash": text_hash,
+        "section": chunk.section,
+        "function": chunk.function,
+        "page": chunk.page,
+        "char_start": chunk.char_start,
+        "char_end": chunk.char_end,
+        "line_start": chunk.line_start,
+        "line_end": chunk.line_end,
+        "ts": chunk.timestamp,
+        "until": chunk.until,
+        "severities": [str(severity) for severity in chunk.severities],
+        "terms": list(terms),
+    }
+
+
+async def _write_lines(connection: AsyncConnection, job: Job, indexed: Indexed) -> None:
+    for start in range(0, len(indexed.lines), _ROWS):
+        some = indexed.lines[start : start + _ROWS]
+        given = sa.select(
+            sa.literal(job.document_id, sa.UUID),
+            sa.literal(job.generation, sa.Integer),
+            _unnest([each.line for each in some], sa.Integer()),
+            _unnest([each.timestamp for each in some], sa.DateTime(timezone=True)),
+            _unnest([each.severity and str(each.severity) for each in some], sa.Text()),
+            _unnest([each.template for each in some], sa.Text()),
+            _unnest([each.text for each in some], sa.Text()),
+        )
+        columns = ["document_id", "generation", "line", "ts", "severity", "template", "text"]
+        await connection.execute(insert(kb_lines).from_select(columns, given))
+
+
+def _unnest(values: Sequence[object], kind: sa.types.TypeEngine[Any]) -> sa.ColumnElement[Any]:
+    return sa.func.unnest(sa.literal(list(values), sa.ARRAY(kind)))
+
+
+def _read_vector(stored: bytes) -> Vector:
+    return np.frombuffer(stored, dtype=np.float16).astype(np.float32)
+
+
+def _point(row: sa.Row[Any], workspace: str) -> PassagePoint:
+    return PassagePoint(
+        passage_id=PassageId(row.id),
+        workspace=workspace,
+        partition=row.partition,
+        document_id=DocumentId(row.document_id),
+        generation=row.generation,
+        dense=_read_vector(row.vector),
+        lexical=_NO_WORDS,
+        category=row.category,
+        severities=tuple(Severity(severity) for severity in row.severities),
+        timestamp=row.ts,
+        until=row.until,
+        line_start=row.line_start,
+        line_end=row.line_end,
+    )

@@ -1,0 +1,100 @@
+"""Lines of logs, selected and counted by Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.document_rows import SHOWN, D, in_scope
+from knowledge.adapters.postgres.document_tables import kb_documents, kb_lines
+from knowledge.documents.access import Scope
+from knowledge.documents.models import DocumentId, LogLine, Severity
+from knowledge.documents.ports import LogStore
+
+_L = kb_lines.c
+_LINES = kb_lines.join(kb_documents, sa.and_(D.id == _L.document_id, D.active_generation == _L.generation))
+
+
+class PostgresLogs(LogStore):
+    """Lines of the visible logs of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def by_severity(self, documents: Collection[DocumentId], scope: Scope) -> Mapping[str, int]:
+        named = sa.func.coalesce(_L.severity, "")
+        query = sa.select(named, sa.func.count()).select_from(_LINES).where(self._among(documents, scope))
+        async with reading(self._engine) as connection:
+            return {row[0]: row[1] for row in await connection.execute(query.group_by(named))}
+
+    async def span(self, documents: Collection[DocumentId], scope: Scope) -> tuple[datetime | None, datetime | None]:
+        query = sa.select(sa.func.min(_L.ts), sa.func.max(_L.ts)).select_from(_LINES)
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(query.where(self._among(documents, scope)))).one()
+        return row[0], row[1]
+
+    async def templates(self, documents: Collection[DocumentId], scope: Scope, *, limit: int) -> list[tuple[str, int]]:
+        number = sa.func.count()
+        query = (
+            sa.select(_L.template, number).select_from(_LINES).where(self._among(documents, scope), _L.template != "")
+        )
+        query = query.group_by(_L.template).order_by(number.desc(), _L.template).limit(limit)
+        async with reading(self._engine) as connection:
+            return [(row[0], row[1]) for row in await connection.execute(query)]
+
+    async def select(
+        self,
+        documents: Collection[DocumentId],
+        scope: Scope,
+        *,
+        severities: Collection[Severity] = (),
+        term: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        last_first: bool = False,
+        limit: int,
+    ) -> tuple[int, list[tuple[DocumentId, LogLine]]]:
+        asked = [self._among(documents, scope)]
+        if severities:
+            asked.append(_L.severity.in_([str(each) for each in severities]))
+        if term is not None:
+            asked.append(sa.func.strpos(sa.func.lower(_L.text), term.lower()) > 0)
+        if since is not None:
+            asked.append(_L.ts >= since)
+        if until is not None:
+            asked.append(_L.ts <= until)
+        columns = (D.uri, _L.document_id, _L.line)
+        order = [each.desc() if last_first else each.asc() for each in columns]
+        some = sa.select(*_L).select_from(_LINES).where(*asked).order_by(*order).limit(limit)
+        async with reading(self._engine) as connection:
+            total = await connection.scalar(sa.select(sa.func.count()).select_from(_LINES).where(*asked))
+            rows = (await connection.execute(some)).all() if limit else []
+        return total or 0, [_line(row) for row in rows]
+
+    async def around(
+        self, documents: Collection[DocumentId], scope: Scope, line: int, *, neighbours: int
+    ) -> list[tuple[DocumentId, LogLine]]:
+        near = _L.line.between(line - neighbours, line + neighbours)
+        query = sa.select(*_L).select_from(_LINES).where(self._among(documents, scope), near)
+        async with reading(self._engine) as connection:
+            return [_line(row) for row in await connection.execute(query.order_by(D.uri, _L.document_id, _L.line))]
+
+    def _among(self, documents: Collection[DocumentId], scope: Scope) -> sa.ColumnElement[bool]:
+        named = _L.document_id == sa.any_(sa.literal(list(documents), sa.ARRAY(sa.UUID)))
+        return sa.and_(in_scope(scope, self._workspace), SHOWN, named)
+
+
+def _line(row: sa.Row[tuple[object, ...]]) -> tuple[DocumentId, LogLine]:
+    told = row._mapping  # noqa: SLF001 - SQLAlchemy's name for it
+    return DocumentId(told["document_id"]), LogLine(
+        line=told["line"],
+        text=told["text"],
+        timestamp=told["ts"],
+        severity=told["severity"] and Severity(told["severity"]),
+        template=told["template"],
+    )

@@ -1,0 +1,165 @@
+"""Rows of documents as documents and passages, and the conditions of what may be shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents, kb_partitions, kb_terms, kb_versions
+from knowledge.documents.access import Scope
+from knowledge.documents.models import (
+    Document,
+    DocumentId,
+    DocumentStatus,
+    DocumentType,
+    Passage,
+    PassageId,
+    PassageKind,
+    Severity,
+)
+from knowledge.errors import NoAccess
+
+D = kb_documents.c
+V = kb_versions.c
+C = kb_chunks.c
+
+PASSAGES_COUNT = -1
+"""The term whose row counts the passages themselves; real terms are not negative."""
+
+SHOWN = sa.and_(D.status != sa.literal_column("'deleting'"), D.active_generation.is_not(None))
+
+
+def in_scope(scope: Scope, workspace: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a document belongs to a scope. Raises NoAccess for one of another workspace."""
+    if scope.workspace != workspace:
+        raise NoAccess(f"A scope of workspace {scope.workspace} opens nothing of {workspace}.")
+    return sa.and_(
+        D.workspace == workspace, D.partition == sa.any_(sa.literal(list(scope.partitions), sa.ARRAY(sa.Text)))
+    )
+
+
+def documents(generation: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Select documents with what their version of a generation says; without one only their own columns."""
+    version = sa.and_(V.document_id == D.id, V.generation == generation)
+    return sa.select(
+        kb_documents,
+        V.title,
+        V.document_type,
+        V.category,
+        V.tags,
+        V.lines,
+        V.notes,
+        sa.func.length(V.text).label("characters"),
+    ).select_from(kb_documents.outerjoin(kb_versions, version))
+
+
+NEWEST = sa.func.coalesce(D.active_generation, D.latest)
+"""The generation that is shown, else the one that came last."""
+
+
+def to_document(row: sa.Row[Any]) -> Document:
+    """Return a row of `documents`."""
+    return Document(
+        document_id=DocumentId(row.id),
+        partition=row.partition,
+        uri=row.uri,
+        name=row.name,
+        title=row.title or row.name,
+        document_type=DocumentType(row.document_type or DocumentType.TEXT),
+        category=row.category,
+        tags=tuple(row.tags or ()),
+        link=row.link,
+        version=row.active_generation or row.latest,
+        status=DocumentStatus(row.status),
+        error=row.error,
+        generation=row.active_generation,
+        waiting=row.status == DocumentStatus.PENDING,
+        lines=row.lines or 0,
+        characters=row.characters or 0,
+        content_hash=row.content_hash,
+        added_at=row.added_at,
+        indexed_at=row.indexed_at,
+        notes=tuple(row.notes or ()),
+    )
+
+
+PASSAGE_COLUMNS = (
+    *(C[name] for name in ("id", "kind", "text", "section", "function", "page", "char_start", "char_end")),
+    *(C[name] for name in ("line_start", "line_end", "ts", "until", "severities", "generation", "ordinal")),
+    *(D[name] for name in ("partition", "name", "uri", "link")),
+    *(V[name] for name in ("title", "document_type", "category", "tags")),
+    D.id.label("document_id"),
+)
+
+
+def to_passage(row: sa.Row[Any]) -> Passage:
+    """Return a row of `PASSAGE_COLUMNS`, without scores."""
+    severities = [Severity(severity) for severity in row.severities]
+    return Passage(
+        passage_id=PassageId(row.id),
+        kind=PassageKind(row.kind),
+        document_id=DocumentId(row.document_id),
+        partition=row.partition,
+        text=row.text,
+        title=row.title,
+        name=row.name,
+        uri=row.uri,
+        link=row.link,
+        document_type=DocumentType(row.document_type),
+        category=row.category,
+        tags=tuple(row.tags),
+        version=row.generation,
+        section=row.section,
+        function=row.function,
+        page=row.page,
+        line_start=row.line_start,
+        line_end=row.line_end,
+        char_start=row.char_start,
+        char_end=row.char_end,
+        timestamp=row.ts,
+        until=row.until,
+        severity=max(severities, key=list(Severity).index, default=None),
+        generation=row.generation,
+        ordinal=row.ordinal,
+    )
+
+
+async def locked_partition(connection: AsyncConnection, workspace: str, partition: str) -> sa.Row[Any]:
+    """Return a partition's row, made where there is none, locked until the transaction ends."""
+    new = insert(kb_partitions).values(workspace=workspace, partition=partition).on_conflict_do_nothing()
+    await connection.execute(new)
+    row = sa.select(kb_partitions).where(*_named(workspace, partition)).with_for_update()
+    return (await connection.execute(row)).one()
+
+
+async def changed(connection: AsyncConnection, workspace: str, partition: str) -> None:
+    """Say that something visible of a partition changed: whatever was kept of answers is of an older version now."""
+    later = sa.update(kb_partitions).where(*_named(workspace, partition)).values(version=kb_partitions.c.version + 1)
+    await connection.execute(later)
+
+
+def _named(workspace: str, partition: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return kb_partitions.c.workspace == workspace, kb_partitions.c.partition == partition
+
+
+async def count_terms(
+    connection: AsyncConnection, workspace: str, partition: str, shown: sa.ColumnElement[bool], sign: int
+) -> None:
+    """Add the terms of some passages to those of their partition, or take them away. Hold the partition's lock."""
+    term = sa.func.unnest(sa.func.array_append(C.terms, sa.literal(PASSAGES_COUNT, sa.BigInteger))).label("term")
+    each = sa.select(term).select_from(kb_chunks.join(kb_documents, D.id == C.document_id)).where(shown).subquery()
+    counted = sa.select(sa.literal(workspace), sa.literal(partition), each.c.term, sign * sa.func.count()).group_by(
+        each.c.term
+    )
+    new = insert(kb_terms).from_select(["workspace", "partition", "term", "passages"], counted)
+    add = new.on_conflict_do_update(
+        index_elements=[kb_terms.c.workspace, kb_terms.c.partition, kb_terms.c.term],
+        set_={"passages": kb_terms.c.passages + new.excluded.passages},
+    )
+    await connection.execute(add)
+    if sign < 0:
+        ours = (kb_terms.c.workspace == workspace, kb_terms.c.partition == partition)
+        await connection.execute(sa.delete(kb_terms).where(*ours, kb_terms.c.passages <= 0))

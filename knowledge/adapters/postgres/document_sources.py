@@ -1,0 +1,77 @@
+"""Git repositories as sources of documents, in Postgres."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.document_tables import kb_partitions, kb_sources
+from knowledge.documents.models import SourceId
+from knowledge.documents.ports import Source, SourceStore
+from knowledge.errors import NotFound
+
+_S = kb_sources.c
+
+
+class PostgresSources(SourceStore):
+    """Sources of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def add(self, source: Source) -> Source:
+        told = {"branch": source.branch, "globs": list(source.globs)}
+        new = insert(kb_sources).values(
+            id=source.source_id,
+            workspace=self._workspace,
+            partition=source.partition,
+            url=source.url,
+            subdir=source.subdir,
+            **told,
+        )
+        kept = new.on_conflict_do_update(constraint="kb_sources_url", set_=told).returning(kb_sources)
+        async with transaction(self._engine) as connection:
+            return _source((await connection.execute(kept)).one())
+
+    async def of(self, partition: str | None) -> list[Source]:
+        p = kb_partitions.c
+        closed = sa.exists().where(p.workspace == _S.workspace, p.partition == _S.partition, p.closed_at.is_not(None))
+        query = sa.select(kb_sources).where(_S.workspace == self._workspace, ~closed).order_by(_S.url, _S.id)
+        if partition is not None:
+            query = query.where(_S.partition == partition)
+        async with reading(self._engine) as connection:
+            return [_source(row) for row in await connection.execute(query)]
+
+    async def synced(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
+        told: dict[str, Any] = {"last_error": error}
+        if commit is not None:
+            told |= {"last_commit": commit, "synced_at": sa.func.now()}
+        async with transaction(self._engine) as connection:
+            await connection.execute(sa.update(kb_sources).where(_S.id == source_id).values(**told))
+
+    async def delete(self, partition: str, source_id: SourceId) -> None:
+        gone = sa.delete(kb_sources).where(
+            _S.workspace == self._workspace, _S.partition == partition, _S.id == source_id
+        )
+        async with transaction(self._engine) as connection:
+            if not (await connection.execute(gone)).rowcount:
+                raise NotFound(f"there is no source {source_id} in {partition}")
+
+
+def _source(row: sa.Row[Any]) -> Source:
+    return Source(
+        source_id=SourceId(row.id),
+        partition=row.partition,
+        url=row.url,
+        branch=row.branch,
+        subdir=row.subdir,
+        globs=tuple(row.globs),
+        last_commit=row.last_commit,
+        last_error=row.last_error,
+        synced_at=row.synced_at,
+    )

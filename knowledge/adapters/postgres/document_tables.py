@@ -1,0 +1,203 @@
+"""The tables of documents, beside those of `tables.py`. Texts stand in `kb_versions`, `kb_chunks` and `kb_lines`."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID
+
+from knowledge.adapters.postgres.tables import NOW, TIME, metadata
+
+_ID = UUID(as_uuid=True)
+_EMPTY = sa.text("'{}'::text[]")
+
+kb_partitions = sa.Table(
+    "kb_partitions",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("partition", sa.String(200), primary_key=True),
+    sa.Column("version", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("closed_at", TIME),
+)
+"""What documents are kept apart by. `version` moves with every change that can be seen: whoever makes one locks the
+row first, so that changes of a partition come one after the other."""
+
+kb_grants = sa.Table(
+    "kb_grants",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("kb", sa.String(50), primary_key=True),
+    sa.Column("scope_id", sa.String(200), primary_key=True),
+    sa.Column("principal", sa.String(200), primary_key=True),
+    sa.Column("granted_at", TIME, nullable=False, server_default=NOW),
+)
+"""Who may use which case, and who is a member of which team."""
+
+sa.Index("ix_kb_grants_principal", kb_grants.c.workspace, kb_grants.c.principal)
+
+kb_sources = sa.Table(
+    "kb_sources",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("partition", sa.String(200), nullable=False),
+    sa.Column("url", sa.Text, nullable=False),
+    sa.Column("branch", sa.String(200)),
+    sa.Column("subdir", sa.Text, nullable=False, server_default=""),
+    sa.Column("globs", sa.ARRAY(sa.Text), nullable=False, server_default=_EMPTY),
+    sa.Column("last_commit", sa.String(64)),
+    sa.Column("last_error", sa.Text),
+    sa.Column("synced_at", TIME),
+    sa.UniqueConstraint("workspace", "partition", "url", "subdir", name="kb_sources_url"),
+)
+"""Git repositories whose files are documents."""
+
+kb_documents = sa.Table(
+    "kb_documents",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("workspace", sa.String(200), nullable=False),
+    sa.Column("partition", sa.String(200), nullable=False),
+    sa.Column("uri", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("link", sa.Text),
+    sa.Column("source_id", _ID),
+    sa.Column("mark", sa.Text),
+    sa.Column("content_hash", sa.String(64), nullable=False),
+    sa.Column("status", sa.String(20), nullable=False),
+    sa.Column("error", sa.Text),
+    sa.Column("latest", sa.Integer, nullable=False),
+    sa.Column("active_generation", sa.Integer),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("not_before", TIME),
+    sa.Column("lease_token", _ID),
+    sa.Column("lease_until", TIME),
+    sa.Column("added_at", TIME, nullable=False, server_default=NOW),
+    sa.Column("indexed_at", TIME),
+    sa.CheckConstraint("status IN ('pending', 'indexed', 'failed', 'deleting')", name="status"),
+    sa.CheckConstraint("status <> 'failed' OR error IS NOT NULL", name="error"),
+    sa.CheckConstraint("(lease_token IS NULL) = (lease_until IS NULL)", name="lease"),
+    sa.CheckConstraint("lease_token IS NULL OR status = 'pending'", name="leased"),
+    sa.CheckConstraint("status <> 'indexed' OR active_generation IS NOT DISTINCT FROM latest", name="generation"),
+    sa.ForeignKeyConstraint(["workspace", "partition"], ["kb_partitions.workspace", "kb_partitions.partition"]),
+    sa.ForeignKeyConstraint(["source_id"], ["kb_sources.id"], ondelete="SET NULL"),
+)
+"""Documents, and the queue of those to be indexed. `latest` is the generation that came last, `active_generation` the
+one whose passages are shown; a document that is being deleted is shown by nothing."""
+
+_D = kb_documents.c
+sa.Index(
+    "kb_documents_uri",
+    _D.workspace,
+    _D.partition,
+    sa.text("md5(uri)"),
+    unique=True,
+    postgresql_where=sa.text("status <> 'deleting'"),
+)
+sa.Index(
+    "ix_kb_documents_pending",
+    _D.workspace,
+    _D.added_at,
+    _D.id,
+    postgresql_where=sa.text("status = 'pending'"),
+)
+sa.Index("ix_kb_documents_deleting", _D.workspace, postgresql_where=sa.text("status = 'deleting'"))
+sa.Index("ix_kb_documents_source", _D.source_id)
+
+kb_versions = sa.Table(
+    "kb_versions",
+    metadata,
+    sa.Column("document_id", _ID, primary_key=True),
+    sa.Column("generation", sa.Integer, primary_key=True),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("document_type", sa.String(20), nullable=False),
+    sa.Column("category", sa.Text),
+    sa.Column("tags", sa.ARRAY(sa.Text), nullable=False, server_default=_EMPTY),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("text_hash", sa.String(64), nullable=False),
+    sa.Column("lines", sa.Integer, nullable=False),
+    sa.Column("pages", sa.ARRAY(sa.Integer), nullable=False, server_default=sa.text("'{}'::integer[]")),
+    sa.Column("notes", sa.ARRAY(sa.Text), nullable=False, server_default=_EMPTY),
+    sa.Column("space", sa.String(64)),
+    sa.ForeignKeyConstraint(["document_id"], ["kb_documents.id"], ondelete="CASCADE"),
+)
+"""The texts of a document's generations: the one shown, and the one to be indexed next. Redacted before it got here."""
+
+kb_chunks = sa.Table(
+    "kb_chunks",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("document_id", _ID, nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("ordinal", sa.Integer, nullable=False),
+    sa.Column("kind", sa.String(20), nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("text_hash", sa.LargeBinary, nullable=False),
+    sa.Column("section", sa.Text),
+    sa.Column("function", sa.Text),
+    sa.Column("page", sa.Integer),
+    sa.Column("char_start", sa.Integer, nullable=False),
+    sa.Column("char_end", sa.Integer, nullable=False),
+    sa.Column("line_start", sa.Integer, nullable=False),
+    sa.Column("line_end", sa.Integer, nullable=False),
+    sa.Column("ts", TIME),
+    sa.Column("until", TIME),
+    sa.Column("severities", sa.ARRAY(sa.Text), nullable=False, server_default=_EMPTY),
+    sa.Column("terms", sa.ARRAY(sa.BigInteger), nullable=False),
+    sa.CheckConstraint("kind IN ('chunk', 'summary')", name="kind"),
+    sa.ForeignKeyConstraint(
+        ["document_id", "generation"], ["kb_versions.document_id", "kb_versions.generation"], ondelete="CASCADE"
+    ),
+    sa.UniqueConstraint("document_id", "generation", "ordinal", name="kb_chunks_place"),
+)
+"""Pieces of texts, one point of the index each, with the same id. `terms`: the distinct terms of the text."""
+
+sa.Index("ix_kb_chunks_text_hash", kb_chunks.c.text_hash)
+
+kb_vectors = sa.Table(
+    "kb_vectors",
+    metadata,
+    sa.Column("space", sa.String(64), primary_key=True),
+    sa.Column("text_hash", sa.LargeBinary, primary_key=True),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.Column("made_at", TIME, nullable=False, server_default=NOW),
+)
+"""The embedding of a chunk's text in a space, as float16: the same text is embedded once, and a rebuild costs none."""
+
+kb_lines = sa.Table(
+    "kb_lines",
+    metadata,
+    sa.Column("document_id", _ID, primary_key=True),
+    sa.Column("generation", sa.Integer, primary_key=True),
+    sa.Column("line", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("ts", TIME),
+    sa.Column("severity", sa.String(10)),
+    sa.Column("template", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.ForeignKeyConstraint(
+        ["document_id", "generation"], ["kb_versions.document_id", "kb_versions.generation"], ondelete="CASCADE"
+    ),
+)
+"""The lines of logs, so that counts and single lines are exact."""
+
+kb_terms = sa.Table(
+    "kb_terms",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("partition", sa.String(200), primary_key=True),
+    sa.Column("term", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("passages", sa.BigInteger, nullable=False),
+)
+"""In how many shown passages of a partition a term stands; the row of term -1 counts the passages."""
+
+kb_scales = sa.Table(
+    "kb_scales",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("space", sa.String(64), primary_key=True),
+    sa.Column("low", sa.Float, nullable=False),
+    sa.Column("high", sa.Float, nullable=False),
+    sa.Column("passages", sa.Integer, nullable=False),
+    sa.Column("measured_at", TIME, nullable=False, server_default=NOW),
+    sa.CheckConstraint("low < high", name="order"),
+)
+"""Where cosines lie in a space, measured on a workspace's own passages: `low` is relevance 0, `high` is 1."""

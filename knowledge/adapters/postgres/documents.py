@@ -1,0 +1,260 @@
+"""Which documents the partitions of a workspace hold, in Postgres, and who may use them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.document_rows import (
+    NEWEST,
+    SHOWN,
+    C,
+    D,
+    V,
+    changed,
+    count_terms,
+    documents,
+    locked_partition,
+    to_document,
+)
+from knowledge.adapters.postgres.document_tables import kb_documents, kb_grants, kb_partitions, kb_versions
+from knowledge.documents.access import Base, Grants
+from knowledge.documents.models import Document, DocumentId, DocumentStatus, SourceId
+from knowledge.documents.ports import DocumentStore, Received
+from knowledge.errors import Conflict, NotFound
+
+_P = kb_partitions.c
+_ALIVE = D.status != sa.literal_column("'deleting'")
+
+
+class PostgresDocuments(DocumentStore):
+    """Documents of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def known(self, partition: str, uri: str) -> tuple[str | None, str] | None:
+        readable = D.status != DocumentStatus.FAILED
+        query = sa.select(D.mark, D.content_hash).where(self._of(partition), D.uri == uri, readable)
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(query)).first()
+        return None if row is None else (row.mark, row.content_hash)
+
+    async def put(self, partition: str, received: Received) -> tuple[Document, bool]:
+        async with transaction(self._engine) as connection:
+            where = await locked_partition(connection, self._workspace, partition)
+            if where.closed_at is not None:
+                raise Conflict(f"{partition} is closed: it takes no documents any more")
+            query = documents(D.latest).add_columns(V.text_hash).where(self._of(partition), D.uri == received.uri)
+            before = (await connection.execute(query.with_for_update(of=kb_documents))).first()
+            new = before is None or _differs(before, received)
+            if before is None:
+                document_id = await self._add(connection, partition, received)
+            else:
+                document_id = before.id
+                await self._renew(connection, before, received, new=new)
+            row = (await connection.execute(documents(NEWEST).where(D.id == document_id))).one()
+        return to_document(row), new
+
+    async def _add(self, connection: AsyncConnection, partition: str, received: Received) -> UUID:
+        document_id = uuid4()
+        row = insert(kb_documents).values(
+            id=document_id,
+            workspace=self._workspace,
+            partition=partition,
+            uri=received.uri,
+            name=received.uri.rsplit("/", 1)[-1],
+            latest=1,
+            **_told(received),
+        )
+        await connection.execute(row)
+        await _write_version(connection, document_id, 1, received)
+        return document_id
+
+    async def _renew(self, connection: AsyncConnection, before: sa.Row[Any], received: Received, *, new: bool) -> None:
+        update = sa.update(kb_documents).where(D.id == before.id)
+        if not new:
+            told = {name: value for name, value in _told(received).items() if name not in {"status", "error"}}
+            await connection.execute(update.values(**told))
+            return
+        latest = before.latest if received.parsed is None else before.latest + 1
+        again = {"attempts": 0, "not_before": None, "lease_token": None, "lease_until": None}
+        await connection.execute(update.values(**_told(received), latest=latest, **again))
+        await _write_version(connection, before.id, latest, received)
+
+    async def get(self, partition: str, document_id: DocumentId) -> Document:
+        return await self._one(partition, D.id == document_id)
+
+    async def named(self, partition: str, uri: str) -> Document:
+        return await self._one(partition, D.uri == uri)
+
+    async def _one(self, partition: str, which: sa.ColumnElement[bool]) -> Document:
+        query = documents(NEWEST).where(self._of(partition), which)
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(query)).first()
+        if row is None:
+            raise NotFound(f"there is no such document in {partition}")
+        return to_document(row)
+
+    async def listed(self, partition: str, *, limit: int, after: str | None = None) -> list[Document]:
+        query = documents(NEWEST).where(self._of(partition)).order_by(D.uri, D.id).limit(limit)
+        if after is not None:
+            query = query.where(D.uri > after)
+        async with reading(self._engine) as connection:
+            return [to_document(row) for row in await connection.execute(query)]
+
+    async def marks(self, partition: str, source_id: SourceId) -> Mapping[str, tuple[DocumentId, str | None]]:
+        query = sa.select(D.uri, D.id, D.mark).where(self._of(partition), D.source_id == source_id)
+        async with reading(self._engine) as connection:
+            return {row.uri: (DocumentId(row.id), row.mark) for row in await connection.execute(query)}
+
+    async def retry(self, partition: str) -> int:
+        written = sa.exists().where(V.document_id == D.id, V.generation == D.latest)
+        stuck = sa.and_(self._of(partition), D.status == DocumentStatus.FAILED, written)
+        again = D.active_generation.is_distinct_from(D.latest)
+        update = sa.update(kb_documents).where(stuck, again)
+        values = {"status": DocumentStatus.PENDING, "error": None, "attempts": 0, "not_before": None}
+        async with transaction(self._engine) as connection:
+            return (await connection.execute(update.values(**values))).rowcount
+
+    async def hide(self, partition: str, document_ids: Collection[DocumentId]) -> int:
+        named = D.id == sa.any_(sa.literal(list(document_ids), sa.ARRAY(sa.UUID)))
+        async with transaction(self._engine) as connection:
+            await locked_partition(connection, self._workspace, partition)
+            return await self._hide(connection, partition, named)
+
+    async def forget_partition(self, partition: str) -> int:
+        async with transaction(self._engine) as connection:
+            await locked_partition(connection, self._workspace, partition)
+            return await self._hide(connection, partition, sa.true())
+
+    async def close(self, partition: str, *, keep_for: timedelta = timedelta(0)) -> int:
+        async with transaction(self._engine) as connection:
+            row = await locked_partition(connection, self._workspace, partition)
+            if row.closed_at is None:
+                closed = sa.update(kb_partitions).where(_P.workspace == self._workspace, _P.partition == partition)
+                await connection.execute(closed.values(closed_at=sa.func.now() + keep_for))
+            return 0 if keep_for else await self._hide(connection, partition, sa.true())
+
+    async def close_due(self) -> int:
+        held = sa.exists().where(D.workspace == _P.workspace, D.partition == _P.partition, _ALIVE)
+        due = sa.select(_P.partition).where(_P.workspace == self._workspace, _P.closed_at <= sa.func.now(), held)
+        async with reading(self._engine) as connection:
+            partitions = list((await connection.execute(due.order_by(_P.partition))).scalars())
+        return sum([await self.forget_partition(partition) for partition in partitions])
+
+    async def _hide(self, connection: AsyncConnection, partition: str, which: sa.ColumnElement[bool]) -> int:
+        """Hide documents for good. Their passages leave the counts while they can still be told from others."""
+        ours = sa.and_(self._of(partition), which)
+        shown = sa.and_(ours, SHOWN, C.generation == D.active_generation)
+        await count_terms(connection, self._workspace, partition, shown, -1)
+        gone = sa.update(kb_documents).where(ours)
+        values = {"status": DocumentStatus.DELETING, "lease_token": None, "lease_until": None, "error": None}
+        hidden = (await connection.execute(gone.values(**values))).rowcount
+        if hidden:
+            await changed(connection, self._workspace, partition)
+        return hidden
+
+    def _of(self, partition: str) -> sa.ColumnElement[bool]:
+        return sa.and_(D.workspace == self._workspace, D.partition == partition, _ALIVE)
+
+
+def _told(received: Received) -> dict[str, Any]:
+    return {
+        "link": received.link,
+        "source_id": received.source_id,
+        "mark": received.mark,
+        "content_hash": received.content_hash,
+        "status": DocumentStatus.PENDING if received.parsed else DocumentStatus.FAILED,
+        "error": received.refused,
+    }
+
+
+def _version(received: Received) -> dict[str, Any]:
+    parsed = received.parsed
+    assert parsed is not None  # noqa: S101 - asked by whoever calls
+    return {
+        "title": received.title or parsed.title or received.uri.rsplit("/", 1)[-1],
+        "document_type": str(parsed.document_type),
+        "category": received.category or parsed.category,
+        "tags": list(received.tags or parsed.tags),
+        "text_hash": parsed.text_hash,
+    }
+
+
+def _differs(before: sa.Row[Any], received: Received) -> bool:
+    """Return whether a version says something new: its text, what is told of it, or that it cannot be read."""
+    if received.parsed is None:
+        return bool(before.status != DocumentStatus.FAILED or before.error != received.refused)
+    if before.text_hash is None or before.status == DocumentStatus.FAILED:
+        return True
+    return any(getattr(before, name) != value for name, value in _version(received).items())
+
+
+async def _write_version(connection: AsyncConnection, document_id: UUID, generation: int, received: Received) -> None:
+    if received.parsed is None:
+        return
+    parsed = received.parsed
+    row = insert(kb_versions).values(
+        document_id=document_id,
+        generation=generation,
+        **_version(received),
+        text=parsed.text,
+        lines=parsed.text.count("\n") + (not parsed.text.endswith("\n") and bool(parsed.text)),
+        pages=list(parsed.pages),
+        notes=list(parsed.notes),
+    )
+    await connection.execute(row)
+
+
+class PostgresGrants(Grants):
+    """Grants of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = engine
+        self._workspace = workspace
+
+    async def allowed(self, base: str, scope_id: str, principal: str) -> bool:
+        granted = sa.exists().where(*self._named(base, scope_id, principal))
+        async with reading(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(granted)))
+
+    async def allowed_scopes(self, base: str, principal: str) -> list[str]:
+        g = kb_grants.c
+        query = sa.select(g.scope_id).where(g.workspace == self._workspace, g.kb == base, g.principal == principal)
+        async with reading(self._engine) as connection:
+            return list((await connection.execute(query.order_by(g.scope_id))).scalars())
+
+    async def scopes(self, base: Base) -> list[str]:
+        query = sa.select(D.partition).where(D.workspace == self._workspace, _ALIVE).distinct().order_by(D.partition)
+        async with reading(self._engine) as connection:
+            found = (await connection.execute(query)).scalars()
+            return [scope_id for partition in found if (scope_id := base.scope_id(partition)) is not None]
+
+    async def grant(self, base: str, scope_id: str, principal: str) -> None:
+        row = {"workspace": self._workspace, "kb": base, "scope_id": scope_id, "principal": principal}
+        async with transaction(self._engine) as connection:
+            await connection.execute(insert(kb_grants).values(**row).on_conflict_do_nothing())
+
+    async def revoke(self, base: str, scope_id: str, principal: str) -> bool:
+        async with transaction(self._engine) as connection:
+            gone = sa.delete(kb_grants).where(*self._named(base, scope_id, principal))
+            return bool((await connection.execute(gone)).rowcount)
+
+    async def granted(self, base: str, scope_id: str) -> list[str]:
+        g = kb_grants.c
+        query = sa.select(g.principal).where(g.workspace == self._workspace, g.kb == base, g.scope_id == scope_id)
+        async with reading(self._engine) as connection:
+            return list((await connection.execute(query.order_by(g.principal))).scalars())
+
+    def _named(self, base: str, scope_id: str, principal: str) -> tuple[sa.ColumnElement[bool], ...]:
+        g = kb_grants.c
+        return g.workspace == self._workspace, g.kb == base, g.scope_id == scope_id, g.principal == principal

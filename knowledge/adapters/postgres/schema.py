@@ -1,0 +1,9 @@
+"""All tables together: what migrations are compared with."""
+
+from __future__ import annotations
+
+import knowledge.adapters.postgres.answer_tables
+import knowledge.adapters.postgres.document_tables  # noqa: F401 - both add their tables
+from knowledge.adapters.postgres.tables import metadata
+
+__all__ = ["metadata"]

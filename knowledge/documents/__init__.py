@@ -1,0 +1,1 @@
+"""Documents of knowledge bases: ingested, found again, and quoted in answers."""

@@ -1,0 +1,209 @@
+"""Who may ask and change which documents. A `Scope` is the only way to any text of them, and is made here alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol
+
+from knowledge.errors import InvalidInput, NoAccess
+
+_MADE_HERE: Final = object()
+_SCOPE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,119}")
+
+
+class Readers(StrEnum):
+    """Who may read a knowledge base; who may change it follows."""
+
+    CASE = "case"
+    """Those with access to the case read and write."""
+    OWNER = "owner"
+    """The user whose id is the scope's reads and writes."""
+    MEMBERS = "members"
+    """Members of the scope read and write."""
+    EVERYONE = "everyone"
+    """Everyone reads, administrators write. Has no scope id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """A kind of knowledge base. `template` gives the partition of a scope id."""
+
+    name: str
+    template: str
+    readers: Readers
+
+    @property
+    def requires_scope_id(self) -> bool:
+        """Whether it is one of many."""
+        return "{id}" in self.template
+
+    def partition(self, scope_id: str | None) -> str:
+        """Return the partition of a scope. Raises InvalidInput for a scope id that is missing or cannot be one."""
+        if not self.requires_scope_id:
+            if scope_id:
+                raise InvalidInput("scope_id", f"the {self.name} knowledge base is one, it takes no scope id")
+            return self.template
+        if not scope_id:
+            raise InvalidInput("scope_id", f"the {self.name} knowledge base needs the id of a {self.name}")
+        if not _SCOPE_ID.fullmatch(scope_id):
+            raise InvalidInput(
+                "scope_id", "give 1 to 120 letters, digits or . _ @ + -, beginning with one of the first"
+            )
+        return self.template.replace("{id}", scope_id)
+
+    def scope_id(self, partition: str) -> str | None:
+        """Return the scope id of a partition of this base, None where it is none of it."""
+        start, _, end = self.template.partition("{id}")
+        if not self.requires_scope_id or not (partition.startswith(start) and partition.endswith(end)):
+            return None
+        middle = partition[len(start) : len(partition) - len(end)]
+        return middle if _SCOPE_ID.fullmatch(middle) else None
+
+
+CASE: Final = Base(name="case", template="case_{id}", readers=Readers.CASE)
+USER: Final = Base(name="user", template="user_{id}_kb", readers=Readers.OWNER)
+TEAM: Final = Base(name="team", template="team_{id}_kb", readers=Readers.MEMBERS)
+GLOBAL: Final = Base(name="global", template="global_kb", readers=Readers.EVERYONE)
+
+BASES: Final[Mapping[str, Base]] = {base.name: base for base in (CASE, USER, TEAM, GLOBAL)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who asks. Comes from a key or a session, never from an argument.
+
+    An `admin` manages its workspace: it reads and writes every base of it.
+    """
+
+    name: str
+    admin: bool = False
+
+
+class Permission(StrEnum):
+    """What a scope allows."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Partitions that a principal may use, checked when it was made. Only `AccessPolicy` makes one.
+
+    `label` names them to a person.
+    """
+
+    workspace: str
+    partitions: tuple[str, ...]
+    principal: str
+    label: str
+    permission: Permission
+    token: object = None
+
+    def __post_init__(self) -> None:
+        """Refuse a scope that nobody authorised."""
+        if self.token is not _MADE_HERE:
+            raise NoAccess("A scope is made by AccessPolicy, after it looked who may use it.")
+
+
+class Grants(Protocol):
+    """Which cases a principal may use, and which bases it is a member of, in one workspace."""
+
+    async def allowed(self, base: str, scope_id: str, principal: str) -> bool:
+        """Return whether the principal was given access to this scope."""
+        ...
+
+    async def allowed_scopes(self, base: str, principal: str) -> list[str]:
+        """Return the scope ids of a base that the principal was given access to, ascending."""
+        ...
+
+    async def scopes(self, base: Base) -> list[str]:
+        """Return the scope ids of a base that hold documents, ascending."""
+        ...
+
+    async def grant(self, base: str, scope_id: str, principal: str) -> None:
+        """Give a principal access to a scope."""
+        ...
+
+    async def revoke(self, base: str, scope_id: str, principal: str) -> bool:
+        """Take access away; return whether there was any."""
+        ...
+
+    async def granted(self, base: str, scope_id: str) -> list[str]:
+        """Return who was given access to a scope, ascending."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPolicy:
+    """Decides who may use what in one workspace, at every question anew: what is revoked is gone at the next one."""
+
+    workspace: str
+    grants: Grants
+    bases: Mapping[str, Base]
+
+    def base(self, name: str) -> Base:
+        """Return a kind of knowledge base. Raises InvalidInput."""
+        try:
+            return self.bases[name]
+        except KeyError:
+            raise InvalidInput("kb", f"there is no {name} knowledge base, but {', '.join(self.bases)}") from None
+
+    def named(self, partition: str) -> tuple[str, str | None]:
+        """Return the knowledge base and scope id of a partition. Raises InvalidInput."""
+        for base in self.bases.values():
+            if partition == base.template:
+                return base.name, None
+            if scope_id := base.scope_id(partition):
+                return base.name, scope_id
+        raise InvalidInput("partition", f"{partition} is of no knowledge base")
+
+    async def scope(
+        self, principal: Principal, kb: str, scope_id: str | None = None, *, permission: Permission = Permission.READ
+    ) -> Scope:
+        """Return the scope of one knowledge base. Raises NoAccess, or InvalidInput for one that cannot be."""
+        base = self.base(kb)
+        partition = base.partition(scope_id)
+        if not await self._may(principal, base, scope_id or "", permission):
+            raise NoAccess(f"No access to {base.name}{f' {scope_id}' if scope_id else ''}")
+        return self._made((partition,), principal, f"{base.name} {scope_id}" if scope_id else base.name, permission)
+
+    async def everything(self, principal: Principal) -> Scope:
+        """Return all that a principal may read."""
+        partitions: list[str] = []
+        for base in self.bases.values():
+            partitions += [base.partition(scope_id) for scope_id in await self._readable(principal, base)]
+        return self._made(tuple(sorted(partitions)), principal, "all knowledge bases", Permission.READ)
+
+    async def _readable(self, principal: Principal, base: Base) -> list[str | None]:
+        if not base.requires_scope_id:
+            return [None]
+        if principal.admin:
+            return list(await self.grants.scopes(base))
+        if base.readers is Readers.OWNER:
+            return [principal.name] if _SCOPE_ID.fullmatch(principal.name) else []
+        return list(await self.grants.allowed_scopes(base.name, principal.name))
+
+    async def _may(self, principal: Principal, base: Base, scope_id: str, permission: Permission) -> bool:
+        if principal.admin:
+            return True
+        match base.readers:
+            case Readers.EVERYONE:
+                return permission is Permission.READ
+            case Readers.OWNER:
+                return principal.name == scope_id
+            case Readers.CASE | Readers.MEMBERS:
+                return await self.grants.allowed(base.name, scope_id, principal.name)
+
+    def _made(self, partitions: tuple[str, ...], principal: Principal, label: str, permission: Permission) -> Scope:
+        return Scope(
+            workspace=self.workspace,
+            partitions=partitions,
+            principal=principal.name,
+            label=label,
+            permission=permission,
+            token=_MADE_HERE,
+        )

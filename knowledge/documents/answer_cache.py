@@ -1,0 +1,66 @@
+"""Answers kept for a while. They cannot leak or go stale: the key holds the version of every partition they rest on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from pydantic import TypeAdapter
+
+from knowledge.documents.models import Answer, PartitionVersion, Turn
+
+_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+
+
+class AnswerCache(Protocol):
+    """Answers of one workspace by their keys."""
+
+    async def get(self, key: str) -> str | None:
+        """Return what is kept under a key and not past its time."""
+        ...
+
+    async def put(self, key: str, answer: str, partitions: Sequence[str], *, lifetime: timedelta) -> None:
+        """Keep an answer for so long, in place of what was kept under its key."""
+        ...
+
+    async def purge(self) -> int:
+        """Delete what is past its time; return how many."""
+        ...
+
+
+def key_of(
+    *,
+    profile: str,
+    versions: Sequence[PartitionVersion],
+    model: str,
+    prompt_hash: str,
+    k: int,
+    question: str,
+    conversation: Sequence[Turn],
+    selection: str = "",
+) -> str:
+    """Return the key of an answer: whatever could change it changes the key."""
+    told = [
+        profile,
+        sorted([each.partition, each.version] for each in versions),
+        model,
+        prompt_hash,
+        k,
+        " ".join(question.split()),
+        [[turn.role, turn.content] for turn in conversation],
+        selection,
+    ]
+    return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()
+
+
+def packed(answer: Answer) -> str:
+    """Return an answer as it is kept."""
+    return _ANSWER.dump_json(answer).decode()
+
+
+def unpacked(text: str) -> Answer:
+    """Return a kept answer. Raises ValueError where another version of hardwon kept it."""
+    return _ANSWER.validate_json(text)

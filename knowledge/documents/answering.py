@@ -1,0 +1,332 @@
+"""find -> gate -> draft -> verify -> render: the one way in which every system answers.
+
+Nothing is in an answer that was not found in a document which its asker may see at that moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean
+from uuid import uuid4
+
+from knowledge.documents.access import Scope
+from knowledge.documents.answer_cache import AnswerCache, key_of, packed, unpacked
+from knowledge.documents.drafting import Asked, Draft, Drafter
+from knowledge.documents.models import (
+    Answer,
+    AnswerStatus,
+    Citation,
+    Claim,
+    Finding,
+    Passage,
+    Profile,
+    Query,
+    Turn,
+)
+from knowledge.documents.ports import Finder, QuoteSource
+from knowledge.documents.prompts import block
+from knowledge.documents.rewriting import Rewriter
+from knowledge.documents.verifying import Evidence, Verified, verify
+from knowledge.errors import ChatRejected, InvalidInput, Unavailable
+from knowledge.logs import get_logger
+
+log = get_logger(__name__)
+
+MAX_QUESTION = 4_000
+GATE_PASSAGES = 3
+_KEPT = frozenset({AnswerStatus.ANSWERED, AnswerStatus.NOT_FOUND})
+
+Describe = Callable[[Passage], str]
+Rewriters = Callable[[], Awaitable[Rewriter]]
+
+
+def _title_and_section(passage: Passage) -> str:
+    parts = [passage.title, passage.section, f"Line: {passage.line_start}" if passage.line_start else None]
+    return ", ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A question with what it is asked under. `k`: passages, the profile's own unless given.
+
+    `focus` and `conversation` are what the asker tells of the situation. `selection` stands for what else decides what
+    is found, so that answers are kept apart by it.
+    """
+
+    question: str
+    k: int | None = None
+    conversation: tuple[Turn, ...] = ()
+    focus: Mapping[str, str] | None = None
+    selection: str = ""
+    describe: Describe = _title_and_section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroundedAnswerer:
+    """Answers from documents, or says that they do not answer. Holds no state: two of them answer alike."""
+
+    quotes: QuoteSource
+    drafter: Callable[[Scope], Awaitable[Drafter]]
+    rewriter: Rewriters
+    cache: AnswerCache | None = None
+
+    async def answer(self, request: Request, scope: Scope, profile: Profile, finder: Finder) -> Answer:
+        """Return the answer to a question within a scope; what fails comes as the status `error`, with a trace id.
+
+        Raises InvalidInput for a question that is none.
+        """
+        check_question(request.question)
+        began = time.perf_counter()
+        try:
+            drafter = await self.drafter(scope)
+            answer = await self._answer(request, scope, profile, finder, drafter)
+        except (Unavailable, ChatRejected) as error:
+            answer = _failed(request.question, str(error))
+        if answer.status is AnswerStatus.ERROR:
+            answer = _traced(answer)
+        took = (time.perf_counter() - began) * 1000
+        return replace(answer, metrics={**answer.metrics, "latency_ms": round(took, 1)})
+
+    async def _answer(
+        self, request: Request, scope: Scope, profile: Profile, finder: Finder, drafter: Drafter
+    ) -> Answer:
+        k = request.k or profile.k
+        key = await self._key(request, scope, profile, drafter, k)
+        known = await self._known(key) if key else None
+        if known is not None:
+            return known
+        searched = await self._searched(request, profile)
+        finding = await finder.find(
+            Query(
+                question=searched,
+                k=k,
+                asked=request.question if searched != request.question else None,
+                focus=dict(request.focus or {}),
+                conversation=request.conversation,
+            ),
+            scope,
+            profile,
+        )
+        answer = refused(request.question, finding, profile)
+        if answer is None:
+            answer = await self._written(request, searched, finding, scope, profile, drafter)
+        answer = replace(answer, text=(profile.render or plain_text)(answer))
+        if key and self.cache is not None and answer.status in _KEPT:
+            await self.cache.put(key, packed(answer), scope.partitions, lifetime=profile.cache_ttl)
+        return answer
+
+    async def _searched(self, request: Request, profile: Profile) -> str:
+        """Return what to search for; a profile with more queries than one begins with the user's own words."""
+        if not request.conversation or profile.max_queries > 1:
+            return request.question
+        rewriter = await self.rewriter()
+        return await rewriter.rewritten(request.question, request.conversation)
+
+    async def _written(  # noqa: PLR0917
+        self, request: Request, searched: str, finding: Finding, scope: Scope, profile: Profile, drafter: Drafter
+    ) -> Answer:
+        """Have an answer drafted, and keep of it what stands in documents as they are when it is there."""
+        shown = await self._evidence(finding.passages, scope, request.describe)
+        asked = Asked(
+            question=request.question,
+            searched=searched,
+            profile=profile,
+            evidence=shown,
+            blocks=[block(at, request.describe(each.passage), each.text) for at, each in enumerate(shown, 1)],
+            conversation=request.conversation,
+        )
+        draft = await drafter.draft(asked)
+        found = await self._checked(draft, shown, scope, request)
+        dropped = len(found.faults)
+        if found.faults or draft.faults:
+            again = await drafter.improve(asked, draft, [*draft.faults, *found.faults])
+            if again is not None:
+                better = await self._checked(again, shown, scope, request)
+                if len(better.claims) >= len(found.claims):
+                    draft, found = again, better
+        return _answered(request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped)
+
+    async def _evidence(self, passages: Sequence[Passage], scope: Scope, describe: Describe) -> list[Evidence]:
+        texts = await self.quotes.visible(passages, scope)
+        return [
+            Evidence(passage, texts[passage.passage_id], header=describe(passage))
+            for passage in passages
+            if passage.passage_id in texts
+        ]
+
+    async def _checked(self, draft: Draft, shown: Sequence[Evidence], scope: Scope, request: Request) -> Verified:
+        """Hold a draft against the documents as they are now: writing it may have taken a while."""
+        if not draft.written:
+            return Verified(claims=(), spans={}, faults=())
+        texts = await self.quotes.visible([each.passage for each in shown], scope)
+        current = [each if texts.get(each.passage.passage_id) is not None else _gone(each.passage) for each in shown]
+        return verify(draft.written, current, request.question)
+
+    async def _key(self, request: Request, scope: Scope, profile: Profile, drafter: Drafter, k: int) -> str | None:
+        """Return the key to keep the answer under, with the versions as they were before anything was looked for."""
+        if self.cache is None or not profile.cache_ttl:
+            return None
+        return key_of(
+            profile=profile.name,
+            versions=await self.quotes.versions(scope),
+            model=drafter.model,
+            prompt_hash=drafter.prompt_hash(profile),
+            k=k,
+            question=request.question,
+            conversation=request.conversation,
+            selection=request.selection + str(sorted((request.focus or {}).items())),
+        )
+
+    async def _known(self, key: str) -> Answer | None:
+        kept = await self.cache.get(key) if self.cache is not None else None
+        if kept is None:
+            return None
+        try:
+            return replace(unpacked(kept), cached=True)
+        except ValueError:
+            return None  # another version of hardwon kept it
+
+
+def check_question(question: str) -> None:
+    """Raise InvalidInput unless a question can be one."""
+    if not question.strip():
+        raise InvalidInput("question", "is empty")
+    if len(question) > MAX_QUESTION:
+        raise InvalidInput("question", f"has {len(question):,} characters, more than the {MAX_QUESTION:,} allowed")
+    if "\0" in question or any(0xD800 <= ord(sign) <= 0xDFFF for sign in question):
+        raise InvalidInput("question", "holds a character that is no text")
+
+
+def refused(question: str, finding: Finding, profile: Profile) -> Answer | None:
+    """Return the answer where nothing needs to be written: nothing is there, or nothing near enough; else None."""
+    status = _status(finding, profile)
+    if status is None:
+        return None
+    return Answer(
+        status=status,
+        question=question,
+        text="",
+        found=finding.passages,
+        searched=finding.searched,
+        coverage=finding.coverage,
+        error=finding.error,
+        metrics={"retrieval_count": len(finding.passages)},
+        trace=finding.trace,
+    )
+
+
+def _status(finding: Finding, profile: Profile) -> AnswerStatus | None:
+    if finding.error is not None:
+        return AnswerStatus.ERROR
+    if finding.empty_scope:
+        return AnswerStatus.INDEXING if finding.pending else AnswerStatus.EMPTY_SCOPE
+    if not finding.passages:
+        return AnswerStatus.INDEXING if finding.pending else AnswerStatus.NOT_FOUND
+    if profile.gate_mean is not None and best_mean(finding.passages) < profile.gate_mean:
+        return AnswerStatus.NOT_FOUND
+    return None
+
+
+def best_mean(passages: Sequence[Passage]) -> float:
+    """Return the mean relevance of the best three passages, 0 where there is none."""
+    best = sorted((passage.relevance for passage in passages), reverse=True)[:GATE_PASSAGES]
+    return mean(best) if best else 0.0
+
+
+def plain_text(answer: Answer) -> str:
+    """Return the claims of an answer, one a line."""
+    return "\n".join(claim.text for claim in answer.claims)
+
+
+def _answered(
+    question: str,
+    draft: Draft,
+    found: Verified,
+    shown: Sequence[Evidence],
+    finding: Finding,
+    *,
+    extractive: bool,
+    dropped: int,
+) -> Answer:
+    citations = _citations(found.claims, found, shown)
+    passages = tuple(each.passage for each in shown)
+    cited = {citation.passage_id for citation in citations}
+    relevance = [passage.relevance for passage in passages if passage.passage_id in cited]
+    metrics: dict[str, float] = {
+        "retrieval_count": len(finding.passages),
+        "dropped_claims": dropped,
+        "model_calls": draft.model_calls,
+    }
+    if draft.sure is not None:
+        metrics["sure"] = round(draft.sure, 4)
+    metrics |= {f"sign_{name}": round(value, 4) for name, value in draft.signs.items()}
+    return Answer(
+        status=AnswerStatus.ANSWERED if found.claims else AnswerStatus.NOT_FOUND,
+        question=question,
+        text="",
+        claims=found.claims,
+        citations=citations,
+        found=passages,
+        searched=finding.searched,
+        missing=draft.missing or None,
+        confidence=round(mean(relevance), 4) if relevance else 0.0,
+        coverage=finding.coverage,
+        extractive=extractive,
+        metrics=metrics,
+        trace=(*finding.trace, *finding.notes, *(f"dropped: {fault}" for fault in found.faults)),
+    )
+
+
+def _citations(claims: Sequence[Claim], found: Verified, shown: Sequence[Evidence]) -> tuple[Citation, ...]:
+    """Return exactly what the claims quote, each quote once; passages are numbered by their first use."""
+    by_id = {each.passage.passage_id: each for each in shown}
+    numbers: dict[str, int] = {}
+    cited: dict[tuple[str, str], Citation] = {}
+    for claim in claims:
+        for quote in claim.quotes:
+            number = numbers.setdefault(str(quote.passage_id), len(numbers) + 1)
+            each = by_id[quote.passage_id]
+            span = found.spans[quote.passage_id, quote.text]
+            cited.setdefault((str(quote.passage_id), quote.text), _citation(number, each, quote.text, span.start))
+    return tuple(cited.values())
+
+
+def _citation(number: int, evidence: Evidence, quote: str, start: int) -> Citation:
+    passage = evidence.passage
+    line = None if passage.line_start is None else passage.line_start + evidence.text[:start].count("\n")
+    return Citation(
+        number=number,
+        passage_id=passage.passage_id,
+        document_id=passage.document_id,
+        title=passage.title,
+        name=passage.name,
+        uri=passage.uri,
+        link=passage.link,
+        quote=quote,
+        score=round(passage.relevance or passage.score, 4),
+        category=passage.category,
+        section=passage.section,
+        page=passage.page,
+        line_start=line,
+        line_end=None if line is None else line + quote.count("\n"),
+        timestamp=passage.timestamp,
+        severity=passage.severity,
+        version=passage.version,
+    )
+
+
+def _gone(passage: Passage) -> Evidence:
+    return Evidence(replace(passage, title="", name="", section=None, function=None), "")
+
+
+def _failed(question: str, error: str) -> Answer:
+    return Answer(status=AnswerStatus.ERROR, question=question, text="", error=error)
+
+
+def _traced(answer: Answer) -> Answer:
+    """Return a failed answer with an id under which the log has it too."""
+    trace_id = uuid4().hex[:16]
+    log.warning("answering_failed", error=answer.error, trace_id=trace_id)
+    return replace(answer, trace=(f"trace id {trace_id}", *answer.trace))

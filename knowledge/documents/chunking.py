@@ -1,0 +1,266 @@
+"""Texts cut into passages that know where they stand, each kind of document at its own seams. Pure.
+
+Lengths are tokens as estimated: four characters each, three where much is punctuation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from knowledge.documents.models import Chunk, DocumentType, LogLine, Severity
+from knowledge.documents.parsing import front_matter_end
+from knowledge.documents.ports import Parsed
+
+CHUNK_TOKENS: Final = 512
+OVERLAP_TOKENS: Final = 128
+_PROSE: Final = 4
+_DENSE: Final = 3
+_BURST = timedelta(seconds=60)
+"""A pause this long in a log begins another passage, once there is something in the one before."""
+
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
+_FENCE = re.compile(r"[ \t]{0,3}(```+|~~~+)")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
+_DEFINITION = re.compile(
+    r"(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|abstract\s+|final\s+|async\s+|pub(?:\([^)]*\))?\s+)*"
+    r"(?:def|class|function|func|fn|interface|struct|enum|impl|trait|module|namespace|object|sub|procedure"
+    r"|CREATE(?: OR REPLACE)? (?:TABLE|FUNCTION|VIEW|INDEX|PROCEDURE))\s+(?:\([^)]*\)\s*)?([\w.$]+(?:::\w+)*)"
+)
+_DECORATION = re.compile(r"\s*(?:@|#|//|/\*|\*|--)")
+_BRACKETED = re.compile(r"^\[+([^\]\n]+)\]+[ \t]*$", re.MULTILINE)
+_SECTION = re.compile(r"\[+([^\]]+)\]+\s*$|([A-Za-z_][\w.-]*)\s*[:={]|\s{0,2}\"([^\"]+)\"\s*:\s*[\[{]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A stretch of a text that belongs together."""
+
+    start: int
+    end: int
+    section: str | None = None
+    function: str | None = None
+
+
+def cut(parsed: Parsed, lines: Sequence[LogLine] = (), *, tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
+    """Return the passages of a document, at most `tokens` long each, in the order of the text.
+
+    `lines` are those of a log. Together the passages hold every character that is no blank between two of them, but for
+    the front matter of Markdown.
+    """
+    text = parsed.text
+    match parsed.document_type:
+        case DocumentType.LOG:
+            spans = _bursts(text, lines, tokens * _DENSE)
+        case DocumentType.MARKDOWN:
+            spans = _within(text, _sections(text), tokens * _PROSE, _sentences)
+        case DocumentType.CODE:
+            spans = _within(text, _definitions(text), tokens * _DENSE, _line_ends)
+        case DocumentType.CONFIG:
+            spans = _within(text, _gathered(_settings(text), tokens), tokens * _DENSE, _line_ends)
+        case DocumentType.TEXT:
+            spans = _within(text, [_Block(0, len(text))], tokens * _PROSE, _sentences)
+    return tuple(_chunks(parsed, spans, lines))
+
+
+def _chunks(parsed: Parsed, spans: Iterable[_Block], lines: Sequence[LogLine]) -> Iterator[Chunk]:
+    text = parsed.text
+    line, at, ordinal, page = 1, 0, 0, 0
+    for block in spans:
+        start, end = _trimmed(text, block.start, block.end)
+        if start >= end:
+            continue
+        line, at = line + text.count("\n", at, start) if start >= at else line - text.count("\n", start, at), start
+        while page < len(parsed.pages) and parsed.pages[page] <= start:
+            page += 1
+        last = line + text.count("\n", start, end)
+        chunk = Chunk(
+            text=text[start:end],
+            ordinal=ordinal,
+            char_start=start,
+            char_end=end,
+            line_start=line,
+            line_end=last,
+            section=block.section,
+            function=block.function,
+            page=page or None,
+        )
+        yield _timed(chunk, lines[line - 1 : last]) if lines else chunk
+        ordinal += 1
+
+
+def _timed(chunk: Chunk, lines: Sequence[LogLine]) -> Chunk:
+    times = [line.timestamp for line in lines if line.timestamp is not None]
+    severities = {line.severity for line in lines if line.severity is not None}
+    return replace(
+        chunk,
+        timestamp=min(times, default=None),
+        until=max(times, default=None),
+        severities=tuple(severity for severity in Severity if severity in severities),
+    )
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a stretch without blank lines around it; the blanks that a line begins with stay."""
+    piece = text[start:end]
+    end -= len(piece) - len(piece.rstrip())
+    lead = len(piece) - len(piece.lstrip())
+    return start + (piece.rfind("\n", 0, lead) + 1 if lead else 0), end
+
+
+def _within(
+    text: str, blocks: Iterable[_Block], longest: int, ends: Callable[[str], Iterator[int]]
+) -> Iterator[_Block]:
+    """Yield blocks, those that are too long cut at the ends of sentences or lines, with an overlap of a quarter."""
+    overlap = longest * OVERLAP_TOKENS // CHUNK_TOKENS
+    for block in blocks:
+        if block.end - block.start <= longest:
+            yield block
+            continue
+        marks = [block.start, *(block.start + end for end in _cut_long(ends, text[block.start : block.end], longest))]
+        first = 0
+        while first < len(marks) - 1:
+            last = first + 1
+            while last < len(marks) - 1 and marks[last + 1] - marks[first] <= longest:
+                last += 1
+            yield replace(block, start=marks[first], end=marks[last])
+            if last == len(marks) - 1:
+                break
+            following = last
+            while following - 1 > first and marks[last] - marks[following - 1] <= overlap:
+                following -= 1
+            first = following
+
+
+def _cut_long(ends: Callable[[str], Iterator[int]], text: str, longest: int) -> Iterator[int]:
+    """Yield the ends of the pieces of a text, ascending, its own last; none is longer than a quarter of `longest`."""
+    piece, before = max(1, longest // 4), 0
+    for end in (*ends(text), len(text)):
+        while end - before > piece:
+            blank = text.rfind(" ", before + piece // 2, before + piece)
+            before = blank + 1 if blank > before else before + piece
+            yield before
+        if end > before:
+            before = end
+            yield before
+
+
+def _sentences(text: str) -> Iterator[int]:
+    return (found.end() for found in _SENTENCE_END.finditer(text))
+
+
+def _line_ends(text: str) -> Iterator[int]:
+    return (found.end() for found in re.finditer("\n", text))
+
+
+def _lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield where each line begins, and the line."""
+    at = start
+    for line in text[start:].split("\n"):
+        yield at, line
+        at += len(line) + 1
+
+
+def _sections(text: str) -> Iterator[_Block]:
+    """Yield the sections of Markdown with the path of their headings; a heading in a fence is none."""
+    begin = front_matter_end(text)
+    path: list[tuple[int, str]] = []
+    fence = ""
+    start, name = begin, None
+    for at, line in _lines(text, begin):
+        if found := _FENCE.match(line):
+            if not fence:
+                fence = found[1][:3]
+            elif found[1].startswith(fence):
+                fence = ""
+            continue
+        heading = None if fence else _HEADING.match(line)
+        if heading is None:
+            continue
+        if text[start:at].strip():
+            yield _Block(start, at, section=name)
+        depth = len(heading[1])
+        path = [*(each for each in path if each[0] < depth), (depth, heading[2])]
+        start, name = at, " > ".join(title for _, title in path)
+    if text[start:].strip():
+        yield _Block(start, len(text), section=name)
+
+
+def _definitions(text: str) -> Iterator[_Block]:
+    """Yield the definitions of code with their names; what stands directly above one and tells of it belongs to it."""
+    start, name, outer = 0, None, ""
+    lines = list(_lines(text))
+    for number, (_, line) in enumerate(lines):
+        found = _DEFINITION.match(line.lstrip())
+        indent = len(line) - len(line.lstrip())
+        if found is None or indent > 4:
+            continue
+        above = number
+        while above > 0 and _DECORATION.match(lines[above - 1][1]) and lines[above - 1][0] >= start:
+            above -= 1
+        begin = max(lines[above][0], start)
+        if text[start:begin].strip():
+            yield _Block(start, begin, function=name)
+        outer = found[1] if indent == 0 else outer
+        start, name = begin, found[1] if indent == 0 or not outer else f"{outer}.{found[1]}"
+    if text[start:].strip():
+        yield _Block(start, len(text), function=name)
+
+
+def _settings(text: str) -> Iterator[_Block]:
+    """Yield the top-level sections of a configuration: those in brackets where there are any, else its keys."""
+    start, name = 0, None
+    bracketed = _BRACKETED.search(text) is not None
+    for at, line in _lines(text):
+        found = _SECTION.match(line)
+        inner = name is not None and line.startswith(" ") and found is not None and not found[3]
+        if found is None or inner or (bracketed and not found[1]):
+            continue
+        if text[start:at].strip():
+            yield _Block(start, at, section=name)
+            start = at
+        name = found[1] or found[2] or found[3]
+    if text[start:].strip():
+        yield _Block(start, len(text), section=name)
+
+
+def _gathered(blocks: Iterable[_Block], tokens: int) -> Iterator[_Block]:
+    """Yield small neighbouring sections as one, with all their names."""
+    enough = tokens * _DENSE // 4
+    held: list[_Block] = []
+    for block in blocks:
+        held.append(block)
+        if block.end - held[0].start >= enough:
+            yield _joined(held)
+            held = []
+    if held:
+        yield _joined(held)
+
+
+def _joined(blocks: Sequence[_Block]) -> _Block:
+    names = list(dict.fromkeys(block.section for block in blocks if block.section))
+    return _Block(blocks[0].start, blocks[-1].end, section=", ".join(names) or None)
+
+
+def _bursts(text: str, lines: Sequence[LogLine], longest: int) -> Iterator[_Block]:
+    """Yield bursts of whole log lines: what was written without a longer pause, as far as it fits."""
+    start = at = 0
+    before = None
+    for line in lines:
+        end = at + len(line.text) + 1
+        pause = line.timestamp is not None and before is not None and line.timestamp - before > _BURST
+        if at > start and (end - start > longest or (pause and at - start >= longest // 4)):
+            yield from _split(text, start, at, longest)
+            start = at
+        before = line.timestamp or before
+        at = end
+    yield from _split(text, start, min(at, len(text)), longest)
+
+
+def _split(text: str, start: int, end: int, longest: int) -> Iterator[_Block]:
+    """Yield a stretch in pieces that are not too long: only a single line can be."""
+    for at in range(start, end, longest):
+        yield _Block(at, min(at + longest, end, len(text)))

@@ -1,0 +1,235 @@
+"""Exact facts of logs: counts, first and last times, single lines, all entries of a severity. Counted, never guessed.
+
+What is found comes as computed passages that a model quotes and the verifier checks like any other text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from knowledge.documents.access import Scope
+from knowledge.documents.asking_words import wanted
+from knowledge.documents.models import (
+    Document,
+    DocumentId,
+    DocumentType,
+    Finding,
+    LogLine,
+    Passage,
+    PassageKind,
+    Severity,
+    Wanted,
+)
+from knowledge.documents.ports import EvidenceSource, LogStore, PassageStore
+from knowledge.documents.texts import computed_id
+
+MOST_LISTED: Final = 500
+"""Lines that a listing holds; the passage says where there are more."""
+NEIGHBOURS: Final = 2
+_TEMPLATES: Final = 5
+_MOST_LOGS: Final = 50
+
+_QUANTITY = re.compile(
+    r"(?i)\b(how many|how often|number of|count(?:s|ed)?|total|frequen\w+|distribution|breakdown"
+    r"|most (?:common|frequent)|summar\w+|overview|statistics)\b"
+)
+_TIMES = re.compile(r"(?i)\b(first|last|earliest|latest|begin\w*|began|start\w*|end(?:ed|s)?|stop\w*|when|timeline)\b")
+_LISTING = re.compile(r"(?i)\b(all|every|each|list|show|which|what)\b")
+_ENTRIES = re.compile(
+    r"(?i)\b(entries|entry|lines?|messages?|logs?|events?|errors?|warnings?|timestamps?|occurrences?)\b"
+)
+_TERM = re.compile(
+    r"\"([^\"\n]{2,200})\"|'([^'\n]{2,200})'|`([^`\n]{2,200})`|(?<![\w/])(/[\w./-]{2,})|\b([A-Z]{2,}[-_]?\d{2,}\w*)\b"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvidence(EvidenceSource):
+    """Facts of the logs of one workspace, from what Postgres holds of each line."""
+
+    logs: LogStore
+    passages: PassageStore
+
+    async def facts(self, question: str, scope: Scope, documents: frozenset[DocumentId] | None = None) -> Finding:
+        """Return computed passages for what a question asks of logs; none where it asks nothing of the kind."""
+        if not _cued(question):
+            return Finding()
+        visible = await self.passages.documents(scope)
+        logs = [each for each in visible if each.document_type is DocumentType.LOG]
+        logs = [each for each in logs if documents is None or each.document_id in documents]
+        wish = wanted(question, visible)
+        if wish.document_ids:
+            logs = [each for each in logs if each.document_id in wish.document_ids]
+        numbered = [each for each in visible if each.document_id in wish.document_ids] if wish.document_ids else logs
+        terms = _terms(question, visible)
+        found: list[Passage] = []
+        for log in numbered[:_MOST_LOGS] if wish.lines else ():
+            found += await self._lines(log, scope, wish.lines)
+        listing = _LISTING.search(question) and _ENTRIES.search(question)
+        for log in logs[:_MOST_LOGS] if not wish.lines else ():
+            found += await self._of_log(log, scope, wish, terms, question, listing=bool(listing))
+        capped = [note for log in logs for note in log.notes] if found else []
+        more = (
+            [f"Only the first {_MOST_LOGS} of {len(logs)} logs were counted."]
+            if found and len(logs) > _MOST_LOGS
+            else []
+        )
+        return Finding(passages=tuple(found), searched=(question,) if found else (), notes=(*capped, *more))
+
+    async def _lines(self, document: Document, scope: Scope, numbers: Sequence[int]) -> list[Passage]:
+        if document.document_type is not DocumentType.LOG:
+            return await self._text_lines(document, scope, numbers)
+        passages = []
+        for number in numbers:
+            around = await self.logs.around([document.document_id], scope, number, neighbours=NEIGHBOURS)
+            lines = [line for _, line in around]
+            if any(line.line == number for line in lines):
+                passages.append(_passage(document, _listed(lines, mark=number), lines, section=f"line {number}"))
+            else:
+                told = f"{document.name} has {document.lines} lines; there is no line {number}."
+                passages.append(_passage(document, told, (), section=f"line {number}"))
+        return passages
+
+    async def _text_lines(self, document: Document, scope: Scope, numbers: Sequence[int]) -> list[Passage]:
+        whole = await self.passages.whole(scope, [document.document_id])
+        lines = whole[0].text.split("\n") if whole else []
+        passages = []
+        for number in numbers:
+            if not 1 <= number <= len(lines):
+                continue
+            first, last = max(1, number - NEIGHBOURS), min(len(lines), number + NEIGHBOURS)
+            near = [
+                LogLine(line=at, text=lines[at - 1], timestamp=None, severity=None, template="")
+                for at in range(first, last + 1)
+            ]
+            passages.append(_passage(document, _listed(near, mark=number), near, section=f"line {number}"))
+        return passages
+
+    async def _of_log(
+        self, log: Document, scope: Scope, wish: Wanted, terms: Sequence[str], question: str, *, listing: bool
+    ) -> list[Passage]:
+        found: list[Passage] = []
+        only = sorted(wish.severities, key=list(Severity).index)
+        if not terms and not wish.since and not wish.until and (_QUANTITY.search(question) or _TIMES.search(question)):
+            found.append(await self._overview(log, scope))
+        for term in terms or (None,):
+            if term is None and not only and not wish.since and not wish.until:
+                continue
+            total, lines = await self.logs.select(
+                [log.document_id],
+                scope,
+                severities=only,
+                term=term,
+                since=wish.since,
+                until=wish.until,
+                limit=MOST_LISTED if listing else 1,
+            )
+            _, last = await self.logs.select(
+                [log.document_id],
+                scope,
+                severities=only,
+                term=term,
+                since=wish.since,
+                until=wish.until,
+                last_first=True,
+                limit=1,
+            )
+            what = _described(only, term, wish)
+            found.append(_counted(log, what, total, [line for _, line in lines], [line for _, line in last]))
+            if listing and total:
+                found.append(_listing(log, what, total, [line for _, line in lines]))
+        return found
+
+    async def _overview(self, log: Document, scope: Scope) -> Passage:
+        counts = await self.logs.by_severity([log.document_id], scope)
+        first, last = await self.logs.span([log.document_id], scope)
+        templates = await self.logs.templates([log.document_id], scope, limit=_TEMPLATES)
+        told = [f"{log.name}: {sum(counts.values())} lines."]
+        told += [f"{counts[each]} {each} entries." for each in reversed(list(Severity)) if counts.get(each)]
+        if counts.get(""):
+            told.append(f"{counts['']} lines without a severity.")
+        if first and last:
+            told.append(f"First entry {_when(first)}, last entry {_when(last)}.")
+        told += [f"{number} times: {template}" for template, number in templates if number > 1]
+        return _passage(log, "\n".join(told), (), section="counted")
+
+
+def _cued(question: str) -> bool:
+    """Return whether a question asks for something that can be counted or looked up in a log."""
+    patterns = (_QUANTITY, _TIMES, _TERM)
+    return bool(wanted(question)) or any(pattern.search(question) for pattern in patterns)
+
+
+def _counted(log: Document, what: str, total: int, first: Sequence[LogLine], last: Sequence[LogLine]) -> Passage:
+    told = [f"{log.name}: {total} {what}."]
+    lines = [*first[:1], *last[:1]]
+    for name, line in zip(("First", "Last"), lines, strict=False):
+        at = f" at {_when(line.timestamp)}" if line.timestamp else ""
+        told.append(f"{name}{at}, line {line.line}: {line.text}")
+    return _passage(log, "\n".join(told), lines, section="counted")
+
+
+def _listing(log: Document, what: str, total: int, lines: Sequence[LogLine]) -> Passage:
+    head = (
+        f"{log.name}: all {total} {what}"
+        if total == len(lines)
+        else f"{log.name}: the first {len(lines)} of {total} {what}"
+    )
+    return _passage(log, f"{head}:\n{_listed(lines)}", lines, section="listed")
+
+
+def _listed(lines: Sequence[LogLine], *, mark: int | None = None) -> str:
+    """Return lines with their numbers, the one that was asked for marked."""
+    return "\n".join(f"{'>' if line.line == mark else ' '} {line.line}: {line.text}" for line in lines)
+
+
+def _described(only: Sequence[Severity], term: str | None, wish: Wanted) -> str:
+    told = f"{'/'.join(only)} entries" if only else "lines"
+    told += f" with {term!r}" if term else ""
+    told += f" since {_when(wish.since)}" if wish.since else ""
+    return told + (f" until {_when(wish.until)}" if wish.until else "")
+
+
+def _when(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _terms(question: str, documents: Sequence[Document]) -> list[str]:
+    """Return the exact words a question asks for: quoted ones, paths, codes. Names of files of the scope are none."""
+    names = {each.name.lower() for each in documents} | {each.uri.lower() for each in documents}
+    found = [next(filter(None, match.groups())).rstrip("./") for match in _TERM.finditer(question)]
+    return [term for term in dict.fromkeys(found) if term and term.lower() not in names][:5]
+
+
+def _passage(document: Document, text: str, lines: Sequence[LogLine], *, section: str) -> Passage:
+    times = [line.timestamp for line in lines if line.timestamp]
+    worst = [line.severity for line in lines if line.severity]
+    generation = document.generation or 0
+    return Passage(
+        passage_id=computed_id(document.document_id, generation, text),
+        kind=PassageKind.COMPUTED,
+        document_id=document.document_id,
+        partition=document.partition,
+        text=text,
+        title=document.title,
+        name=document.name,
+        uri=document.uri,
+        link=document.link,
+        document_type=document.document_type,
+        category=document.category,
+        tags=document.tags,
+        version=document.version,
+        section=section,
+        line_start=min((line.line for line in lines), default=None),
+        line_end=max((line.line for line in lines), default=None),
+        timestamp=min(times, default=None),
+        until=max(times, default=None),
+        severity=max(worst, key=list(Severity).index, default=None),
+        relevance=1.0,
+        score=1.0,
+        generation=generation,
+    )

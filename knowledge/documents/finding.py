@@ -1,0 +1,235 @@
+"""How each system finds passages: the only part in which they differ."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from knowledge.documents.access import Scope
+from knowledge.documents.answering import Rewriters, best_mean
+from knowledge.documents.keyword_score import SEEDED, KeywordDocument, KeywordQuestion, KeywordWeights, keyword_score
+from knowledge.documents.models import (
+    DocumentId,
+    Finding,
+    Passage,
+    PassageId,
+    PassageKind,
+    Profile,
+    Query,
+    WholeDocument,
+)
+from knowledge.documents.ports import EvidenceSource, Finder, PassageStore, Searcher
+from knowledge.errors import Unavailable
+from knowledge.logs import get_logger
+
+log = get_logger(__name__)
+
+CHARS_PER_TOKEN = 4
+LOGGED = 10
+_MOST_CHUNKS = 12
+_SCALE_OF_RELEVANCE = 2.0
+"""What a relevance of 1 counts beside the keyword score in hybrid mode; ours: as much as a whole query in a title, and
+half as much again."""
+
+Relevance = Literal["keyword", "embedding", "hybrid"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectFinder(Finder):
+    """One search, and before what it finds the exact facts of logs that the question asks for."""
+
+    searcher: Searcher
+    evidence: EvidenceSource | None = None
+
+    async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:  # noqa: ARG002 - one search is all
+        """Return facts, then passages."""
+        found = await self.searcher.search(query, scope)
+        if self.evidence is None or found.empty_scope:
+            return found
+        facts = await self.evidence.facts(query.asked or query.question, scope, query.documents)
+        return replace(
+            found,
+            passages=(*facts.passages, *found.passages),
+            trace=(*found.trace, *facts.trace),
+            notes=(*found.notes, *facts.notes),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiQueryFinder(Finder):
+    """The question as it is, then once more with what is known of the situation, unless the first found enough.
+
+    Enough is `profile.coverage`: so many passages above so much relevance. A query that fails is passed over; where all
+    do, the finding is an error.
+    """
+
+    searcher: Searcher
+    rewriter: Rewriters
+
+    async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:
+        """Return what the queries found together, each passage once, with its best score."""
+        found: dict[PassageId, Passage] = {}
+        searched: list[str] = []
+        failures: list[str] = []
+        last: Finding | None = None
+        for number in range(profile.max_queries):
+            text = query.question if number == 0 else await self._enriched(query)
+            if text in searched:
+                break
+            try:
+                last = await self.searcher.search(replace(query, question=text), scope)
+            except Unavailable as error:
+                failures.append(str(error))
+                continue
+            finally:
+                searched.append(text)
+            for passage in last.passages:
+                known = found.get(passage.passage_id)
+                if known is None or passage.relevance > known.relevance:
+                    found[passage.passage_id] = passage
+            if last.empty_scope or covered(list(found.values()), profile):
+                break
+        if last is None:
+            return Finding(searched=tuple(searched), error=failures[0], trace=tuple(failures))
+        passages = sorted(found.values(), key=lambda each: (-each.relevance, -each.score))[: query.k]
+        return replace(
+            last,
+            passages=tuple(passages),
+            searched=tuple(searched),
+            coverage=round(best_mean(passages), 4),
+            trace=(*last.trace, *(f"a query failed: {failure}" for failure in failures)),
+        )
+
+    async def _enriched(self, query: Query) -> str:
+        """Return the question on its own feet, with the words of the focus."""
+        rewriter = await self.rewriter()
+        rewritten = await rewriter.rewritten(query.question, query.conversation)
+        focus = [str(value).replace("_", " ") for value in query.focus.values() if isinstance(value, str | int)]
+        if rewritten == query.question and not focus:
+            tail = [turn.content for turn in query.conversation[-2:]]
+            return " ".join([query.question, *tail])[:1_000]
+        return " ".join([rewritten, *focus])[:1_000]
+
+
+def covered(passages: Sequence[Passage], profile: Profile) -> bool:
+    """Return whether enough passages are near enough; one exactly at the mark does not count."""
+    if profile.coverage is None:
+        return False
+    fewest, relevance = profile.coverage
+    return sum(passage.relevance > relevance for passage in passages) >= fewest
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """Whole documents, as they were at one version of their partitions."""
+
+    key: object = None
+    documents: list[tuple[WholeDocument, KeywordDocument]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeywordFinder(Finder):
+    """Whole documents by their words: the rough filter of the strict knowledge base, which leaves the rest to a model.
+
+    `max_tokens`: what all documents together may have; fewer are taken where they have more, and of one that alone has
+    more, its best passages.
+    """
+
+    store: PassageStore
+    searcher: Searcher
+    weights: KeywordWeights = SEEDED
+    max_docs: int = 30
+    min_relevance: float = 0.1
+    relevance: Relevance = "keyword"
+    max_tokens: int = 24_000
+    _shelf: _Shelf = field(default_factory=_Shelf)
+
+    async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:  # noqa: ARG002 - words are all
+        """Return the documents above the least relevance, best first, as many as fit."""
+        documents = await self._documents(scope)
+        if not documents:
+            _, pending = await self.store.counts(scope)
+            return Finding(empty_scope=True, pending=pending, searched=(query.question,))
+        near = await self._near(query, scope)
+        asked = KeywordQuestion(query.question)
+        scored = [
+            (self._score(asked, words, near.get(whole.document.document_id)), whole) for whole, words in documents
+        ]
+        best = sorted((each for each in scored if each[0] > self.min_relevance), key=lambda each: -each[0])
+        top = [f"{whole.document.uri} {score:.2f}" for score, whole in best[:LOGGED]]
+        log.info("documents_scored", documents=len(documents), above=len(best), top=top)
+        taken = self._fitting(best[: self.max_docs])
+        passages = [_passage(whole, score) for score, whole in taken]
+        if best and not taken:
+            passages = await self._pieces(query, scope, [whole for _, whole in best[: self.max_docs]])
+        log.info("documents_passed_on", documents=[passage.uri for passage in passages])
+        return Finding(passages=tuple(passages), searched=(query.question,), trace=tuple(top))
+
+    async def _documents(self, scope: Scope) -> list[tuple[WholeDocument, KeywordDocument]]:
+        key = (scope.workspace, await self.store.versions(scope))
+        if self._shelf.key != key:
+            found = await self.store.whole(scope)
+            self._shelf.documents = [(whole, _words_of(whole)) for whole in found]
+            self._shelf.key = key
+        return self._shelf.documents
+
+    async def _near(self, query: Query, scope: Scope) -> Mapping[DocumentId, float]:
+        if self.relevance == "keyword":
+            return {}
+        found = await self.searcher.search(replace(query, k=min(3 * self.max_docs, 100), filtering=False), scope)
+        near: dict[DocumentId, float] = {}
+        for passage in found.passages:
+            near[passage.document_id] = max(passage.relevance, near.get(passage.document_id, 0.0))
+        return near
+
+    def _score(self, asked: KeywordQuestion, words: KeywordDocument, near: float | None) -> float:
+        if self.relevance == "embedding":
+            return near or 0.0
+        return keyword_score(asked, words, self.weights) + _SCALE_OF_RELEVANCE * (near or 0.0)
+
+    def _fitting(self, best: Sequence[tuple[float, WholeDocument]]) -> list[tuple[float, WholeDocument]]:
+        left = self.max_tokens * CHARS_PER_TOKEN
+        taken = []
+        for score, whole in best:
+            if len(whole.text) > left:
+                break
+            left -= len(whole.text)
+            taken.append((score, whole))
+        return taken
+
+    async def _pieces(self, query: Query, scope: Scope, wholes: Sequence[WholeDocument]) -> list[Passage]:
+        ids = frozenset(whole.document.document_id for whole in wholes)
+        found = await self.searcher.search(replace(query, k=_MOST_CHUNKS, documents=ids), scope)
+        return list(found.passages)
+
+
+def _words_of(whole: WholeDocument) -> KeywordDocument:
+    document = whole.document
+    return KeywordDocument(title=document.title, text=whole.text, category=document.category, tags=document.tags)
+
+
+def _passage(whole: WholeDocument, score: float) -> Passage:
+    document = whole.document
+    return Passage(
+        passage_id=PassageId(uuid.uuid5(document.document_id, f"whole {document.generation}")),
+        kind=PassageKind.DOCUMENT,
+        document_id=document.document_id,
+        partition=document.partition,
+        text=whole.text,
+        title=document.title,
+        name=document.name,
+        uri=document.uri,
+        link=document.link,
+        document_type=document.document_type,
+        category=document.category,
+        tags=document.tags,
+        version=document.version,
+        line_start=1,
+        line_end=max(document.lines, 1),
+        char_start=0,
+        char_end=len(whole.text),
+        score=score,
+        generation=document.generation or 0,
+    )

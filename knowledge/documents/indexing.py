@@ -1,0 +1,267 @@
+"""Documents into the index: claimed under a lease, cut, embedded, written beside what is shown, then shown at once.
+
+Rows and points of a generation are written first; one transaction then shows it instead of the one before; what nothing
+shows any more goes from the index, and after that from Postgres. A kill anywhere leaves the old or the new document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, Protocol
+
+import numpy as np
+
+from knowledge.documents.chunking import CHUNK_TOKENS, cut
+from knowledge.documents.log_lines import read_lines
+from knowledge.documents.models import Chunk, DocumentType, LogLine, PassageKind, PassagePoint
+from knowledge.documents.ports import Indexed, IndexingStore, Job, PassageIndex
+from knowledge.documents.texts import MEAN_TERMS, embedded_text, passage_id, text_hash
+from knowledge.errors import EmbedderRejected, HardwonError, LocalOnly, Unavailable
+from knowledge.logs import get_logger
+from knowledge.models import EmbeddingSpace, Vector
+from knowledge.ports import Clock, Embedder
+from knowledge.search.lexical import document_vector, term_counts
+from knowledge.turns import let_others_run
+
+log = get_logger(__name__)
+
+TRIES: Final = 5
+"""How often a document is tried again where a part does not answer; the waits between double, from a minute."""
+
+_LOOK_AGAIN_SECONDS: Final = 0.2
+_EMBEDDED_AT_ONCE: Final = 64
+_COUNTED_AT_ONCE: Final = 32
+_STALE_AT_ONCE: Final = 100
+_ROOM: Final = 32
+"""Tokens of a model's limit that are left to the names above a passage."""
+
+MOST_LINES: Final = 1_000_000
+"""Log lines that are kept of a file; the note of one with more says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The embedding space in use, and what embeds in it."""
+
+    space: EmbeddingSpace
+    embedder: Embedder
+
+
+class Rooms(Protocol):
+    """Gives the embedding space in use."""
+
+    async def __call__(self) -> Room:
+        """Return it; one is bound where none was. Raises SpaceMismatch, Unavailable."""
+        ...
+
+
+class Summariser(Protocol):
+    """Writes what a long document is about."""
+
+    async def summarise(self, title: str, text: str) -> str | None:
+        """Return a summary, None where none is to be made or the model did not answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexReport:
+    """What a run of the index job did."""
+
+    indexed: int = 0
+    failed: int = 0
+    postponed: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentIndexing:
+    """Indexes what waits, and removes from the index what nothing shows."""
+
+    store: IndexingStore
+    index: PassageIndex
+    room: Rooms
+    clock: Clock
+    workspace: str
+    lease: timedelta = timedelta(seconds=60)
+    chunk_tokens: int = CHUNK_TOKENS
+    summariser: Summariser | None = None
+
+    async def run(self, *, most: int | None = None, wait: bool = False) -> IndexReport:
+        """Index all that waits now, the oldest first, at most `most` documents; then remove what is stale.
+
+        With `wait` also until what others hold is done, or their lease is over.
+
+        A document that fails is noted with the reason and does not stop the others; where a part does not answer it is
+        put off, and the run ends.
+        """
+        report = IndexReport()
+        room = await self.room()
+        await self.index.ensure(room.space)
+        done = 0
+        while most is None or done < most:
+            jobs = await self.store.claim(limit=1, lease=self.lease)
+            if not jobs:
+                if wait and await self.store.held():
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                    continue
+                break
+            done += 1
+            outcome = await self._index_or_note(jobs[0], room)
+            report = replace(report, **{outcome: getattr(report, outcome) + 1})
+            if outcome == "postponed":
+                break
+        return replace(report, removed=await self.remove_stale())
+
+    async def _index_or_note(self, job: Job, room: Room) -> str:
+        try:
+            async with self._kept(job):
+                shown = await self._index(job, room)
+        except Unavailable as error:
+            last = job.attempts >= TRIES
+            await self._fail(job, str(error), None if last else timedelta(minutes=2 ** (job.attempts - 1)))
+            return "failed" if last else "postponed"
+        except (EmbedderRejected, LocalOnly) as error:
+            await self._fail(job, str(error), None)
+            return "failed"
+        log.info("document_indexed", document_id=str(job.document_id), generation=job.generation, shown=shown)
+        return "indexed" if shown else "postponed"
+
+    async def _fail(self, job: Job, reason: str, retry_after: timedelta | None) -> None:
+        log.warning("document_not_indexed", document_id=str(job.document_id), reason=reason)
+        with suppress(HardwonError):  # Postgres is what fails: the lease runs out, another run takes it
+            await self.store.fail(job, reason, retry_after=retry_after)
+
+    async def _index(self, job: Job, room: Room) -> bool:
+        """Write a generation and show it; return whether it is shown."""
+        indexed, lexical, vectors = await self._made(job, room)
+        await self.store.write(job, indexed)
+        points = [
+            PassagePoint(
+                passage_id=passage,
+                workspace=self.workspace,
+                partition=job.partition,
+                document_id=job.document_id,
+                generation=job.generation,
+                dense=vectors[number],
+                lexical=document_vector(lexical[number], MEAN_TERMS),
+                category=job.parsed.category,
+                severities=chunk.severities,
+                timestamp=chunk.timestamp,
+                until=chunk.until,
+                line_start=chunk.line_start,
+                line_end=chunk.line_end,
+            )
+            for number, (passage, chunk) in enumerate(zip(indexed.passage_ids, indexed.chunks, strict=True))
+        ]
+        await self.index.upsert(room.space, points)
+        return await self.store.activate(job, room.space, indexed.notes)
+
+    async def _made(self, job: Job, room: Room) -> tuple[Indexed, list[dict[int, int]], Vector]:
+        lines, chunks, notes = await asyncio.to_thread(self._cut, job, room.space)
+        if summary := await self._summary(job):
+            chunks = (*chunks, _summary_chunk(summary, len(chunks)))
+        texts = [embedded_text(job.title, chunk) for chunk in chunks]
+        counts: list[dict[int, int]] = []
+        for start in range(0, len(texts), _COUNTED_AT_ONCE):
+            counts += [dict(term_counts(text)) for text in texts[start : start + _COUNTED_AT_ONCE]]
+            await let_others_run()
+        hashes = [text_hash(text) for text in texts]
+        vectors = await self._embedded(room, dict(zip(hashes, texts, strict=True)))
+        indexed = Indexed(
+            chunks=chunks,
+            passage_ids=tuple(passage_id(job.document_id, job.generation, chunk.ordinal) for chunk in chunks),
+            terms=tuple(tuple(sorted(each)) for each in counts),
+            text_hashes=tuple(hashes),
+            lines=lines,
+            notes=notes,
+        )
+        dense = np.array([vectors[each] for each in hashes], dtype=np.float32).reshape(len(hashes), room.space.dims)
+        return indexed, counts, dense
+
+    def _cut(self, job: Job, space: EmbeddingSpace) -> tuple[tuple[LogLine, ...], tuple[Chunk, ...], tuple[str, ...]]:
+        lines: tuple[LogLine, ...] = ()
+        notes = tuple(note for note in job.parsed.notes if not note.startswith("Only the first"))
+        if job.parsed.document_type is DocumentType.LOG:
+            every = read_lines(job.parsed.text, now=self.clock.now())
+            lines = tuple(every[:MOST_LINES])
+            if len(every) > MOST_LINES:
+                notes += (f"Only the first {MOST_LINES:,} of {len(every):,} lines are counted and searched.",)
+        tokens = min(self.chunk_tokens, max(64, space.max_tokens - _ROOM))
+        return lines, cut(job.parsed, lines, tokens=tokens), notes
+
+    async def _summary(self, job: Job) -> str | None:
+        if self.summariser is None or job.parsed.document_type is DocumentType.LOG:
+            return None
+        return await self.summariser.summarise(job.title, job.parsed.text)
+
+    async def _embedded(self, room: Room, texts: dict[bytes, str]) -> dict[bytes, Vector]:
+        """Return the embeddings of texts by their hashes; what was embedded before costs no call."""
+        known = dict(await self.store.vectors(room.space, list(texts)))
+        missing = [each for each in texts if each not in known]
+        for start in range(0, len(missing), _EMBEDDED_AT_ONCE):
+            some = missing[start : start + _EMBEDDED_AT_ONCE]
+            embedded = await room.embedder.embed([texts[each] for each in some], "document")
+            new = dict(zip(some, embedded.vectors, strict=True))
+            await self.store.keep_vectors(room.space, new)
+            known |= new
+        return known
+
+    async def remove_stale(self) -> int:
+        """Remove from the index, and then from Postgres, what nothing shows; return how many generations."""
+        removed = 0
+        room = await self.room()
+        while found := await self.store.stale(_STALE_AT_ONCE):
+            ids = [passage for stale in found for passage in stale.passage_ids]
+            await self.index.delete(room.space, ids)
+            for stale in found:
+                await self.store.forget(stale)
+            removed += len(found)
+        await self.store.forget_empty()
+        return removed
+
+    @asynccontextmanager
+    async def _kept(self, job: Job) -> AsyncIterator[None]:
+        """Extend a lease each third of its time, until the block ends."""
+
+        async def beat() -> None:
+            while True:
+                await asyncio.sleep(self.lease.total_seconds() / 3)
+                try:
+                    await self.store.extend(job, self.lease)
+                except HardwonError as error:  # the next one may get through; if none does, showing it will fail
+                    log.warning("lease_not_extended", reason=str(error))
+
+        beating = asyncio.create_task(beat())
+        try:
+            yield
+        finally:
+            beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await beating
+
+
+def _summary_chunk(text: str, ordinal: int) -> Chunk:
+    return Chunk(
+        text=text,
+        ordinal=ordinal,
+        char_start=0,
+        char_end=0,
+        line_start=0,
+        line_end=0,
+        kind=PassageKind.SUMMARY,
+        section="Summary",
+    )
+
+
+def total(reports: Sequence[IndexReport]) -> IndexReport:
+    """Return the sums of several runs."""
+    return IndexReport(
+        indexed=sum(each.indexed for each in reports),
+        failed=sum(each.failed for each in reports),
+        postponed=sum(each.postponed for each in reports),
+        removed=sum(each.removed for each in reports),
+    )

@@ -1,0 +1,180 @@
+"""Adding documents to knowledge bases and taking them away."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from knowledge.documents.access import AccessPolicy, Permission, Principal, Readers, Scope
+from knowledge.documents.models import Document, DocumentId, DocumentType, NewDocument
+from knowledge.documents.parsing import Unreadable, converts, described, read
+from knowledge.documents.ports import Converter, DocumentStore, Parsed, Received
+from knowledge.errors import InvalidInput, NoAccess
+from knowledge.logs import get_logger
+
+log = get_logger(__name__)
+
+MAX_BYTES: Final = 15_000_000
+"""A larger file is refused: what it says is hardly read, and its lines would crowd out those of others."""
+
+_READER: Final = "1"
+"""Goes into the hash of what was read: raised when files are read otherwise than before."""
+
+_LONGEST_URI: Final = 1000
+_LONGEST_NAME: Final = 300
+_PAGE: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What came of a document that was added: as it is now, and whether it says anything new."""
+
+    document: Document
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentLibrary:
+    """Puts documents into partitions, lists them, and takes them away for good. Nothing is indexed here."""
+
+    documents: DocumentStore
+    access: AccessPolicy
+    converter: Converter
+    redaction: bool = True
+    max_bytes: int = MAX_BYTES
+    case_retention: timedelta = timedelta(0)
+
+    async def add(self, new: NewDocument, scope: Scope) -> Added:
+        """Read a file, take secrets out, and keep it to be indexed. A file that cannot be read is kept as failed.
+
+        The same uri again is a newer version; the same content changes nothing. Raises NoAccess, InvalidInput, Conflict
+        for a closed case.
+        """
+        partition = _writable(scope)
+        _check(new)
+        known = await self.documents.known(partition, new.uri)
+        content_hash = _hash(new, redaction=self.redaction)
+        if known is not None and known[1] == content_hash:
+            return Added(document=await self.documents.named(partition, new.uri), changed=False)
+        parsed, refused = None, None
+        try:
+            parsed = await self._read(new)
+        except Unreadable as error:
+            refused = str(error)
+        received = Received(
+            uri=new.uri,
+            title=new.title,
+            category=new.category,
+            tags=new.tags,
+            link=new.link,
+            mark=new.mark,
+            source_id=new.source_id,
+            content_hash=content_hash,
+            parsed=parsed,
+            refused=refused,
+        )
+        document, changed = await self.documents.put(partition, received)
+        log.info("document_added", document_id=str(document.document_id), changed=changed, status=document.status)
+        return Added(document=document, changed=changed)
+
+    async def _read(self, new: NewDocument) -> Parsed:
+        if len(new.content) > self.max_bytes:
+            size, most = len(new.content) // 1_000_000, self.max_bytes // 1_000_000
+            raise Unreadable(f"it has {size} MB, more than the {most} MB that a document may have")
+        if not converts(new.uri, new.content):
+            return await asyncio.to_thread(read, new.uri, new.content, redacting=self.redaction)
+        converted = await self.converter.convert(new.uri, new.content)
+        if not converted.text.strip():
+            raise Unreadable("there is no text in it; scanned pages are not read")
+        kind = DocumentType.MARKDOWN if converted.markdown else DocumentType.TEXT
+        return await asyncio.to_thread(
+            described,
+            converted.text,
+            kind,
+            redacting=self.redaction,
+            title=converted.title,
+            pages=converted.pages,
+            notes=converted.notes,
+        )
+
+    async def listed(self, scope: Scope, *, limit: int = _PAGE, after: str | None = None) -> list[Document]:
+        """Return documents of a scope with their states, ascending by uri within a partition."""
+        found: list[Document] = []
+        for partition in scope.partitions:
+            found += await self.documents.listed(partition, limit=limit, after=after)
+        return found[:limit]
+
+    async def delete(self, scope: Scope, document_ids: Collection[DocumentId]) -> int:
+        """Delete documents for good; nothing shows them any more once this returns. Returns how many there were."""
+        return await self.documents.hide(_writable(scope), document_ids)
+
+    async def close_case(self, principal: Principal, case_id: str) -> int:
+        """Close a case: its documents go, at once or after the retention of the settings, and it takes no more."""
+        scope = await self.access.scope(principal, "case", case_id, permission=Permission.WRITE)
+        return await self.documents.close(_writable(scope), keep_for=self.case_retention)
+
+    async def delete_user(self, principal: Principal, user_id: str) -> int:
+        """Delete the whole knowledge base of a user."""
+        scope = await self.access.scope(principal, "user", user_id, permission=Permission.WRITE)
+        return await self.documents.forget_partition(_writable(scope))
+
+    async def retry(self, scope: Scope) -> int:
+        """Have documents indexed again that failed; return how many."""
+        return await self.documents.retry(_writable(scope))
+
+    async def grant(self, by: Principal, kb: str, scope_id: str, to: str) -> None:
+        """Give a principal access to a case or a team. Raises NoAccess unless an administrator does."""
+        await self.access.grants.grant(self._granted(by, kb, scope_id), scope_id, to)
+
+    async def revoke(self, by: Principal, kb: str, scope_id: str, from_: str) -> bool:
+        """Take access away, from the next question on; return whether there was any."""
+        return await self.access.grants.revoke(self._granted(by, kb, scope_id), scope_id, from_)
+
+    async def granted(self, by: Principal, kb: str, scope_id: str) -> list[str]:
+        """Return who was given access."""
+        return await self.access.grants.granted(self._granted(by, kb, scope_id), scope_id)
+
+    def _granted(self, by: Principal, kb: str, scope_id: str) -> str:
+        base = self.access.base(kb)
+        base.partition(scope_id)
+        if base.readers not in {Readers.CASE, Readers.MEMBERS}:
+            raise InvalidInput("kb", f"nobody is given access to a {kb} knowledge base")
+        if not by.admin:
+            raise NoAccess("only an administrator gives and takes access")
+        return base.name
+
+
+def _writable(scope: Scope) -> str:
+    """Return the one partition of a scope that may be written to."""
+    if scope.permission is not Permission.WRITE or len(scope.partitions) != 1:
+        raise NoAccess(f"{scope.principal} may not change {scope.label}")
+    return scope.partitions[0]
+
+
+def _hash(new: NewDocument, *, redaction: bool) -> str:
+    """Return the hash of a file and of all that is told of it or changes how it is read."""
+    told = [_READER, redaction, new.uri, new.title, new.category, new.tags, new.link]
+    return hashlib.sha256(json.dumps(told).encode() + b"\0" + new.content).hexdigest()
+
+
+def _check(new: NewDocument) -> None:
+    for field, text, longest in (
+        ("uri", new.uri, _LONGEST_URI),
+        ("title", new.title, _LONGEST_NAME),
+        ("category", new.category, _LONGEST_NAME),
+        ("link", new.link, 2 * _LONGEST_URI),
+        *(("tags", tag, _LONGEST_NAME) for tag in new.tags),
+    ):
+        if text is None:
+            continue
+        if not text.strip() or len(text) > longest or any(not (c.isprintable()) for c in text):
+            raise InvalidInput(field, f"give 1 to {longest} printable characters")
+    if new.uri.startswith("/") or ".." in new.uri.split("/") or "\\" in new.uri or not new.uri.rsplit("/", 1)[-1]:
+        raise InvalidInput("uri", "name the file by a path without a leading '/', '..' or '\\'")
+    if new.link is not None and not new.link.startswith(("https://", "http://", "file://")):
+        raise InvalidInput("link", "give an http://, https:// or file:// address")

@@ -1,0 +1,99 @@
+"""Paragraphs of a document that give orders to a model: they are no evidence, whatever they say; pure.
+
+A list of ours of how such orders are put. It finds the usual ones, not every one: what holds besides is that no claim
+stands without a quote and without its names and numbers in what was quoted (`verifying`).
+"""
+
+from __future__ import annotations
+
+import re
+
+_WHOM = (
+    r"(?:ai|a\.i\.|llms?|chat ?bots?|bots?|gpt(?:-?\d\w*)?|claude|gemini|copilot"
+    r"|(?:large )?language models?|(?:ai|virtual|digital) (?:assistants?|agents?|models?|systems?))\b"
+)
+_RULES = (
+    r"(?:instructions?|prompts?|rules?|guidelines?|directions?|directives?|guardrails?|restrictions?|constraints?"
+    r"|policies|programming|training)"
+)
+_DROP = r"(?:ignore|disregard|forget|override|overrule|bypass|discard|neglect|set aside|do not follow|don't follow)"
+_SAY = r"(?:respond|reply|answer|say|state|write|print|output|repeat|return|claim|report|conclude|tell|cite|quote)"
+
+_FORMS = (
+    rf"\b{_DROP}\b[^.!?\n]{{0,60}}\b{_RULES}\b",
+    (
+        rf"\b{_DROP}\b[^.!?\n]{{0,40}}\b(?:above|previous|prior|earlier|preceding|before|everything|so far"
+        r"|(?:other|all|these|those|the) (?:documents?|sources?|passages?|context|text))\b"
+    ),
+    (
+        rf"\b(?:new|updated|revised|secret|hidden|special|real|actual|additional|system|developer|admin(?:istrator)?)"
+        rf" {_RULES}(?: for {_WHOM}| for you)?\s*:"
+    ),
+    r"\b(?:system|developer|hidden|initial) (?:prompt|message|note|override|instructions?)\b",
+    r"\byou are (?:now|no longer|henceforth|from now on)\b",
+    r"\b(?:from now on|henceforth),? (?:you|always|never|only|act|answer|respond|reply)\b",
+    rf"\b(?:act|behave|respond|answer) as (?:if|though|an?|the)\b[^.!?\n]{{0,30}}\b(?:{_WHOM}|admin|expert|you)\b",
+    r"\b(?:pretend|role-?play)\b[^.!?\n]{0,30}\b(?:you|that|to be|as)\b",
+    (
+        rf"\b(?:dear|attention|hey|hello|hi|note to|notes? for|message (?:to|for)|memo to|to (?:the|any|all|every))"
+        rf",? (?:the |any |all |every )?(?:{_WHOM}|assistants?|models?|agents?)\b"
+    ),
+    rf"\b(?:if|when|since|as) you(?:'re| are) an? {_WHOM}\b",
+    (
+        rf"\b{_WHOM}(?: reading| that reads?| who reads?| processing| summari[sz]ing)?"
+        r"[^.!?\n]{0,20}\b(?:must|should|shall|has to|have to|need to|needs to|is to|are to|will now)\b"
+    ),
+    (
+        r"\b(?:when|if|whenever)\b[^.!?\n]{0,40}\bask(?:s|ed)?\b[^.!?\n]{0,60}[,:]\s*"
+        rf"(?:always |only |just |please )?{_SAY}\b"
+    ),
+    r"\b(?:in|to|of|into) your (?:final )?(?:answer|reply|response|summary|output)s?\b",
+    (
+        r"\byour (?:final |only |next )?(?:answer|reply|response|output|task|job|goal|instructions?)"
+        r" (?:must|should|is|are|has to|will)\b"
+    ),
+    (
+        r"(?:^|[.!?:;]\s*|\b(?:and|then|please|instead|just|simply|always|only|must|should)\s+)(?:respond|reply|answer)"
+        r" (?:(?:only|exactly|always|simply|just|instead) )*(?:"
+        r"(?:with|that|this|exactly|the following|only)\b|:|[\"'`])"
+    ),
+    r"\b(?:tell|inform|assure|convince) (?:the user|the human|whoever asks|anyone who asks|everyone)\b",
+    rf"(?:^|[.!?:;]\s*|\b(?:and|then|please|instead)\s+){_SAY} (?:exactly|verbatim|only|nothing but)\b",
+    (
+        rf"\b(?:do not|don't|never|must not) (?:mention|cite|reveal|disclose|quote|repeat)"
+        rf" (?:this|these|those|the|your|any|its) (?:\w+ )?"
+        rf"(?:{_RULES}|notes?|messages?|sources?|documents?|passages?|citations?)\b"
+    ),
+    rf"\binstead,? {_SAY}\b",
+    r"\b(?:jailbreak|prompt injection|dan mode|developer mode|god mode)\b",
+    r"<\|[a-z_]+\|>|\[/?inst\]|<</?sys>>|</?(?:system|assistant|instructions?)>",
+    r"^\s*#{0,6}\s*(?:system|assistant|developer|instructions?|new instructions?)\s*:",
+    (
+        r"\b(?:this|the following) (?:document|passage|source|text)"
+        r" (?:is the only|supersedes|overrides|replaces|takes precedence)"
+    ),
+    r"\btrust (?:only )?(?:this|the following) (?:document|passage|source|text)\b",
+)
+_ORDER = re.compile("|".join(f"(?:{form})" for form in _FORMS), re.IGNORECASE | re.MULTILINE)
+_PARAGRAPH = re.compile(r"\S(?:.|\n(?!\s*\n))*")
+_UNSEEN = dict.fromkeys(
+    [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF, 0xAD, *range(0xE0000, 0xE0080)]
+)
+"""Characters that are not seen: of no width, of direction, tags."""
+
+
+def unseen_out(text: str) -> str:
+    """Return a text without the characters that no reader sees."""
+    return text.translate(_UNSEEN)
+
+
+def gives_orders(text: str) -> bool:
+    """Return whether a paragraph tells a model what to do."""
+    return _ORDER.search(" ".join(unseen_out(text).split(" "))) is not None
+
+
+def without_orders(text: str) -> str:
+    """Return a text of the same length, blanks in place of the paragraphs that give orders to a model."""
+    if not gives_orders(text):
+        return text
+    return _PARAGRAPH.sub(lambda found: " " * len(found[0]) if gives_orders(found[0]) else found[0], text)

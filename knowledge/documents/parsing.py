@@ -1,0 +1,162 @@
+"""Bytes to text in which lines and characters can be counted, and what the head of a document says of it.
+
+Text, Markdown, code, configuration and logs are read here, so that a line stays the line of the file; other formats
+are converted in a process of their own (`Converter`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import PurePosixPath
+from typing import Final
+
+from knowledge.documents.log_lines import looks_like_log
+from knowledge.documents.models import DocumentType
+from knowledge.documents.ports import Parsed
+from knowledge.errors import HardwonError
+from knowledge.redaction import redact
+
+_MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".mkd"})
+_CODE_ENDINGS = (
+    ".py .pyi .js .jsx .mjs .ts .tsx .java .kt .kts .scala .go .rs .c .h .cc .cpp .hpp .cs .rb .php .swift .sh .bash"
+    " .zsh .ps1 .sql .lua .pl .r .jl .dart .ex .exs .erl .hs .clj .vue .css .scss"
+)
+_CODE = frozenset(_CODE_ENDINGS.split())
+_CONFIG_ENDINGS = ".yaml .yml .toml .ini .cfg .conf .env .properties .json .jsonc .tf .hcl .service"
+_CONFIG = frozenset(_CONFIG_ENDINGS.split())
+_CONFIG_NAMES = frozenset({"dockerfile", "makefile", ".env", ".gitconfig", "procfile"})
+_LOG = frozenset({".log", ".out", ".err"})
+_CONVERTED_ENDINGS = ".pdf .docx .doc .pptx .ppt .xlsx .xls .odt .ods .odp .rtf .eml .msg .epub .html .htm .xhtml"
+CONVERTED: Final = frozenset(_CONVERTED_ENDINGS.split())
+"""Formats that no line can be counted in: they are converted."""
+
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
+_FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
+_HEADING = re.compile(r"^#[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_LONGEST_TITLE = 300
+
+
+class Unreadable(HardwonError):
+    """A file cannot be read as a document; the sentence says why, for whoever added it."""
+
+
+def suffix(uri: str) -> str:
+    """Return the ending of a file's name in lower case; of `app.log.1` that is `.log`."""
+    name = PurePosixPath(uri).name.lower()
+    while (stem := re.sub(r"\.\d+$", "", name)) != name:
+        name = stem
+    return PurePosixPath(name).suffix
+
+
+def readable(path: str) -> bool:
+    """Return whether a file of this name is read where nobody named it: of a folder or a repository."""
+    name, ending = PurePosixPath(path).name.lower(), suffix(path)
+    text = ending in {".txt", ".rst", ".org", ".adoc", ".csv", ".tsv"}
+    return text or ending in _MARKDOWN | _CODE | _CONFIG | _LOG | CONVERTED or name in _CONFIG_NAMES
+
+
+def converts(uri: str, content: bytes) -> bool:
+    """Return whether a file has to be converted to be read."""
+    return suffix(uri) in CONVERTED or content[:5] == b"%PDF-"
+
+
+def decode(content: bytes) -> str:
+    """Return the text of bytes with line feeds as line breaks. Raises Unreadable for what is no text."""
+    if content[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        text = content.decode("utf-16", "replace")
+    elif b"\0" in content[:8192]:
+        raise Unreadable("this is no text, and no format that hardwon reads")
+    else:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = content.decode("cp1252", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+
+
+def read(uri: str, content: bytes, *, redacting: bool) -> Parsed:
+    """Return a text file as a document. Raises Unreadable."""
+    text = decode(content)
+    if not text.strip():
+        raise Unreadable("there is no text in it")
+    return described(text, _type(uri, text), redacting=redacting)
+
+
+def described(
+    text: str,
+    document_type: DocumentType,
+    *,
+    redacting: bool,
+    title: str | None = None,
+    pages: tuple[int, ...] = (),
+    notes: tuple[str, ...] = (),
+) -> Parsed:
+    """Return a text as a document: redacted, with what its head says. `pages` must be of a text without secrets."""
+    if redacting:
+        text, extra = without_secrets(text)
+        notes += extra
+    front = _front_matter(text) if document_type is DocumentType.MARKDOWN else {}
+    heading = _HEADING.search(text) if document_type is DocumentType.MARKDOWN else None
+    found = front.get("title") or title or (heading and heading[1]) or None
+    return Parsed(
+        text=text,
+        text_hash=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+        document_type=document_type,
+        title=found[:_LONGEST_TITLE] if found else None,
+        category=front.get("category") or None,
+        tags=tuple(tag for tag in re.split(r"\s*,\s*", front.get("tags", "")) if tag),
+        pages=pages,
+        notes=notes,
+    )
+
+
+def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return a text redacted, each line where it was, and a note where that was not possible."""
+    text = _PRIVATE_KEY.sub(lambda key: "[redacted:private-key]" + "\n" * key[0].count("\n"), text)
+    told = redact(text).text
+    if told.count("\n") == text.count("\n"):
+        return told, ()
+    return told, ("Redaction joined lines: line numbers are those of the redacted text.",)
+
+
+def _type(uri: str, text: str) -> DocumentType:
+    ending, name = suffix(uri), PurePosixPath(uri).name.lower()
+    if ending in _MARKDOWN:
+        return DocumentType.MARKDOWN
+    if ending in _LOG:
+        return DocumentType.LOG
+    if ending in _CODE:
+        return DocumentType.CODE
+    if ending in _CONFIG or name in _CONFIG_NAMES:
+        return DocumentType.CONFIG
+    return DocumentType.LOG if looks_like_log(text) else DocumentType.TEXT
+
+
+def front_matter_end(text: str) -> int:
+    """Return where the text after the front matter begins."""
+    found = _FRONT.match(text)
+    return found.end() if found else 0
+
+
+def _front_matter(text: str) -> dict[str, str]:
+    """Return what the front matter says: `key: value`, `key: [a, b]`, or a list below the key. No YAML otherwise."""
+    found = _FRONT.match(text)
+    told: dict[str, str] = {}
+    last = ""
+    for line in found[1].split("\n") if found else ():
+        if item := re.match(r"\s*-\s+(.+)", line):
+            told[last] = ", ".join(filter(None, (told.get(last, ""), _plain(item[1]))))
+        elif pair := re.match(r"([A-Za-z_][\w-]*)\s*:\s*(.*)$", line):
+            last, value = pair[1].lower(), pair[2].strip()
+            told[last] = (
+                ", ".join(_plain(part) for part in value.strip("[]").split(",")) if value[:1] == "[" else _plain(value)
+            )
+    return told
+
+
+def _plain(value: str) -> str:
+    value = value.strip()
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value

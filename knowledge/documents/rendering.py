@@ -1,0 +1,66 @@
+"""How an answer reads: claims with citations in each knowledge base's own form, and the words for no answer; pure."""
+
+from __future__ import annotations
+
+from knowledge.documents.kb_configs import KBConfig, metadata_of
+from knowledge.documents.models import Answer, AnswerStatus, Citation, Claim
+
+NOT_IN_THE_KNOWLEDGE_BASE = "I don't have information about this in the knowledge base"
+"""The exact sentence of the strict knowledge base; nothing is added to it."""
+
+GUIDANCE = (
+    "The documentation does not answer this question with enough certainty. Check the wording, name the page or"
+    " feature it is about, or ask support: the question was recorded for the documentation team."
+)
+
+
+def cited_of(claim: Claim, answer: Answer) -> list[Citation]:
+    """Return the citations of a claim, in order."""
+    quoted = {(quote.passage_id, quote.text) for quote in claim.quotes}
+    return [each for each in answer.citations if (each.passage_id, each.quote) in quoted]
+
+
+def in_form(config: KBConfig, answer: Answer, partition: str) -> str:
+    """Return an answer as one knowledge base gives it: each claim with its citations, and the footer."""
+    if answer.status is not AnswerStatus.ANSWERED:
+        return config.nothing(answer)
+    lines = []
+    for claim in answer.claims:
+        named = dict.fromkeys(config.cite(each, metadata_of(each, partition)) for each in cited_of(claim, answer))
+        lines.append(f"{claim.text} [{'; '.join(named)}]")
+    text = "\n".join(lines)
+    if answer.missing:
+        text += f"\n\nMissing: {answer.missing}"
+    return config.format_response(text, sources_of(config, answer, partition), chunks_of(answer), answer.confidence)
+
+
+def sources_of(config: KBConfig, answer: Answer, partition: str) -> list[str]:
+    """Return the names of what is cited, each once, by first use."""
+    return list(dict.fromkeys(config.extract_source_name(metadata_of(each, partition)) for each in answer.citations))
+
+
+def chunks_of(answer: Answer) -> int:
+    """Return how many passages are cited."""
+    return len({each.passage_id for each in answer.citations})
+
+
+def strictly(answer: Answer) -> str:
+    """Return an answer of the strict knowledge base: where each claim stands, then all titles; or the sentence."""
+    if answer.status is not AnswerStatus.ANSWERED:
+        return NOT_IN_THE_KNOWLEDGE_BASE
+    parts: list[str] = []
+    told: str | None = None
+    for claim in answer.claims:
+        titles = list(dict.fromkeys(each.title for each in cited_of(claim, answer)))
+        named = ", ".join(f"[{title}]" for title in titles)
+        parts.append(claim.text if named == told else f"According to {named}, {claim.text}")
+        told = named
+    titles = list(dict.fromkeys(each.title for each in answer.citations))
+    return "\n".join(parts) + "\n\nSources: " + ", ".join(f"[{title}]" for title in titles)
+
+
+def with_guidance(answer: Answer) -> str:
+    """Return the claims, one a line; what to do next where there are none."""
+    if answer.status is not AnswerStatus.ANSWERED:
+        return GUIDANCE
+    return "\n".join(claim.text for claim in answer.claims)

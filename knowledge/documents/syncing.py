@@ -1,0 +1,172 @@
+"""Git repositories as documents: fetched by a job and on demand, never by a question; only what changed is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+from uuid import uuid4
+
+from knowledge.documents.access import Permission, Scope
+from knowledge.documents.fetching import check_url
+from knowledge.documents.library import DocumentLibrary
+from knowledge.documents.models import DocumentStatus, NewDocument, SourceId
+from knowledge.documents.parsing import readable
+from knowledge.documents.ports import DocumentStore, Repositories, Repository, Source, SourceStore, TreeFile
+from knowledge.errors import InvalidInput, NoAccess, SourceUnavailable
+from knowledge.logs import get_logger
+
+log = get_logger(__name__)
+
+MOST_FILES: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSource:
+    """A repository to fetch documents from: all readable files below `subdir`, or those that match one of `globs`."""
+
+    url: str
+    branch: str | None = None
+    subdir: str = ""
+    globs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncReport:
+    """What a sync of a source did. `error` says why it could not be fetched; then nothing was changed."""
+
+    source_id: SourceId
+    url: str
+    commit: str | None = None
+    added: int = 0
+    unreadable: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitSync:
+    """Takes over what changed in repositories. What may be fetched from, `allowed` says."""
+
+    store: SourceStore
+    documents: DocumentStore
+    library: DocumentLibrary
+    repositories: Repositories
+    allowed: tuple[str, ...] = ()
+
+    async def add(self, new: NewSource, scope: Scope) -> Source:
+        """Make a repository a source of a partition. Raises InvalidInput for an address that may not be fetched."""
+        check_url(new.url, self.allowed)
+        if ".." in new.subdir.split("/") or new.subdir.startswith("/"):
+            raise InvalidInput("subdir", "give a folder of the repository, without a leading '/' or '..'")
+        source = Source(
+            source_id=SourceId(uuid4()),
+            partition=_one(scope),
+            url=new.url,
+            branch=new.branch,
+            subdir=new.subdir.strip("/"),
+            globs=new.globs,
+            last_commit=None,
+            last_error=None,
+            synced_at=None,
+        )
+        return await self.store.add(source)
+
+    async def sources(self, scope: Scope) -> list[Source]:
+        """Return the sources of a scope."""
+        return [source for partition in scope.partitions for source in await self.store.of(partition)]
+
+    async def sync(self, scope: Scope) -> list[SyncReport]:
+        """Sync the sources of a scope, one after the other; one that cannot be fetched stops no other."""
+        return [await self.sync_one(source, scope) for source in await self.store.of(_one(scope))]
+
+    async def sync_one(self, source: Source, scope: Scope) -> SyncReport:
+        """Sync one source: read what changed, delete what is gone."""
+        try:
+            check_url(source.url, self.allowed)
+            async with self.repositories.fetched(source) as (commit, repository):
+                report = await self._take_over(source, scope, commit, repository)
+        except (SourceUnavailable, InvalidInput) as error:
+            await self.store.synced(source.source_id, commit=None, error=str(error))
+            log.warning("source_not_synced", source_id=str(source.source_id), reason=str(error))
+            return SyncReport(source_id=source.source_id, url=source.url, error=str(error))
+        await self.store.synced(source.source_id, commit=report.commit, error=None)
+        log.info("source_synced", source_id=str(source.source_id), commit=report.commit, added=report.added)
+        return report
+
+    async def _take_over(self, source: Source, scope: Scope, commit: str, repository: Repository) -> SyncReport:
+        wanted = {_uri(source, file): file for file in await repository.files() if _wanted(source, file)}
+        if len(wanted) > MOST_FILES:
+            raise InvalidInput("url", f"holds {len(wanted)} files, more than {MOST_FILES}: name a folder or patterns")
+        known = await self.documents.marks(source.partition, source.source_id)
+        added = unreadable = 0
+        for uri, file in wanted.items():
+            if uri in known and known[uri][1] == file.mark:
+                continue
+            new = NewDocument(
+                uri=uri,
+                content=await repository.content(file.mark) if file.size <= self.library.max_bytes else b"",
+                link=link_of(source, commit, file.path),
+                mark=file.mark,
+                source_id=source.source_id,
+            )
+            try:
+                document = (await self.library.add(new, scope)).document
+            except InvalidInput as error:  # a name that no document may have
+                log.warning("file_passed_over", reason=str(error))
+                unreadable += 1
+                continue
+            added += 1
+            unreadable += document.status is DocumentStatus.FAILED
+        gone = [document_id for uri, (document_id, _) in known.items() if uri not in wanted]
+        deleted = await self.library.delete(scope, gone) if gone else 0
+        return SyncReport(
+            source_id=source.source_id,
+            url=source.url,
+            commit=commit,
+            added=added,
+            unreadable=unreadable,
+            deleted=deleted,
+            unchanged=len(wanted) - added,
+        )
+
+    async def forget(self, scope: Scope, source_id: SourceId) -> int:
+        """Forget a source with its documents; return how many. Raises NotFound."""
+        partition = _one(scope)
+        known = await self.documents.marks(partition, source_id)
+        deleted = await self.library.delete(scope, [document_id for document_id, _ in known.values()]) if known else 0
+        await self.store.delete(partition, source_id)
+        await self.repositories.forget(source_id)
+        return deleted
+
+
+def link_of(source: Source, commit: str, path: str) -> str:
+    """Return where a person can open a file of a commit: hosts of git all understand this form, or forward it."""
+    if source.url.startswith("file://"):
+        return f"{source.url.rstrip('/')}#{path}@{commit}"
+    return f"{source.url.removesuffix('.git').rstrip('/')}/blob/{commit}/{path}"
+
+
+def _uri(source: Source, file: TreeFile) -> str:
+    """Return the uri of a file: the repository's name, then its path, so that two repositories do not meet."""
+    name = source.url.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git") or "repository"
+    return f"{name}/{file.path}"
+
+
+def _wanted(source: Source, file: TreeFile) -> bool:
+    if source.subdir and not file.path.startswith(f"{source.subdir}/"):
+        return False
+    if any(part.startswith(".") or ".." in part for part in file.path.split("/")):
+        return False
+    if source.globs:
+        return any(
+            fnmatchcase(file.path, glob) or fnmatchcase(file.path.rsplit("/", 1)[-1], glob) for glob in source.globs
+        )
+    return readable(file.path)
+
+
+def _one(scope: Scope) -> str:
+    if scope.permission is not Permission.WRITE or len(scope.partitions) != 1:
+        raise NoAccess(f"{scope.principal} may not change {scope.label}")
+    return scope.partitions[0]

@@ -1,0 +1,176 @@
+"""What of an answer may stand: claims whose quotes are in what was found and that name nothing else; pure.
+
+This proves that a quote is real, that every number, code, path and name of a claim stands where it was quoted from, and
+that the claim is mostly of the same words. It does not prove that the claim follows from the quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from knowledge.documents.aligning import Plain, Span, align
+from knowledge.documents.models import Claim, Passage, PassageId, Quote
+from knowledge.documents.orders import gives_orders, unseen_out, without_orders
+from knowledge.search.lexical import stem, words_and_wholes
+from knowledge.search.naming import invented, plainly
+
+SAME_WORDS = 0.5
+"""Share of a claim's words that must stand in what it was quoted from or in the question."""
+
+MOST_CHARS = 1_200
+"""A claim is a sentence or a list item, no essay."""
+
+_NUMBERS = (
+    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
+    " nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen twice"
+)
+_TENS = "thirty forty fifty sixty seventy eighty ninety"
+_DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS.split()[:19], 2)}
+_DIGITS |= {word: str(number * 10) for number, word in enumerate(_TENS.split(), 3)}
+_COUNTS = frozenset(_NUMBERS.split())
+_NEGATIONS = re.compile(r"\b(?:not|no|never|none|nothing|neither|nor|cannot|without)\b|n't\b", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+")
+_TIME = re.compile(r"(?<=\d)T(?=\d)|(?<=\d)Z\b")
+_MARKS = re.compile(r"\*\*|`{3,}\w*|\[\d+\]|^\s*(?:\d{1,2}[.)]|[-*+])\s+|\s__|__\s")
+_QUOTED = re.compile(r"\"([^\"\n]{3,})\"")
+_LINK = re.compile(r"\[([^\]]*)\]\((\S+?)\)")
+_UNIT = re.compile(r"(?<=\d)(?=(?:ms|s|sec|min|h|[kmgt]i?b|k|px|[kmg]?hz|k?g|[kcm]?m|[kmx])\b)", re.IGNORECASE)
+_GROUPED = re.compile(r"(?<=\d),(?=\d{3}\b)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A claim as it was written: its text, and what it says it quotes, by the number of the source it was shown as."""
+
+    text: str
+    quotes: tuple[tuple[int, str], ...]
+
+
+class Evidence:
+    """A passage as quotes and claims are held against it: the stored text without what gives orders to a model.
+
+    `header` is what the model was told of the passage beside its text, such as its lines and time.
+    """
+
+    def __init__(self, passage: Passage, text: str, *, header: str = "") -> None:
+        self.passage = passage
+        self.text = without_orders(text)
+        beside = [passage.title, passage.name, passage.section or "", passage.function or "", header]
+        self._beside = "\n".join(part for part in beside if part and not gives_orders(part))
+
+    @cached_property
+    def plain(self) -> Plain:
+        """The text as quotes are looked for in it."""
+        return Plain(self.text)
+
+    @cached_property
+    def named(self) -> str:
+        """All that a claim may take names and numbers from."""
+        return _settled(f"{self._beside}\n{self.text}")
+
+    @cached_property
+    def bare(self) -> str:
+        """The words of all of it, without what stands between them."""
+        return _without_points(self.named)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The stems of all of it."""
+        return frozenset(map(stem, words_and_wholes(self.named)[0]))
+
+    def found(self, quote: str) -> Span | None:
+        """Return where a quote stands in the text, None where it is no evidence."""
+        return align(quote, self.plain) if self.passage.quotable else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """The claims that stand, their quotes as the documents have them, and what was wrong with the others."""
+
+    claims: tuple[Claim, ...]
+    spans: Mapping[tuple[PassageId, str], Span]
+    faults: tuple[str, ...]
+
+
+def verify(written: Sequence[Written], evidence: Sequence[Evidence], question: str) -> Verified:
+    """Return what may stand of the claims; sources count from 1, in the order of `evidence`."""
+    claims: list[Claim] = []
+    faults: list[str] = []
+    spans: dict[tuple[PassageId, str], Span] = {}
+    asked = frozenset(map(stem, words_and_wholes(question)[0]))
+    for at, claim in enumerate(written, 1):
+        cited, missing = _cited(claim, evidence)
+        fault = next(_faults(claim, cited, missing, asked), None)
+        if fault is not None:
+            faults.append(f"claim {at}: {fault}")
+            continue
+        quotes: dict[Quote, None] = {}
+        for source, span in cited:
+            quote = Quote(passage_id=source.passage.passage_id, text=source.text[span.start : span.end])
+            quotes[quote] = None
+            spans[quote.passage_id, quote.text] = span
+        claims.append(Claim(text=" ".join(claim.text.split(" ")).strip(), quotes=tuple(quotes)))
+    return Verified(claims=tuple(claims), spans=spans, faults=tuple(faults))
+
+
+def _cited(claim: Written, evidence: Sequence[Evidence]) -> tuple[list[tuple[Evidence, Span]], list[str]]:
+    cited, missing = [], []
+    for number, quote in claim.quotes:
+        source = evidence[number - 1] if 0 < number <= len(evidence) else None
+        span = source.found(quote) if source else None
+        if source is None:
+            missing.append(f"there is no source {number}")
+        elif span is None:
+            missing.append(f"this is not in source {number}: {quote[:80]!r}")
+        else:
+            cited.append((source, span))
+    return cited, missing
+
+
+def _faults(
+    claim: Written, cited: Sequence[tuple[Evidence, Span]], missing: Sequence[str], asked: frozenset[str]
+) -> Iterator[str]:
+    """Yield what is wrong with a claim, the gravest first."""
+    if not claim.text.strip() or len(claim.text) > MOST_CHARS:
+        yield f"its text has {len(claim.text)} characters, of at most {MOST_CHARS}"
+    if not cited:
+        yield missing[0] if missing else "it has no quote"
+        return
+    if gives_orders(claim.text):
+        yield "it reads like an order to a model"
+    text = _settled(claim.text)
+    yield from _unheard(text, cited)
+    if _NEGATIONS.search(text) and not any(_NEGATIONS.search(source.named) for source, _ in cited):
+        yield "it denies what is not denied where it quotes from"
+    stems = [stem(word) for word in words_and_wholes(text)[0]]
+    shared = asked.union(*(source.words for source, _ in cited))
+    if stems and sum(each in shared for each in stems) < SAME_WORDS * len(stems):
+        yield "it says other things than what it quotes"
+
+
+def _unheard(text: str, cited: Sequence[tuple[Evidence, Span]]) -> Iterator[str]:
+    """Yield that a claim names what does not stand where it quotes from: words in quotes, names, numbers."""
+    told = "\n".join(source.named for source, _ in cited)
+    for quoted in _QUOTED.findall(text):
+        if not any(_without_points(quoted) in source.bare for source, _ in cited):
+            yield f"{quoted[:60]!r} does not stand where it quotes from"
+    for name in invented(text.replace('"', " "), told):
+        yield f"{name[:60]!r} does not stand where it quotes from"
+    known = frozenset(word.lower() for word in _WORD.findall(told))
+    figures = frozenset(re.findall(r"\d+", told))
+    for word in map(str.lower, _WORD.findall(text)):
+        if word in _COUNTS and word not in known and _DIGITS.get(word, "") not in figures:
+            yield f"{word!r} does not stand where it quotes from"
+
+
+def _settled(text: str) -> str:
+    """Return a text with one form of times, large numbers, links and marks, for its names to be compared."""
+    plain = _LINK.sub(r"\1 \2", plainly(unseen_out(text)).replace("``", '"').replace("''", '"'))
+    return _UNIT.sub(" ", _GROUPED.sub("", _TIME.sub(" ", _MARKS.sub(" ", plain))))
+
+
+def _without_points(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))

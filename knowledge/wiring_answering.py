@@ -1,0 +1,108 @@
+"""Put the services of answers on open stores, with the models the settings name."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Literal
+
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.postgres.answers import PostgresAnswers, PostgresJournal
+from knowledge.documents.access import Scope
+from knowledge.documents.answering import GroundedAnswerer
+from knowledge.documents.answers import Answering, Models, StoreStatistics
+from knowledge.documents.drafting import Drafter, ModelDrafter
+from knowledge.documents.extracting import ExtractiveDrafter
+from knowledge.documents.finding import DirectFinder, KeywordFinder, MultiQueryFinder
+from knowledge.documents.keyword_score import KeywordWeights
+from knowledge.documents.language_model import LanguageModel
+from knowledge.documents.rewriting import Rewriter
+from knowledge.documents.service import Documents
+from knowledge.errors import InvalidSetting
+from knowledge.ports import Stores
+from knowledge.settings import KnowledgeSettings
+
+Role = Literal["main", "synthesis"]
+
+
+def make_models(settings: KnowledgeSettings) -> Models:
+    """Return the models the settings name, those of the chat settings where a role has none of its own."""
+    return Models(main=_model(settings, "main"), synthesis=_model(settings, "synthesis"))
+
+
+def _model(settings: KnowledgeSettings, role: Role) -> LanguageModel | None:
+    own = getattr(settings, f"{role}_model") is not None
+    prefix = role if own else "chat"
+    model: str | None = getattr(settings, f"{prefix}_model")
+    if model is None:
+        return None
+    base_url: str | None = getattr(settings, f"{prefix}_base_url")
+    key: SecretStr | None = getattr(settings, f"{prefix}_api_key")
+    if base_url is None and key is None:
+        variable = f"HARDWON_{prefix.upper()}"
+        raise InvalidSetting(f"{variable}_API_KEY", f"{model} needs a key of OpenAI; set it, or {variable}_BASE_URL.")
+    from knowledge.adapters.openai_conversation import OpenAIConversation  # noqa: PLC0415
+    from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
+
+    seconds = settings.chat_timeout_seconds
+    return OpenAIConversation(
+        prefix,
+        model,
+        api_key=key,
+        base_url=base_url,
+        redaction=settings.redaction,
+        retry=RetryPolicy(attempts=3, timeout_seconds=seconds, patience_seconds=2 * seconds),
+    )
+
+
+def keyword_weights(settings: KnowledgeSettings) -> KeywordWeights:
+    """Return the weights of the keyword score. Raises InvalidSetting for a name that is none."""
+    known = {field.name for field in fields(KeywordWeights)}
+    for name in settings.kb_weights:
+        if name not in known:
+            raise InvalidSetting("HARDWON_KB_WEIGHTS", f"{name} is none of {', '.join(sorted(known))}")
+    return KeywordWeights(**settings.kb_weights)
+
+
+def make_answering(
+    settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, documents: Documents, models: Models
+) -> Answering:
+    """Return the services of answers of one workspace."""
+    statistics = StoreStatistics(passages=documents.quotes, search=documents.search, room=documents.search.room)
+
+    async def allowed(model: LanguageModel | None) -> LanguageModel | None:
+        """Return a model where texts of the workspace may go to it."""
+        return None if model is None or await stores.spaces.local_only() else model
+
+    async def drafter(scope: Scope) -> Drafter:
+        synthesis = await allowed(models.synthesis)
+        if synthesis is not None:
+            return ModelDrafter(synthesis)
+        room = await documents.search.room()
+        return ExtractiveDrafter(embedder=room.embedder, statistics=statistics, scope=scope)
+
+    async def rewriter() -> Rewriter:
+        return Rewriter(language_model=await allowed(models.synthesis))
+
+    cache = PostgresAnswers(engine, stores.workspace, stores.clock)
+    return Answering(
+        workspace=stores.workspace,
+        access=documents.access,
+        answerer=GroundedAnswerer(quotes=documents.quotes, drafter=drafter, rewriter=rewriter, cache=cache),
+        direct=DirectFinder(searcher=documents.search, evidence=documents.evidence),
+        by_queries=MultiQueryFinder(searcher=documents.search, rewriter=rewriter),
+        by_keywords=KeywordFinder(
+            store=documents.quotes,
+            searcher=documents.search,
+            weights=keyword_weights(settings),
+            max_docs=settings.kb_max_docs,
+            min_relevance=settings.kb_min_relevance,
+            relevance=settings.kb_relevance,
+            max_tokens=settings.kb_max_tokens,
+        ),
+        cache=cache,
+        journal=PostgresJournal(engine, stores.workspace),
+        clock=stores.clock,
+        main=lambda: allowed(models.main),
+    )

@@ -1,0 +1,152 @@
+"""Put the services of documents on open stores."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.postgres.document_indexing import PostgresIndexing
+from knowledge.adapters.postgres.document_logs import PostgresLogs
+from knowledge.adapters.postgres.document_passages import PostgresPassages
+from knowledge.adapters.postgres.document_sources import PostgresSources
+from knowledge.adapters.postgres.documents import PostgresDocuments, PostgresGrants
+from knowledge.documents.access import BASES, AccessPolicy
+from knowledge.documents.calibrating import ScaleCalibration
+from knowledge.documents.evidence import LogEvidence
+from knowledge.documents.indexing import DocumentIndexing, Room
+from knowledge.documents.library import DocumentLibrary
+from knowledge.documents.models import SourceId
+from knowledge.documents.ports import Converter, PassageIndex, Repositories, Repository, Source
+from knowledge.documents.searching import DocumentSearch
+from knowledge.documents.service import Documents
+from knowledge.documents.summarising import MapReduceSummaries
+from knowledge.documents.syncing import GitSync
+from knowledge.documents.upkeep import DocumentUpkeep
+from knowledge.errors import SpaceMismatch
+from knowledge.memory.locality import Within
+from knowledge.ports import ChatModel, Stores
+from knowledge.search.calibration import shipped
+from knowledge.search.lexical import DEFAULT_MEAN_TERMS
+from knowledge.settings import KnowledgeSettings
+
+
+def open_passages(settings: KnowledgeSettings) -> PassageIndex:
+    """Return the index of passages; with the embedded engine this process owns its directory from now on."""
+    if settings.qdrant_url is None:
+        from knowledge.adapters.passages_edge import EdgePassages  # noqa: PLC0415
+
+        return EdgePassages(settings.home / "documents")
+    from knowledge.adapters.passages_server import connect  # noqa: PLC0415
+
+    key = settings.qdrant_api_key
+    return connect(settings.qdrant_url, key.get_secret_value() if key else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rooms:
+    """The embedding space of the store, which documents share with what was learned."""
+
+    stores: Stores
+
+    async def __call__(self) -> Room:
+        """Return the space in use and what embeds in it, within what the workspace allows."""
+        spaces, embedder = self.stores.spaces, self.stores.embedder
+        bound = await spaces.bound()
+        if bound is None:
+            space = await embedder.space()
+            calibration = shipped(space.model)
+            bound = await spaces.bind(space, mean_terms=DEFAULT_MEAN_TERMS, calibration=calibration)
+        fitting = await embedder.of_space(bound.space)
+        asked = await fitting.space()
+        if asked.fingerprint != bound.space.fingerprint:
+            raise SpaceMismatch(bound.space, asked)
+        return Room(space=bound.space, embedder=Within(self.stores, fitting))
+
+
+def make_converter() -> Converter:
+    """Return what reads formats other than text, in processes of their own."""
+    from knowledge.adapters.conversion import SubprocessConverter  # noqa: PLC0415
+
+    return SubprocessConverter()
+
+
+@dataclass(frozen=True, slots=True)
+class _Repositories(Repositories):
+    """Git repositories, whose library is loaded when one is fetched."""
+
+    settings: KnowledgeSettings
+
+    def fetched(self, source: Source) -> AbstractAsyncContextManager[tuple[str, Repository]]:
+        """Fetch a source."""
+        return self._opened().fetched(source)
+
+    async def forget(self, source_id: SourceId) -> None:
+        """Delete what was fetched of a source."""
+        await self._opened().forget(source_id)
+
+    def _opened(self) -> Repositories:
+        from knowledge.adapters.git_repositories import GitRepositories  # noqa: PLC0415
+
+        return GitRepositories(self.settings.home / "git", inside=self.settings.fetch_inside)
+
+
+def _remote_allowed(stores: Stores) -> Callable[[], Awaitable[bool]]:
+    async def allowed() -> bool:
+        return not await stores.spaces.local_only()
+
+    return allowed
+
+
+def make_documents(
+    settings: KnowledgeSettings,
+    engine: AsyncEngine,
+    stores: Stores,
+    index: PassageIndex,
+    *,
+    chat: Callable[[], ChatModel] | None,
+) -> Documents:
+    """Return the services of documents of one workspace."""
+    workspace = stores.workspace
+    room = _Rooms(stores)
+    passages = PostgresPassages(engine, workspace)
+    access = AccessPolicy(workspace, PostgresGrants(engine, workspace), BASES)
+    store = PostgresDocuments(engine, workspace)
+    library = DocumentLibrary(
+        documents=store,
+        access=access,
+        converter=make_converter(),
+        redaction=settings.redaction,
+        case_retention=timedelta(days=settings.case_retention_days),
+    )
+    indexing = DocumentIndexing(
+        store=PostgresIndexing(engine, workspace),
+        index=index,
+        room=room,
+        clock=stores.clock,
+        workspace=workspace,
+        lease=settings.lease,
+        chunk_tokens=settings.document_chunk_tokens,
+        summariser=None if chat is None else MapReduceSummaries(open_chat=chat, allowed=_remote_allowed(stores)),
+    )
+    return Documents(
+        workspace=workspace,
+        access=access,
+        library=library,
+        indexing=indexing,
+        search=DocumentSearch(passages=passages, index=index, room=room, vector_weight=settings.document_vector_weight),
+        evidence=LogEvidence(logs=PostgresLogs(engine, workspace), passages=passages),
+        quotes=passages,
+        calibration=ScaleCalibration(passages=passages, room=room),
+        syncing=GitSync(
+            store=PostgresSources(engine, workspace),
+            documents=store,
+            library=library,
+            repositories=_Repositories(settings),
+            allowed=settings.fetch_from,
+        ),
+        upkeep=DocumentUpkeep(indexing=indexing, library=library, spaces=stores.spaces),
+    )

@@ -1,0 +1,54 @@
+"""Citations as every door gives them, and conversations as it takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from knowledge.documents.models import Citation, Turn
+
+
+class CitationJson(TypedDict):
+    """A quote with where it stands. `path` is the document's link where it has one, else its uri."""
+
+    number: int
+    title: str
+    path: str
+    score: float
+    quote: str
+    document_id: str
+    section: str | None
+    page: int | None
+    lines: list[int] | None
+    time: str | None
+    category: str | None
+
+
+def citation_json(citation: Citation) -> CitationJson:
+    """Return a citation as JSON."""
+    lines = None
+    if citation.line_start is not None:
+        lines = [citation.line_start, citation.line_end or citation.line_start]
+    return CitationJson(
+        number=citation.number,
+        title=citation.title,
+        path=citation.link or citation.uri,
+        score=citation.score,
+        quote=citation.quote,
+        document_id=str(citation.document_id),
+        section=citation.section,
+        page=citation.page,
+        lines=lines,
+        time=citation.timestamp.isoformat() if citation.timestamp else None,
+        category=citation.category,
+    )
+
+
+def turns_of(conversation: Sequence[Mapping[str, Any]]) -> tuple[Turn, ...]:
+    """Return a conversation as it is read: roles and texts, no more than the last fifty."""
+    return tuple(
+        Turn(role=str(turn.get("role", "user"))[:50], content=str(turn.get("content", ""))[:8_000])
+        for turn in conversation[-50:]
+    )

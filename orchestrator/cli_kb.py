@@ -1,0 +1,252 @@
+"""The commands of knowledge bases: adding, syncing, listing, deleting and searching documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from knowledge.models import DEFAULT_WORKSPACE
+from orchestrator.cli_run import Json, Workspace, run
+
+kb = typer.Typer(help="Documents to search and ask.", no_args_is_help=True)
+
+Case = Annotated[str | None, typer.Option("--case", help="The evidence of this case.")]
+User = Annotated[str | None, typer.Option("--user", help="The knowledge base of this user.")]
+Team = Annotated[str | None, typer.Option("--team", help="The knowledge base of this team.")]
+
+
+def base_of(case: str | None, user: str | None, team: str | None) -> tuple[str, str | None]:
+    """Return which knowledge base is meant, the global one unless one is named. Raises a usage error for two."""
+    named = [(name, value) for name, value in (("case", case), ("user", user), ("team", team)) if value is not None]
+    if len(named) > 1:
+        raise typer.BadParameter("name one knowledge base", param_hint="--case, --user or --team")
+    return named[0] if named else ("global", None)
+
+
+@kb.command("add")
+def add(
+    paths: Annotated[
+        list[str], typer.Argument(help="Files, folders, or https:// or file:// addresses of repositories.")
+    ],
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    title: Annotated[str | None, typer.Option(help="The title, of one file.")] = None,
+    category: Annotated[str | None, typer.Option(help="The category of all of them.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag of all of them. Repeatable.")] = None,
+    branch: Annotated[str | None, typer.Option(help="The branch of a repository.")] = None,
+    subdir: Annotated[str, typer.Option(help="The folder of a repository.")] = "",
+    glob: Annotated[
+        list[str] | None, typer.Option(help="Which files of a repository, such as '*.md'. Repeatable.")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait until they are indexed.")] = True,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Add files, folders or repositories; a file that was added before is replaced where it changed."""
+    from knowledge.documents.models import NewDocument
+    from knowledge.documents.syncing import NewSource
+    from orchestrator import connect
+    from orchestrator.folders import files_of
+    from orchestrator.reports_kb import print_added, print_reports
+
+    base, scope_id = base_of(case, user, team)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            added = []
+            for path in (each for each in paths if "://" not in each):
+                for found in files_of(Path(path)):
+                    new = NewDocument(
+                        uri=found.uri,
+                        content=found.path.read_bytes(),
+                        title=title,
+                        category=category,
+                        tags=tuple(tag or ()),
+                    )
+                    added.append(await knowledge.kb.add(base, scope_id, new))
+            sources = [each for each in paths if "://" in each]
+            for url in sources:
+                source = NewSource(url=url, branch=branch, subdir=subdir, globs=tuple(glob or ()))
+                await knowledge.kb.add_source(base, scope_id, source)
+            reports = await knowledge.kb.sync(base, scope_id) if sources else []
+            indexed = await knowledge.kb.index() if wait else None
+        if sources:
+            print_reports(reports, as_json=as_json)
+        if added or not sources:
+            print_added(added, indexed, as_json=as_json)
+        if any(each.document.error for each in added) or any(report.error for report in reports):
+            raise typer.Exit(1)
+
+    run(work)
+
+
+@kb.command("sync")
+def sync(
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Fetch the repositories of a knowledge base now and index what changed."""
+    from orchestrator import connect
+    from orchestrator.reports_kb import print_reports
+
+    base, scope_id = base_of(case, user, team)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            reports = await knowledge.kb.sync(base, scope_id)
+            await knowledge.kb.index()
+        print_reports(reports, as_json=as_json)
+        if any(report.error for report in reports):
+            raise typer.Exit(1)
+
+    run(work)
+
+
+@kb.command("list")
+def listed(
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    sources: Annotated[bool, typer.Option("--sources", help="The repositories instead of the documents.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
+    after: Annotated[str | None, typer.Option(help="Begin after this uri.")] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show documents with their states, and why one could not be indexed."""
+    from orchestrator import connect
+    from orchestrator.reports_kb import print_documents, print_sources
+
+    base, scope_id = base_of(case, user, team)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            if sources:
+                print_sources(await knowledge.kb.sources(base, scope_id), as_json=as_json)
+                return
+            documents = await knowledge.kb.listed(base, scope_id, limit=limit, after=after)
+        print_documents(documents, as_json=as_json)
+
+    run(work)
+
+
+@kb.command("delete")
+def delete(
+    ids: Annotated[list[UUID] | None, typer.Argument(help="Documents, as `kb list` shows them.")] = None,
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    source: Annotated[UUID | None, typer.Option(help="A repository with all its documents.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All documents of the user, or of the case.")] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Delete documents for good; a case is closed with --all and takes no more documents."""
+    from knowledge.documents.models import DocumentId, SourceId
+    from orchestrator import connect
+    from orchestrator.reports_kb import print_count
+
+    base, scope_id = base_of(case, user, team)
+    if (everything and scope_id is None) or (everything and base == "team"):
+        raise typer.BadParameter("goes with --case or --user", param_hint="--all")
+    if not (ids or source or everything):
+        raise typer.BadParameter("name what to delete", param_hint="IDS, --source or --all")
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            if everything and scope_id is not None:
+                close = knowledge.kb.close_case if base == "case" else knowledge.kb.delete_user
+                deleted = await close(scope_id)
+            elif source is not None:
+                deleted = await knowledge.kb.forget_source(base, scope_id, SourceId(source))
+            else:
+                deleted = await knowledge.kb.delete(base, scope_id, [DocumentId(each) for each in ids or ()])
+            await knowledge.kb.index()
+        print_count(deleted, "deleted", as_json=as_json)
+
+    run(work)
+
+
+@kb.command("search")
+def search(
+    question: Annotated[str, typer.Argument(help="What to look for.")],
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    anywhere: Annotated[bool, typer.Option("--anywhere", help="In all knowledge bases that you may read.")] = False,
+    k: Annotated[int, typer.Option("-k", min=1, max=200, help="At most so many passages.")] = 5,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show the passages nearest to a question, as they stand in the documents."""
+    from orchestrator import connect
+    from orchestrator.reports_kb import print_passages
+
+    base, scope_id = base_of(case, user, team)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.kb.search(question, kb=None if anywhere else base, scope_id=scope_id, k=k)
+        print_passages(found, as_json=as_json)
+
+    run(work)
+
+
+@kb.command("calibrate")
+def calibrate(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
+    """Measure the scale of relevance on what is indexed; no questions are needed."""
+    from orchestrator import connect
+    from orchestrator.reports_kb import print_calibrated
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.kb.calibrate()
+        print_calibrated(found, as_json=as_json)
+
+    run(work)
+
+
+@kb.command("members")
+def members(
+    *,
+    case: Case = None,
+    team: Team = None,
+    add_: Annotated[list[str] | None, typer.Option("--add", help="Give access. Repeatable.")] = None,
+    remove: Annotated[list[str] | None, typer.Option("--remove", help="Take access away. Repeatable.")] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show who may use a case or a team's knowledge base, and change it."""
+    from orchestrator import connect
+    from orchestrator.terminal import print_json, print_text
+
+    base, scope_id = base_of(case, None, team)
+    if scope_id is None:
+        raise typer.BadParameter("name a case or a team", param_hint="--case or --team")
+    named = scope_id
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            for principal in add_ or ():
+                await knowledge.kb.grant(base, named, principal)
+            for principal in remove or ():
+                await knowledge.kb.revoke(base, named, principal)
+            allowed = await knowledge.kb.granted(base, named)
+        if as_json:
+            print_json({"members": allowed})
+        else:
+            print_text("\n".join(allowed) or "nobody but administrators")
+
+    run(work)

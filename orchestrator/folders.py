@@ -1,0 +1,50 @@
+"""The files of a folder that become documents: nothing outside it, whatever links in it say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowledge.documents.parsing import readable
+from knowledge.errors import InvalidInput
+
+_PASSED_OVER = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A file, and the name it gets as a document."""
+
+    uri: str
+    path: Path
+
+
+def files_of(path: Path) -> Iterator[Found]:
+    """Yield a file, or the readable files below a folder in order; hidden ones and links that lead out are passed over.
+
+    Names are relative to the folder, with its own name first. Raises InvalidInput where there is nothing.
+    """
+    if path.is_file():
+        yield Found(uri=path.name, path=path)
+        return
+    if not path.is_dir():
+        raise InvalidInput("path", f"there is no file or folder {path}")
+    root = path.resolve()
+    for folder, folders, names in os.walk(root):  # follows no links to folders
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _PASSED_OVER)
+        for name in sorted(names):
+            found = Path(folder, name)
+            if name.startswith(".") or not readable(name) or not _within(found, root):
+                continue
+            yield Found(uri=f"{root.name}/{found.relative_to(root).as_posix()}", path=found)
+
+
+def _within(path: Path, root: Path) -> bool:
+    """Return whether a path is a plain file of the root, links followed."""
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError):  # a link to nothing, or to itself
+        return False
+    return real.is_file() and real.is_relative_to(root)

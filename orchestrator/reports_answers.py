@@ -1,0 +1,44 @@
+"""Answers, and how good they are, for a person or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.terminal import notes, print_json, print_text
+
+if TYPE_CHECKING:
+    from orchestrator.document_qa_tool import ToolAnswer
+    from orchestrator.evaluate_answers import AnswersReport
+    from orchestrator.kb_query import KBQueryResponse
+    from orchestrator.selection import SelectionResponse
+
+
+def print_answer(answer: ToolAnswer | SelectionResponse | KBQueryResponse, *, as_json: bool) -> None:
+    """Print an answer, and beside it how it came about."""
+    if as_json:
+        print_json(answer)
+        return
+    print_text(answer["answer"] or str(answer.get("error") or answer.get("reason") or "no answer"))
+    told: Mapping[str, Any] = answer
+    for citation in told.get("citations", ()):
+        section = f", {citation['section']}" if citation["section"] else ""
+        line = f", line {citation['lines'][0]}" if citation["lines"] else ""
+        notes.print(f"[{citation['number']}] {citation['title']}{section}{line}: {citation['path']}", markup=False)
+    if answer["extractive"] and answer["status"] in {"answered", "success"}:
+        notes.print("quoted word for word: no model is configured (HARDWON_SYNTHESIS_MODEL)", markup=False)
+
+
+def print_answers_report(report: AnswersReport, *, as_json: bool) -> None:
+    """Print how well questions were answered and declined."""
+    if as_json:
+        print_json(report)
+        return
+    print_text(
+        f"{report.questions:,} questions, {report.answerable:,} of them answerable\n"
+        f"false answers {report.false_answer_rate:.1%}, false refusals {report.false_refusal_rate:.1%}\n"
+        f"citations: precision {report.citation_precision:.3f}, recall {report.citation_recall:.3f}\n"
+        f"retrieval: recall@1 {report.recall_at_1:.3f}, @3 {report.recall_at_3:.3f}, @5 {report.recall_at_5:.3f},"
+        f" MRR@10 {report.mrr_at_10:.3f}\n"
+        f"an answer takes {report.answer_p50_ms:.0f} ms"
+    )

@@ -1,0 +1,135 @@
+"""A model that asks for tools, with hard limits: how often, and what happens to what it asks too much."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from knowledge.documents.language_model import Asking, LanguageModel, Message, Said, Tool, ToolCall
+from knowledge.errors import InvalidInput
+from knowledge.logs import get_logger
+
+log = get_logger(__name__)
+
+MAX_ROUNDS = 10
+MAX_RESULT_CHARS = 24_000
+_NOTE = "You asked this before; the answer is the same: "
+
+Arguments = Mapping[str, Any]
+Handler = Callable[[Arguments], Awaitable[str]]
+
+
+class MalformedCall(InvalidInput):
+    """A model wrote something that is no call: its arguments are no JSON object, or there is no such tool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """A tool with what does its work. `counts`: a call is one of the limited ones.
+
+    A handler raises ValueError, PermissionError or an InvalidInput for what the model may put right.
+    """
+
+    tool: Tool
+    handler: Handler
+    counts: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Loop:
+    """One request's calls. The limit holds over all rounds and over calls side by side."""
+
+    model: LanguageModel
+    offered: Sequence[Offered]
+    max_calls: int
+    max_tokens: int | None = 1_000
+    temperature: float | None = 0.0
+    max_rounds: int = MAX_ROUNDS
+    calls: int = 0
+    called: list[str] = field(default_factory=list)
+    succeeded: int = 0
+    failed: int = 0
+    _answers: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    async def run(self, messages: Sequence[Message], *, first: Literal["auto", "required"] = "auto") -> Said:
+        """Return what the model says once it asks for nothing more, or may not.
+
+        Raises MalformedCall, ToolsRefused, or what the model raises.
+        """
+        told = list(messages)
+        tools = tuple(each.tool for each in self.offered)
+        for number in range(self.max_rounds):
+            spent = self.calls >= self.max_calls or number == self.max_rounds - 1
+            asking = Asking(
+                max_tokens=self.max_tokens,
+                temperature=self.temperature,
+                tools=tools,
+                tool_choice="none" if spent else first if number == 0 else "auto",
+            )
+            said = await self.model.say(told, asking)
+            if not said.calls or spent:
+                return replace(said, calls=())
+            told.append(Message(role="assistant", content=said.text, calls=said.calls))
+            answers = await self._all(said.calls)
+            told += [
+                Message(role="tool", content=answer, call_id=call.call_id)
+                for call, answer in zip(said.calls, answers, strict=True)
+            ]
+        raise AssertionError("unreachable")
+
+    async def _all(self, calls: Sequence[ToolCall]) -> list[str]:
+        """Answer calls side by side; which of them are within the limit is decided before any runs."""
+        planned: list[Awaitable[str]] = []
+        for call in calls:
+            offered, arguments = self._read(call)
+            key = (call.name, json.dumps(arguments, sort_keys=True))
+            if key in self._answers:
+                planned.append(_said(_NOTE + self._answers[key]))
+            elif offered.counts and self.calls >= self.max_calls:
+                planned.append(_said(_error(f"the limit of {self.max_calls} calls is reached: answer now")))
+            else:
+                self.calls += offered.counts
+                self.called.append(call.name)
+                planned.append(self._one(offered, arguments, key))
+        return list(await asyncio.gather(*planned))
+
+    def _read(self, call: ToolCall) -> tuple[Offered, Arguments]:
+        offered = next((each for each in self.offered if each.tool.name == call.name), None)
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except ValueError:
+            arguments = None
+        if offered is None or not isinstance(arguments, dict):
+            log.warning("tool_call_not_read", tool=call.name[:100])
+            raise MalformedCall("tool_call", f"{call.name[:100]} cannot be called so")
+        return offered, arguments
+
+    async def _one(self, offered: Offered, arguments: Arguments, key: tuple[str, str]) -> str:
+        name = offered.tool.name
+        try:
+            answer = await offered.handler(arguments)
+        except (ValueError, PermissionError, InvalidInput) as refusal:
+            self.failed += 1
+            log.info("tool_refused", tool=name, error=type(refusal).__name__)
+            if isinstance(refusal, ValueError) and offered.counts:
+                self.calls -= 1  # nothing was done: the model may put it right
+            return _error(str(refusal))
+        self.succeeded += 1
+        log.info("tool_answered", tool=name, characters=len(answer))
+        if len(answer) > MAX_RESULT_CHARS:
+            return _error(
+                f"the result has {len(answer):,} characters, more than the {MAX_RESULT_CHARS:,} that fit: ask for less"
+            )
+        self._answers[key] = answer
+        return answer
+
+
+async def _said(text: str) -> str:
+    return text
+
+
+def _error(message: str) -> str:
+    return json.dumps({"status": "error", "error": message})

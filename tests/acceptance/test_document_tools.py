@@ -1,0 +1,375 @@
+"""The document tools of S0, end to end on the real stores, with and without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from knowledge.documents.access import AccessPolicy, Base, Permission, Principal, Readers, Scope
+from knowledge.documents.kb_configs import GlobalKBConfig
+from knowledge.documents.models import NewDocument
+from knowledge.errors import InvalidInput, NoAccess
+from knowledge.wiring import Knowledge
+from orchestrator import document_qa_tool
+from orchestrator.agent import Conversation, MainAgent
+from orchestrator.document_qa_tool import DocumentQATool
+from orchestrator.tools import AnswerFromCaseEvidence, AnswerFromGlobalKB, DocumentTool, document_tools
+from tests.conftest import Opens, SetClock
+from tests.support.answering import answered, quotes_line_with, sources_in
+from tests.support.documents import ADMIN, GUIDE, add
+from tests.support.openai_server import Misdeed, OpenAIServer
+
+CONFIG = b"database:\n  timeout: 30000\n  max_connections: 100\n"
+WHERE = "Where do I look for ERR-4521 in the log of the connection pool?"
+BASES = [("case", "7", 0), ("user", "ann", 1), ("global", None, 2), ("team", "x", 3)]
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer(says=quotes_line_with("ERR-4521")) as running:
+        yield running
+
+
+def with_model(server: OpenAIServer, role: str = "synthesis") -> dict[str, Any]:
+    return {
+        f"{role}_model": f"{role}-model",
+        f"{role}_base_url": server.base_url,
+        f"{role}_api_key": SecretStr(server.key),
+    }
+
+
+def tool(knowledge: Knowledge, place: int, principal: Principal = ADMIN) -> DocumentTool:
+    return document_tools(knowledge.answering, principal)[place]
+
+
+async def ask(of: DocumentTool, scope_id: str | None, question: str, **more: Any) -> Mapping[str, Any]:
+    arguments = {"question": question, **more}
+    if of.scope_argument:
+        arguments[of.scope_argument] = scope_id
+    return await of.call(arguments)
+
+
+@pytest.mark.parametrize(("kb", "scope_id", "place"), BASES)
+async def test_a0_10_a0_20_a0_21_a0_22_a0_23_a0_30_each_tool_answers_from_its_own_base(
+    knowledge: Knowledge, kb: str, scope_id: str | None, place: int
+) -> None:
+    await add(knowledge, "runbook.md", GUIDE, kb, scope_id)
+    answer = await ask(tool(knowledge, place), scope_id, WHERE)
+    assert answer["status"] == "answered", answer
+    assert "ERR-4521" in answer["answer"]
+    assert answer["extractive"]
+    assert answer["citations"][0]["quote"] in GUIDE.decode()
+
+
+@pytest.mark.parametrize(("kb", "scope_id", "place"), BASES)
+async def test_a0_12_a0_13_a0_15_a0_36_a_model_answers_and_every_quote_is_in_the_document(
+    opens: Opens, server: OpenAIServer, kb: str, scope_id: str | None, place: int
+) -> None:
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE, kb, scope_id)
+        answer = await ask(tool(knowledge, place), scope_id, WHERE)
+    assert answer["status"] == "answered", answer
+    assert not answer["extractive"]
+    assert {"answer", "sources", "chunk_count", "confidence"} <= answer.keys()
+    assert answer["chunk_count"] == len(answer["citations"]) == 1
+    assert server.chats[0]["model"] == "synthesis-model"
+    assert server.chats[0]["max_tokens"] == 1500
+
+
+async def test_a0_20_a0_24_a_missing_scope_is_named_before_anything_is_searched(knowledge: Knowledge) -> None:
+    with pytest.raises(ValueError, match="case_id required"):
+        await AnswerFromCaseEvidence(knowledge.answering, ADMIN)("", "What?")
+    with pytest.raises(ValueError, match="user_id required"):
+        await tool(knowledge, 1).call({"question": "What?"})
+
+
+@pytest.mark.parametrize(("kb", "place"), [("case", 0), ("user", 1), ("team", 3)])
+async def test_t26_a0_34_a0_40_who_may_not_read_a_scope_gets_an_error_whatever_the_model_writes(
+    knowledge: Knowledge, kb: str, place: int
+) -> None:
+    for scope_id in ("alice", "bob"):
+        await add(knowledge, "secret.md", GUIDE, kb, scope_id)
+    mallory = Principal(name="mallory")
+    for forged in (
+        "alice",
+        "bob",
+        "alice_kb",
+        "*",
+        "../alice",
+        "alice' OR 1=1",
+        "case_alice",
+        "alice,mallory",
+        "ALICE",
+    ):
+        with pytest.raises((NoAccess, InvalidInput)):
+            await ask(tool(knowledge, place, mallory), forged, WHERE)
+
+
+async def test_a0_40_the_core_cannot_be_reached_without_an_authorised_scope(knowledge: Knowledge) -> None:
+    with pytest.raises(PermissionError):
+        Scope(workspace="default", partitions=("case_1",), principal="x", label="x", permission=Permission.READ)
+    assert "scope_id" not in inspect.signature(DocumentQATool.answer_question).parameters
+    assert isinstance(inspect.signature(DocumentQATool.answer_question).parameters["scope"].annotation, str)
+
+
+def test_a0_01_a0_88_the_core_knows_no_kind_of_base_and_is_small() -> None:
+    source = inspect.getsource(document_qa_tool)
+    assert not any(word in source.lower() for word in ("case", "user", "global", "team"))
+    assert len(source.splitlines()) <= 200
+
+
+async def test_a0_04_there_is_no_synchronous_form(knowledge: Knowledge) -> None:
+    with pytest.raises(NotImplementedError):
+        DocumentQATool(knowledge.answering, GlobalKBConfig()).run("What?")
+
+
+class ProjectConfig(GlobalKBConfig):
+    base = Base(name="project", template="project_{id}_kb", readers=Readers.MEMBERS)
+    cache_ttl = 60
+
+
+class AnswerFromProjectKB(DocumentTool):
+    name = "answer_from_project_kb"
+    description = "Answer questions from the documents of a project."
+    config = ProjectConfig
+    scope_argument = "project_id"
+
+
+async def test_a0_02_a_new_kind_of_base_is_a_config_and_a_wrapper(knowledge: Knowledge) -> None:
+    bases = {**knowledge.answering.access.bases, "project": ProjectConfig.base}
+    policy = AccessPolicy("default", knowledge.documents.access.grants, bases)
+    scope = await policy.scope(ADMIN, "project", "p1", permission=Permission.WRITE)
+    await knowledge.documents.library.add(NewDocument(uri="a.md", content=GUIDE), scope)
+    await knowledge.documents.indexing.run()
+    project = AnswerFromProjectKB(knowledge.answering, ADMIN)
+    project._access = policy
+    assert (await ask(project, "p1", WHERE))["status"] == "answered"
+    assert (await ask(project, "p2", WHERE))["status"] == "empty_scope"
+
+
+async def test_a0_05_a0_06_a0_16_fifty_questions_at_once_are_answered_as_one_by_one(knowledge: Knowledge) -> None:
+    await add(knowledge, "runbook.md", GUIDE)
+    questions = [f"{WHERE} ({number % 10})" for number in range(50)]
+    one = AnswerFromGlobalKB(knowledge.answering, ADMIN)
+    before = dict(vars(one))
+    together = await asyncio.gather(*(one(question) for question in questions))
+    assert vars(one) == before
+    other = AnswerFromGlobalKB(knowledge.answering, ADMIN)
+    alone = [await other(question) for question in questions]
+    assert [each["answer"] for each in together] == [each["answer"] for each in alone]
+
+
+async def test_a0_07_a_question_writes_to_no_document(knowledge: Knowledge) -> None:
+    await add(knowledge, "runbook.md", GUIDE)
+    scope = await knowledge.documents.access.scope(ADMIN, "global")
+    before = await knowledge.documents.quotes.versions(scope)
+    await ask(tool(knowledge, 2), None, WHERE)
+    assert await knowledge.documents.quotes.versions(scope) == before
+
+
+async def test_a0_11_k_is_five_unless_it_is_told(opens: Opens, server: OpenAIServer) -> None:
+    async with opens(**with_model(server)) as knowledge:
+        for number in range(9):
+            await add(knowledge, f"{number}.md", f"# Page {number}\n\nERR-4521 stands on page {number}.\n".encode())
+        for k, shown in ((None, 5), (2, 2), (500, 9)):
+            await ask(tool(knowledge, 2), None, f"{WHERE} {k}", **({} if k is None else {"k": k}))
+            assert len(sources_in(server.chats[-1]["messages"][1]["content"])) == shown
+
+
+async def test_a0_52_an_empty_scope_is_said_without_asking_a_model(opens: Opens, server: OpenAIServer) -> None:
+    async with opens(**with_model(server)) as knowledge:
+        answer = await ask(tool(knowledge, 0), "7", WHERE)
+    assert answer["answer"].startswith("No documents found.")
+    assert (answer["confidence"], answer["sources"], server.chats) == (0.0, [], [])
+
+
+async def test_seed_defect_sources_are_the_cited_ones_and_a_failure_is_a_status(
+    opens: Opens, server: OpenAIServer
+) -> None:
+    async with opens(**with_model(server), chat_timeout_seconds=1) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE)
+        await add(knowledge, "other.md", b"# Other\n\nNothing of the kind, but a connection pool.\n")
+        answer = await ask(tool(knowledge, 2), None, WHERE)
+        assert answer["sources"] == ["Database Timeout Runbook"]
+        server.always = Misdeed.RESET
+        failed = await ask(tool(knowledge, 2), None, "Where do I see it?")
+    assert failed["status"] == "error"
+    assert "endpoint" in failed["error"]
+    assert "endpoint" not in failed["answer"]
+
+
+async def test_d5_f8_a_lying_model_is_asked_once_more_and_then_not_believed(opens: Opens, server: OpenAIServer) -> None:
+    server.says = lambda *_: answered(("Look for ERR-9999.", [(1, "Look for ERR-9999 in the log")]))
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE)
+        answer = await ask(tool(knowledge, 2), None, WHERE)
+    assert answer["status"] == "not_found"
+    assert "ERR-9999" not in answer["answer"]
+    assert len(server.chats) == 2
+    assert "this is not in source 1" in server.chats[1]["messages"][-1]["content"]
+
+
+async def test_f6_an_answer_that_is_no_json_is_asked_for_once_more(opens: Opens, server: OpenAIServer) -> None:
+    said = iter(["I think it is in the log.", '{"found": tru'])
+    server.converses = lambda _: {"content": next(said)}
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE)
+        answer = await ask(tool(knowledge, 2), None, WHERE)
+    assert answer["status"] == "not_found"
+    assert len(server.chats) == 2
+
+
+async def test_f6_nothing_of_a_document_is_ever_in_a_system_message(opens: Opens, server: OpenAIServer) -> None:
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE)
+        await ask(tool(knowledge, 2), None, WHERE)
+    system, user = (message["content"] for message in server.chats[0]["messages"])
+    assert "pool" not in system
+    assert "ERR-4521 in the log of the connection pool" in user
+
+
+async def test_seed_defect_a0_31_a_second_question_asks_no_model_until_its_time_is_over(
+    opens: Opens, server: OpenAIServer, clock: SetClock
+) -> None:
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE, "case", "7")
+        first = await ask(tool(knowledge, 0), "7", WHERE)
+        second = await ask(tool(knowledge, 0), "7", f"  {WHERE}")
+        assert (second["answer"], second["cached"], len(server.chats)) == (first["answer"], True, 1)
+        clock.move(timedelta(seconds=3601))
+        assert not (await ask(tool(knowledge, 0), "7", WHERE))["cached"]
+        assert len(server.chats) == 2
+
+
+async def test_t27_f8_revoked_edited_and_deleted_documents_leave_no_stale_answer(knowledge: Knowledge) -> None:
+    ann = Principal(name="ann")
+    await add(knowledge, "runbook.md", GUIDE, "team", "x")
+    await knowledge.documents.library.grant(ADMIN, "team", "x", "ann")
+    team = tool(knowledge, 3, ann)
+    assert (await ask(team, "x", WHERE))["status"] == "answered"
+    assert (await ask(team, "x", WHERE))["cached"]
+    await add(knowledge, "runbook.md", GUIDE.replace(b"ERR-4521", b"ERR-7777"), "team", "x")
+    edited = await ask(team, "x", WHERE)
+    assert not edited["cached"]
+    assert "ERR-4521" not in edited["answer"].replace(WHERE, "")
+    await knowledge.documents.library.revoke(ADMIN, "team", "x", "ann")
+    with pytest.raises(NoAccess):
+        await ask(team, "x", WHERE)
+    scope = await knowledge.documents.access.scope(ADMIN, "team", "x", permission=Permission.WRITE)
+    listed = await knowledge.documents.library.listed(scope)
+    await knowledge.documents.library.delete(scope, [each.document_id for each in listed])
+    gone = await ask(tool(knowledge, 3), "x", WHERE)
+    assert gone["status"] == "empty_scope"
+    assert not gone["cached"]
+
+
+async def test_f8_two_users_with_one_question_get_answers_of_their_own(knowledge: Knowledge) -> None:
+    await add(knowledge, "runbook.md", GUIDE, "user", "ann")
+    await add(knowledge, "runbook.md", GUIDE.replace(b"ERR-4521", b"ERR-8888"), "user", "bob")
+    question = "Which error do I look for in the log of the connection pool?"
+    for _ in range(2):
+        for name, code in (("ann", "ERR-4521"), ("bob", "ERR-8888")):
+            answer = await ask(tool(knowledge, 1, Principal(name=name)), name, question)
+            assert code in answer["answer"]
+
+
+async def test_a0_09_a0_82_a0_84_a0_86_x_13_a_conversation_is_used_where_it_is_given_and_never_kept(
+    opens: Opens, server: OpenAIServer
+) -> None:
+    asked: list[str] = []
+
+    def says(_: str, text: str) -> str:
+        asked.append(text)
+        if text.startswith("Conversation history"):
+            return "Where do I look for ERR-4521 in the log?"
+        return quotes_line_with("ERR-4521")(_, text)
+
+    server.says = says
+    talk: Sequence[Mapping[str, str]] = [{"role": "user", "content": "What is ERR-4521?"}]
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE)
+        of = AnswerFromGlobalKB(knowledge.answering, ADMIN)
+        answer = await of("Where do I look for it?", conversation_context=talk)
+        assert answer["searched"] == ["Where do I look for ERR-4521 in the log?"]
+        assert '"question": "Where do I look for it?"' in asked[-1]
+        plain = await of("Where do I look for it?")
+        assert plain["searched"] == ["Where do I look for it?"]
+        assert "What is ERR-4521?" not in asked[-1]
+
+
+async def test_a0_51_a_value_of_a_configuration_comes_with_its_line(opens: Opens, server: OpenAIServer) -> None:
+    server.says = quotes_line_with("timeout")
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "config.yaml", CONFIG, "case", "7")
+        answer = await ask(tool(knowledge, 0), "7", "What's the database timeout configured in config.yaml?")
+    assert answer["answer"].startswith("timeout: 30000 [config.yaml:2]"), answer["answer"]
+
+
+def log_lines() -> bytes:
+    lines = []
+    for number in range(1, 201):
+        level = "CRITICAL" if number in {42, 99, 150, 151, 152, 180, 199} else "INFO"
+        lines.append(f"2025-10-19T14:{number // 60:02}:{number % 60:02}Z {level} request {number} of /api/payment")
+    return "\n".join(lines).encode()
+
+
+async def test_a0_48_a0_49_a0_50_exact_questions_of_a_log_are_answered_exactly(knowledge: Knowledge) -> None:
+    await add(knowledge, "app.log", log_lines(), "case", "7")
+    case = tool(knowledge, 0)
+    line = await ask(case, "7", "What's on line 42 of the log?")
+    assert "request 42 of /api/payment" in line["answer"]
+    every = await ask(case, "7", "Show me all CRITICAL entries with timestamps")
+    for number in (42, 99, 150, 151, 152, 180, 199):
+        assert f"request {number} of" in every["answer"]
+    counts = await ask(case, "7", "How many CRITICAL entries are in app.log?")
+    assert "7" in counts["answer"]
+
+
+async def test_a0_27_a0_60_a0_62_a0_63_the_agent_picks_the_tool_and_keeps_its_answer(
+    opens: Opens, server: OpenAIServer
+) -> None:
+    with OpenAIServer() as main:
+
+        def converses(asked: dict[str, Any]) -> dict[str, Any]:
+            if asked["messages"][-1]["role"] == "tool":
+                return {"content": "Line 42 is critical."}
+            names = [offered["function"]["name"] for offered in asked["tools"]]
+            name = next(each for each in names if "case" in each)
+            function = {"name": name, "arguments": '{"case_id": "7", "question": "What is on line 42 of the log?"}'}
+            return {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+
+        main.converses = converses
+        server.says = quotes_line_with("request 42")
+        async with opens(**with_model(server), **with_model(main, "main")) as knowledge:
+            await add(knowledge, "app.log", log_lines(), "case", "7")
+            model = await knowledge.answering.main()
+            assert model is not None
+            conversation = Conversation()
+            agent = MainAgent(model, document_tools(knowledge.answering, ADMIN))
+            reply = await agent.reply("What error is on line 42 of the log I uploaded?", conversation)
+        assert reply == "Line 42 is critical."
+        assert [entry.tool for entry in conversation.entries] == [None, "answer_from_case_evidence", None]
+        assert "request 42" in conversation.entries[1].text
+        assert {chat["model"] for chat in main.chats} == {"main-model"}
+        assert {chat["model"] for chat in server.chats} == {"synthesis-model"}
+
+
+async def test_a0_28_tools_share_stores_and_without_stores_there_are_none(knowledge: Knowledge) -> None:
+    assert len(document_tools(knowledge.answering, ADMIN)) == 4
+    assert document_tools(None, ADMIN) == []
+
+
+async def test_x_04_a_workspace_that_is_local_only_never_asks_an_endpoint(opens: Opens, server: OpenAIServer) -> None:
+    async with opens(**with_model(server)) as knowledge:
+        scope = await knowledge.documents.access.scope(ADMIN, "global")
+        assert not (await knowledge.answering.answerer.drafter(scope)).extractive
+        await knowledge.stores.spaces.keep_local(on=True)
+        assert (await knowledge.answering.answerer.drafter(scope)).extractive
+        assert await knowledge.answering.main() is None
+    assert not server.chats

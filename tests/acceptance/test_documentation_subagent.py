@@ -1,0 +1,332 @@
+"""The documentation subagent of S2 on the real stores: its contract, its thresholds, its telemetry, its escalations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from statistics import quantiles
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from knowledge.documents.drafting import Draft
+from knowledge.documents.journal import Event, Priority, one_business_day_after
+from knowledge.errors import IndexUnavailable, NotFound, StorageUnavailable
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge
+from orchestrator.documentation import (
+    COMPLETED,
+    DOCUMENTATION_PROMPT,
+    STARTED,
+    DocumentationQASubagent,
+    DocumentationRequest,
+    PlannerResults,
+)
+from orchestrator.http_api import make_app
+from orchestrator.telemetry import ANSWERED, Telemetry, metrics_of
+from tests.acceptance.test_document_tools import with_model
+from tests.conftest import Opens, SetClock
+from tests.support.answering import answered, quotes_line_with
+from tests.support.documents import ADMIN, add
+from tests.support.openai_server import Misdeed, OpenAIServer
+
+QUOTES = b"""# Quotes
+
+## Quotes to Sales Orders
+
+Convert a quote into a sales order: open the quote and press Convert to Sales Order.
+
+## Deleting quotes
+
+Press Delete on the quote.
+"""
+QUESTION = "How do I convert a quote into a sales order?"
+STEP = {
+    "session_id": 4815162342,
+    "step_id": "plan-step-2",
+    "question": QUESTION,
+    "context": {
+        "conversation_tail": [
+            {"role": "user", "content": "We sent a quote yesterday"},
+            {"role": "assistant", "content": "Do you want to convert it?"},
+        ],
+        "focus": {"module": "quotes", "workflow": "quote_to_sales_order"},
+    },
+    "planner_payload": {"tool_name": "documentation_qa", "result_key": "quote_conversion_doc"},
+}
+FIELDS = {"step_id", "status", "answer", "citations", "reasoning", "metrics", "result_key"}
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer(says=quotes_line_with("Convert a quote")) as running:
+        yield running
+
+
+@pytest.fixture
+async def knowledge(opens: Opens, server: OpenAIServer) -> AsyncIterator[Knowledge]:
+    async with opens(**with_model(server), chat_timeout_seconds=1) as opened:
+        await add(opened, "quotes.md", QUOTES)
+        room = await opened.documents.search.room()
+        await opened.documents.quotes.keep_scale(room.space, 0.0, 0.3, 100)  # of the embedder of these tests
+        yield opened
+
+
+def subagent(knowledge: Knowledge) -> DocumentationQASubagent:
+    return DocumentationQASubagent(
+        knowledge.answering, Telemetry(knowledge.answering.journal, knowledge.answering.clock)
+    )
+
+
+async def call(knowledge: Knowledge, method: str, path: str, body: Any = None) -> Any:
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        response = await client.request(method, path, json=body)
+    assert response.status_code in {200, 204}, response.text
+    return response.json() if response.content else None
+
+
+async def test_a2_02_a2_03_a2_04_a2_18_x_26_the_contract_of_the_planner(knowledge: Knowledge) -> None:
+    told = await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
+    assert told.keys() >= FIELDS
+    assert "error" not in told
+    assert (told["step_id"], told["result_key"], told["status"]) == ("plan-step-2", "quote_conversion_doc", "success")
+    assert "Convert to Sales Order" in told["answer"]
+    [citation] = told["citations"]
+    assert citation["title"] == "Quotes"
+    assert citation["path"] == "quotes.md"
+    assert 0 < citation["score"] <= 1
+    assert "Quotes to Sales Orders" in told["reasoning"]
+    assert told["metrics"].keys() == {"latency_ms", "retrieval_count"}
+    assert told["metrics"]["retrieval_count"] > 0
+
+
+@pytest.mark.parametrize("session", [4815162342, "4815162342", None])
+async def test_x_25_a_session_may_be_a_number_or_a_text(knowledge: Knowledge, session: object) -> None:
+    told = await call(knowledge, "POST", "/subagents/documentation-qa", {**STEP, "session_id": session})
+    assert told["status"] == "success"
+    kept = await knowledge.answering.journal.events(name=COMPLETED)
+    assert kept[0].session == (None if session is None else "4815162342")
+
+
+async def test_a2_03_a2_11_x_11_seed_defect_no_answer_has_guidance_and_asks_no_model_where_nothing_is_near(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    told = await call(knowledge, "POST", "/subagents/documentation-qa", {**STEP, "question": "zebra?", "context": {}})
+    assert told.keys() >= FIELDS
+    assert (told["status"], told["citations"], told["step_id"]) == ("no_answer", [], "plan-step-2")
+    assert told["result_key"] == "quote_conversion_doc"
+    assert "ask support" in told["answer"]
+    assert not server.chats
+
+
+async def test_a2_03_a2_13_seed_defect_a_failed_model_and_a_failed_search_are_errors_with_a_trace_id(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    server.always = Misdeed.RESET
+    told = await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
+    assert told.keys() >= FIELDS | {"error"}
+    assert (told["status"], told["result_key"]) == ("error", "quote_conversion_doc")
+    assert told["error"]["message"]
+    assert len(told["error"]["trace_id"]) == 16
+
+    class Down:
+        async def search(self, *_: object) -> object:
+            raise IndexUnavailable("the index is down")
+
+    object.__setattr__(knowledge.answering.by_queries, "searcher", Down())
+    told = await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
+    assert (told["status"], told["error"]["message"]) == ("error", "the index is down")
+    events = await knowledge.answering.journal.events(name=COMPLETED)
+    assert [event.payload["status"] for event in events] == ["error", "error"]
+
+
+async def test_a2_10_a2_05_the_model_gets_the_rules_and_the_conversation(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
+    [system, user] = (message["content"] for message in server.chats[-1]["messages"])
+    assert DOCUMENTATION_PROMPT in system
+    for rule in ("retrieved documentation only", "labels of the user interface exactly", "Refuse"):
+        assert rule in system
+    assert "We sent a quote yesterday" in user
+
+
+async def test_seed_defect_only_what_is_cited_is_a_citation(knowledge: Knowledge, server: OpenAIServer) -> None:
+    server.says = lambda *_: answered(("Press Delete on the quote.", [(2, "Press Delete on the quote.")]))
+    told = await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
+    assert len(told["citations"]) <= 1 < told["metrics"]["retrieval_count"]
+
+
+async def test_a2_14_a2_20_a2_24_events_can_be_read_back_and_reviewed(knowledge: Knowledge) -> None:
+    await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
+    [started] = await call(knowledge, "GET", f"/api/events?name={STARTED}&session=4815162342")
+    assert started["payload"] == {"question": QUESTION, "focus": STEP["context"]["focus"]}  # type: ignore[index]
+    [completed] = await call(knowledge, "GET", f"/api/events?name={COMPLETED}&session=4815162342")
+    assert completed["step"] == "plan-step-2"
+    assert completed["payload"].keys() >= {
+        "question",
+        "focus",
+        "coverage_score",
+        "retrieval_count",
+        "latency_ms",
+        "status",
+        "passages",
+    }
+    assert all(each.keys() >= {"id", "title", "section", "score"} for each in completed["payload"]["passages"])
+    await call(knowledge, "POST", f"/api/events/{completed['event_id']}/review")
+    [again] = await call(knowledge, "GET", f"/api/events?name={COMPLETED}")
+    assert again["reviewed"] is True
+    with pytest.raises(NotFound):
+        await knowledge.answering.journal.review(UUID(int=7))  # type: ignore[arg-type]
+
+
+async def test_a2_15_a_sink_that_fails_never_fails_the_answer(knowledge: Knowledge) -> None:
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            async def fails(*_: object, **__: object) -> None:
+                raise StorageUnavailable("no journal") if name == "record" else OSError("no disk")
+
+            return fails
+
+    telemetry = Telemetry(Broken(), knowledge.answering.clock)
+    for question in (QUESTION, "zebra?"):
+        told = await DocumentationQASubagent(knowledge.answering, telemetry).answer(
+            DocumentationRequest(question=question), ADMIN
+        )
+        assert told["status"] in {"success", "no_answer"}
+
+
+async def test_a2_16_a4_21_f7_figures_are_made_of_events(knowledge: Knowledge) -> None:
+    await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
+    await call(knowledge, "POST", "/subagents/documentation-qa", {**STEP, "question": "zebra?", "context": {}})
+    figures = await call(knowledge, "GET", "/api/answer-metrics")
+    assert (figures["answers"], figures["answered_rate"], figures["no_answer_rate"]) == (2, 0.5, 0.5)
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    picked = {
+        "system": "selection",
+        "status": "answered",
+        "lookups": 2,
+        "lookups_ok": 1,
+        "fallback": False,
+        "documents": ["A"],
+        "latency_ms": 100,
+    }
+    plain = {**picked, "lookups": 0, "lookups_ok": 0, "fallback": True, "documents": [], "latency_ms": 50}
+    events = [
+        Event(event_id=UUID(int=at), name=ANSWERED, happened_at=moment, payload=payload)  # type: ignore[arg-type]
+        for at, payload in enumerate((picked, plain))
+    ]
+    told = metrics_of(events)
+    assert (told.tool_use_rate, told.mean_lookups, told.lookup_success_rate, told.fallback_rate) == (0.5, 1.0, 0.5, 0.5)
+    assert (told.lookup_p50_ms, told.standard_p50_ms, told.documents_chosen) == (100, 50, {"A": 1})
+
+
+async def test_a2_23_a2_25_a2_26_f8_a_question_without_an_answer_becomes_work_with_a_due_date(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    asked = {**STEP, "question": "How do I archive a quote for good?"}
+    knowledge_server = {**asked, "context": {"conversation_tail": [{"role": "user", "content": "Hi"}]}}
+    await _unanswered(knowledge, knowledge_server)
+    [first] = await call(knowledge, "GET", "/api/escalations")
+    assert first["transcript"] == [
+        {"role": "user", "content": "Hi"},
+        {"role": "user", "content": "How do I archive a quote for good?"},
+    ]
+    assert first["passage_ids"]
+    assert "documentation" in first["suggested_fix"]
+    assert (first["priority"], first["occurrences"]) == ("normal", 1)
+    assert first["due_at"].startswith("2026-01-16")
+    clock.move(timedelta(days=6))
+    assert await call(knowledge, "GET", "/api/escalations?overdue=true")
+    await _unanswered(knowledge, {**asked, "question": "how do I archive a quote for good"})
+    [again] = await knowledge.answering.journal.escalations(overdue_at=clock.now())
+    assert (again.priority, again.occurrences) == (Priority.HIGH, 2)
+    await call(knowledge, "POST", f"/api/escalations/{again.escalation_id}/close")
+    assert await call(knowledge, "GET", "/api/escalations") == []
+
+
+async def test_a2_26_the_same_question_after_more_than_a_week_does_not_raise_the_priority(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    asked = {**STEP, "question": "How do I archive a quote for good?"}
+    await _unanswered(knowledge, asked)
+    clock.move(timedelta(days=8))
+    await _unanswered(knowledge, asked)
+    [escalation] = await knowledge.answering.journal.escalations(overdue_at=clock.now())
+    assert (escalation.priority, escalation.occurrences) == (Priority.NORMAL, 1)
+
+
+async def _unanswered(knowledge: Knowledge, asked: dict[str, Any]) -> None:
+    drafter = knowledge.answering.answerer.drafter
+    try:
+
+        async def silent(scope: Any) -> Any:
+            found: Any = await drafter(scope)
+
+            class Silent(type(found)):  # type: ignore[misc]
+                async def draft(self, asked: Any) -> Any:
+                    return Draft()
+
+            return Silent(found.language_model)
+
+        object.__setattr__(knowledge.answering.answerer, "drafter", silent)
+        told = await call(knowledge, "POST", "/subagents/documentation-qa", asked)
+        assert told["status"] == "no_answer"
+    finally:
+        object.__setattr__(knowledge.answering.answerer, "drafter", drafter)
+
+
+@pytest.mark.parametrize(
+    ("asked", "due"),
+    [("2026-01-15T12:00", "2026-01-16"), ("2026-01-16T12:00", "2026-01-19"), ("2026-01-17T12:00", "2026-01-19")],
+)
+def test_a2_25_an_escalation_is_due_a_business_day_later(asked: str, due: str) -> None:
+    assert one_business_day_after(datetime.fromisoformat(asked)).date().isoformat() == due
+
+
+async def test_a2_22_an_operator_gets_a_best_effort_with_its_caveats(knowledge: Knowledge) -> None:
+    told = await subagent(knowledge).best_effort("Is there an undo for deleted quotes?", ADMIN)
+    assert told.startswith("Not a confirmed answer")
+    assert "quotes.md" in told
+
+
+async def test_a2_30_steps_with_one_result_key_ask_once_in_a_session(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    results = PlannerResults(subagent(knowledge))
+    request = DocumentationRequest(question=QUESTION, session_id=1, step_id="a", result_key="key")
+    first = await results.answer(request, ADMIN)
+    again = await results.answer(
+        DocumentationRequest(question=QUESTION, session_id=1, step_id="b", result_key="key"), ADMIN
+    )
+    assert (again["answer"], again["step_id"], len(server.chats)) == (first["answer"], "b", 1)
+    await results.answer(DocumentationRequest(question=QUESTION, session_id=2, result_key="key"), ADMIN)
+    assert len(server.chats) == 2
+
+
+def test_a2_17_planners_are_switched_by_a_flag_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert KnowledgeSettings().enable_documentation_qa_subagent is False
+    monkeypatch.setenv("AI_ENABLE_DOCUMENTATION_QA_SUBAGENT", "true")
+    assert KnowledgeSettings().enable_documentation_qa_subagent is True
+
+
+async def test_a2_08_a2_29_x_20_our_own_part_of_an_answer_takes_little(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    """A2-29, X-20: 2 s in all at the 95th percentile with a remote model; here the whole of it with an instant one."""
+    times = []
+    for number in range(20):
+        began = time.perf_counter()
+        await subagent(knowledge).answer(DocumentationRequest(question=f"{QUESTION} {number}"), ADMIN)
+        times.append(time.perf_counter() - began)
+    assert quantiles(times, n=20)[18] < 2.0
+
+
+async def test_a2_28_workspaces_are_kept_apart(knowledge: Knowledge) -> None:
+    other = knowledge.in_workspace("other")
+    told = await subagent(other).answer(DocumentationRequest(question=QUESTION), ADMIN)
+    assert told["status"] == "no_answer"

@@ -1,0 +1,189 @@
+"""Repositories as documents: what is fetched, what changed, and what may not be fetched at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from dulwich import porcelain
+from dulwich.repo import Repo
+
+from knowledge.adapters.git_repositories import GitRepositories
+from knowledge.documents.fetching import check_url, is_inside
+from knowledge.documents.models import SourceId
+from knowledge.documents.ports import Source
+from knowledge.documents.syncing import NewSource
+from knowledge.errors import InvalidInput, SourceUnavailable
+from knowledge.wiring import Knowledge
+from tests.conftest import Opens
+
+WHO = b"Ann <ann@example.org>"
+
+
+class Writes:
+    """A repository that commits are made in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.repo = Repo.init(str(folder), mkdir=True)
+
+    def commit(self, files: dict[str, str | None]) -> str:
+        for name, text in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if text is None:
+                porcelain.remove(self.repo, [str(path)])
+            else:
+                path.write_text(text)
+                porcelain.add(self.repo, [str(path)])
+        return porcelain.commit(self.repo, message=b"change", author=WHO, committer=WHO).decode()
+
+
+@pytest.fixture
+def writes(tmp_path: Path) -> Iterator[Writes]:
+    made = Writes(tmp_path / "handbook")
+    yield made
+    made.repo.close()
+
+
+async def test_a_repository_is_synced_by_what_changed(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    """A1-03, X-30, A4-23."""
+    first = writes.commit(
+        {"docs/pool.md": "# Pool\n\nThe pool has 40.\n", "docs/old.md": "# Old\n\nGone soon.\n", ".x.md": "x"}
+    )
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}", subdir="docs"))
+        report = (await knowledge.kb.sync("global", None))[0]
+        assert (report.commit, report.added, report.unchanged, report.error) == (first, 2, 0, None)
+        await knowledge.kb.index()
+        found = await knowledge.kb.search("how many has the pool?", kb="global")
+        assert found.passages[0].uri == "handbook/docs/pool.md"
+        assert (found.passages[0].link or "").endswith(f"@{first}")
+        second = writes.commit(
+            {"docs/pool.md": "# Pool\n\nThe pool has 41.\n", "docs/old.md": None, "docs/new.md": "# New\n\nx\n"}
+        )
+        report = (await knowledge.kb.sync("global", None))[0]
+        assert (report.commit, report.added, report.deleted, report.unchanged) == (second, 2, 1, 0)
+        await knowledge.kb.index()
+        shown = [p.text for p in (await knowledge.kb.search("pool old new", kb="global", k=20)).passages]
+        assert sorted(shown) == ["# New\n\nx", "# Pool\n\nThe pool has 41."]
+        again = (await knowledge.kb.sync("global", None))[0]
+        assert (again.added, again.deleted, again.unchanged) == (0, 0, 2)
+        source = (await knowledge.kb.sources("global", None))[0]
+        assert source.last_commit == second
+        assert await knowledge.kb.forget_source("global", None, source.source_id) == 2
+
+
+async def test_a_repository_that_cannot_be_fetched_says_so_and_changes_nothing(
+    opens: Opens, writes: Writes, tmp_path: Path
+) -> None:
+    """A1-03: a clean error."""
+    writes.commit({"pool.md": "# Pool\n\nThe pool has 40.\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
+        await knowledge.kb.sync("global", None)
+        await knowledge.kb.index()
+        writes.folder.rename(tmp_path / "elsewhere")
+        report = (await knowledge.kb.sync("global", None))[0]
+        assert report.error is not None
+        assert report.error.startswith(f"file://{writes.folder} cannot be fetched")
+        assert "Traceback" not in report.error
+        assert (await knowledge.kb.sources("global", None))[0].last_error == report.error
+        assert (await knowledge.kb.search("the pool", kb="global")).passages
+
+
+async def test_links_in_a_repository_are_passed_over(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    """T16."""
+    (writes.folder / "secret.md").symlink_to("/etc/passwd")
+    porcelain.add(writes.repo, [str(writes.folder / "secret.md")])
+    writes.commit({"pool.md": "# Pool\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
+        await knowledge.kb.sync("global", None)
+        assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["handbook/pool.md"]
+
+
+async def test_nothing_is_fetched_unless_the_settings_say_from_where(knowledge: Knowledge) -> None:
+    """T15: off by default."""
+    for url in ("https://github.com/a/b", "file:///etc"):
+        with pytest.raises(InvalidInput, match="fetching is off"):
+            await knowledge.kb.add_source("global", None, NewSource(url=url))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://git.example.org/a",
+        "ssh://git.example.org/a",
+        "git@git.example.org:a",
+        "https://git.example.org.evil.org/team/a",
+        "https://git.example.org@evil.org/team/a",
+        "https://user:secret@git.example.org/team/a",
+        "https://git.example.org:8443/team/a",
+        "https://git.example.org/team/../other/a",
+        "https://git.example.org/team/%2e%2e/other/a",
+        "https://git.example.org/teammate/a",
+        "https://git.example.org\n.evil.org/team",
+        "file:///etc/passwd",
+        "file:///srv/repos/../../etc",
+        "file://host/srv/repos",
+        "https:///team",
+        "",
+    ],
+)
+def test_an_address_that_is_not_allowed_is_refused(url: str) -> None:
+    """T15."""
+    with pytest.raises(InvalidInput):
+        check_url(url, ("https://git.example.org/team", "file:///srv/repos"))
+
+
+def test_an_address_that_is_allowed_passes() -> None:
+    """T15."""
+    allowed = ("https://git.example.org/team", "file:///srv/repos")
+    for url in ("https://git.example.org/team/a", "https://GIT.example.org/team/a.git", "file:///srv/repos/a"):
+        assert check_url(url, allowed) == url
+
+
+INSIDE = (
+    "127.0.0.1 10.0.0.1 172.16.0.1 192.168.1.1 169.254.169.254 0.0.0.0 100.64.0.1 ::1 fe80::1 fd00::1 ::ffff:127.0.0.1"
+    " 64:ff9b::7f00:1 2002:7f00:1:: 224.0.0.1 255.255.255.255 ::"
+)
+
+
+@pytest.mark.parametrize("address", INSIDE.split())
+def test_internal_addresses_are_known_in_every_form(address: str) -> None:
+    """T15."""
+    assert is_inside([address])
+    assert not is_inside(["140.82.112.3", "2606:4700::1111"])
+
+
+async def test_a_connection_that_leads_inside_is_closed_before_anything_is_sent(tmp_path: Path) -> None:
+    """T15: whatever the name meant when it was looked up."""
+    heard: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(100))
+        writer.close()
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    source = Source(
+        source_id=SourceId(uuid4()),
+        partition="global_kb",
+        url=f"https://localhost:{port}/a",
+        branch=None,
+        subdir="",
+        globs=(),
+        last_commit=None,
+        last_error=None,
+        synced_at=None,
+    )
+    with pytest.raises(SourceUnavailable, match="internal addresses are not fetched"):
+        async with GitRepositories(tmp_path).fetched(source):
+            pass
+    await asyncio.sleep(0.05)
+    server.close()
+    assert [told for told in heard if told] == []

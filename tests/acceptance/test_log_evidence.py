@@ -1,0 +1,102 @@
+"""What logs say, counted: against a log of 100,000 lines whose truth is known as it is written."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime
+
+import pytest
+
+from knowledge.documents.models import PassageKind, Severity
+from knowledge.documents.service import Documents
+from knowledge.wiring import Knowledge
+from tests.support.documents import WrittenLog, add, readable, write_log
+
+LINES = 100_000
+
+
+def _when(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+async def facts(documents: Documents, question: str, knowledge: Knowledge) -> list[str]:
+    found = await documents.evidence.facts(question, await readable(knowledge, "case", "1"))
+    assert all(passage.kind is PassageKind.COMPUTED for passage in found.passages)
+    return [passage.text for passage in found.passages]
+
+
+async def _check_counts(knowledge: Knowledge, written: WrittenLog) -> None:
+    told = "\n".join(await facts(knowledge.documents, "How many entries of each severity are there?", knowledge))
+    assert f"server.log: {len(written.lines)} lines." in told
+    for name, number in written.severities.items():
+        assert (f"{number} {name} entries." if name else f"{number} lines without a severity.") in told
+    first, last = min(written.first.values()), max(written.last.values())
+    assert f"First entry {_when(first)}, last entry {_when(last)}." in told
+    for name in ("ERROR", "WARN", "CRITICAL", "INFO"):
+        text = (await facts(knowledge.documents, f"How many {name} entries, and when did they begin?", knowledge))[-1]
+        assert f"{written.severities[name]} {name} entries." in text
+    for path, number in written.terms.items():
+        text = (await facts(knowledge.documents, f"How often does '{path}' occur?", knowledge))[0]
+        assert text.startswith(f"server.log: {number} lines with {path!r}.")
+
+
+async def _check_lines(knowledge: Knowledge, written: WrittenLog) -> None:
+    for number in (1, 42, 50_000, len(written.lines)):
+        text = (await facts(knowledge.documents, f"What's on line {number} of the log?", knowledge))[0]
+        shown = dict(line[2:].split(": ", 1) for line in text.split("\n"))
+        assert shown[str(number)] == written.lines[number - 1]
+        assert len(shown) == min(number + 2, len(written.lines)) - max(number - 2, 1) + 1
+    beyond = await facts(knowledge.documents, f"What is on line {len(written.lines) + 1}?", knowledge)
+    assert beyond == [f"server.log has {len(written.lines)} lines; there is no line {len(written.lines) + 1}."]
+
+
+async def _check_selected(knowledge: Knowledge, written: WrittenLog) -> None:
+    logs, scope = knowledge.documents.evidence.logs, await readable(knowledge, "case", "1")
+    ids = [each.document_id for each in await knowledge.documents.quotes.documents(scope)]
+    total, found = await logs.select(ids, scope, severities=[Severity.CRITICAL], limit=10**6)
+    expected = [(n, line) for n, line in enumerate(written.lines, 1) if " CRITICAL " in line]
+    assert [(line.line, line.text) for _, line in found] == expected
+    assert total == len(expected) == written.severities["CRITICAL"]
+    since = written.first["CRITICAL"]
+    total, _ = await logs.select(ids, scope, severities=[Severity.ERROR], since=since, until=since, limit=1)
+    assert total == sum(line.startswith(_when(since)) and " ERROR " in line for line in written.lines)
+
+
+async def test_counts_times_lines_and_listings_of_a_long_log_are_exact(knowledge: Knowledge) -> None:
+    """A0-48, A0-49, A0-50, A0-47: 10^5 lines."""
+    written = write_log(LINES, random.Random(3))
+    document = await add(knowledge, "server.log", written.text.encode(), "case", "1")
+    assert document.lines == LINES
+    await _check_counts(knowledge, written)
+    await _check_lines(knowledge, written)
+    await _check_selected(knowledge, written)
+
+
+async def test_all_entries_of_a_severity_are_listed_with_their_times(knowledge: Knowledge) -> None:
+    """A0-49: more of them than k."""
+    lines = [f"2025-10-19T14:{m:02}:00Z {'CRITICAL disk' if m % 2 else 'INFO ok'} {m}" for m in range(60)]
+    await add(knowledge, "server.log", "\n".join(lines).encode(), "case", "1")
+    told = await facts(knowledge.documents, "Show me all CRITICAL entries with timestamps", knowledge)
+    assert told[0].startswith("server.log: 30 CRITICAL entries.\nFirst at 2025-10-19T14:01:00Z, line 2: ")
+    listed = told[1].split("\n")
+    assert listed[0] == "server.log: all 30 CRITICAL entries:"
+    assert [line.split(": ", 1)[1] for line in listed[1:]] == [line for line in lines if "CRITICAL" in line]
+
+
+@pytest.mark.parametrize("question", ["What is the capital of France?", "How do I restart the api?"])
+async def test_a_question_that_asks_nothing_of_logs_gets_no_facts(knowledge: Knowledge, question: str) -> None:
+    """A0-50."""
+    await add(knowledge, "server.log", b"2025-10-19T14:00:00Z ERROR one\n", "case", "1")
+    assert await facts(knowledge.documents, question, knowledge) == []
+
+
+async def test_a_value_of_a_configuration_has_its_line(knowledge: Knowledge) -> None:
+    """A0-51, A0-48."""
+    config = "# settings\nserver:\n  port: 80\ndatabase:\n  timeout: 30\n  pool: 40\n"
+    await add(knowledge, "config.yaml", config.encode(), "case", "1")
+    asked = await knowledge.kb.search("What's the database timeout configured in config.yaml?", kb="case", scope_id="1")
+    best = asked.passages[0]
+    assert "timeout: 30" in best.text
+    assert (best.line_start or 0) <= 5 <= (best.line_end or 0)
+    told = await facts(knowledge.documents, "What is on line 5 of config.yaml?", knowledge)
+    assert ">   5:   timeout: 30".replace(">   ", "> ") in told[0]

@@ -1,0 +1,201 @@
+"""The strict knowledge base of S1 on the real stores: two outcomes, and sources that are exactly the cited ones."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from knowledge.documents.access import Permission
+from knowledge.documents.models import NewDocument
+from knowledge.errors import IndexUnavailable, InvalidSetting
+from knowledge.wiring import Knowledge
+from knowledge.wiring_answering import keyword_weights
+from orchestrator.http_api import make_app
+from orchestrator.kb_query import PROFILE, QNA_SYSTEM_PROMPT
+from tests.acceptance.test_document_tools import with_model
+from tests.conftest import Opens
+from tests.support.answering import answered, quotes_line_with, sources_in
+from tests.support.documents import ADMIN
+from tests.support.openai_server import Misdeed, OpenAIServer
+
+SENTENCE = "I don't have information about this in the knowledge base"
+GERRIT = b"# Gerrit Service User Creation\n\nAsk the tools team in #gerrit for a service user.\n"
+GITHUB = b"# GitHub onboarding\n\nThe github onboarding link is https://intranet.example/github/join?team=1\n"
+API = b"# API\n\nThe API speaks HTTP.\n"
+API_GUIDE = b"# API Guide\n\nThe rate limit of the API is 50 requests.\n"
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer(says=quotes_line_with("service user")) as running:
+        yield running
+
+
+@pytest.fixture
+async def knowledge(opens: Opens, server: OpenAIServer) -> AsyncIterator[Knowledge]:
+    async with opens(**with_model(server), chat_timeout_seconds=1) as opened:
+        scope = await opened.documents.access.scope(ADMIN, "global", permission=Permission.WRITE)
+        for name, content in (("gerrit", GERRIT), ("github", GITHUB), ("api", API), ("guide", API_GUIDE)):
+            new = NewDocument(uri=f"{name}.md", content=content, category="onboarding", link=f"https://kb/{name}")
+            await opened.documents.library.add(new, scope)
+        await opened.documents.indexing.run()
+        yield opened
+
+
+async def ask(knowledge: Knowledge, query: str, **more: Any) -> dict[str, Any]:
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        response = await client.post("/api/kb/query", json={"query": query, **more})
+    assert response.status_code == 200, response.text
+    told: dict[str, Any] = response.json()
+    return told
+
+
+async def test_a1_01_a1_02_a1_18_a1_19_a1_25_an_answer_cites_its_document_with_the_way_to_it(
+    knowledge: Knowledge,
+) -> None:
+    told = await ask(knowledge, "How do I create a service user?")
+    assert {"status", "query", "answer", "sources", "total_sources"} <= told.keys()
+    assert told["status"] == "success"
+    assert told["answer"] == (
+        "According to [Gerrit Service User Creation], Ask the tools team in #gerrit for a service user.\n\n"
+        "Sources: [Gerrit Service User Creation]"
+    )
+    [source] = told["sources"]
+    assert told["total_sources"] == 1
+    assert source["url"] == "https://kb/gerrit"
+    assert source["path"] == "gerrit.md"
+    assert source["category"] == "onboarding"
+    assert source["excerpt"] == "Ask the tools team in #gerrit for a service user."
+    assert source["relevance_score"] > 0.1
+
+
+async def test_a1_16_a1_17_seed_defect_not_found_is_the_sentence_without_sources(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    server.says = lambda *_: answered(missing="how to create a user")
+    told = await ask(knowledge, "How do I create a service user?")
+    assert (told["status"], told["answer"], told["sources"], told["total_sources"]) == ("success", SENTENCE, [], 0)
+
+
+async def test_a1_13_x_15_seed_defect_nothing_above_the_threshold_asks_no_model(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    told = await ask(knowledge, "elephants watercolours?")
+    assert (told["answer"], told["sources"]) == (SENTENCE, [])
+    assert not server.chats
+
+
+async def test_a1_13_a1_14_x_16_whole_documents_go_to_the_model_with_titles_and_no_scores(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    await ask(knowledge, "How do I create a service user?")
+    system, user = (message["content"] for message in server.chats[0]["messages"])
+    assert QNA_SYSTEM_PROMPT in system
+    assert any(text == GERRIT.decode().rstrip("\n") for text in sources_in(user))
+    assert "Title: Gerrit Service User Creation, Category: onboarding" in user
+    assert "score" not in user.lower()
+
+
+def test_a1_15_the_prompt_forbids_all_that_the_documents_do_not_say() -> None:
+    for told in ("ONLY from the documents", "no suggestions", "no general knowledge", "assume nothing", "extrapolate"):
+        assert told in QNA_SYSTEM_PROMPT
+    assert PROFILE.granularity == "document"
+
+
+async def test_a1_22_an_address_comes_exactly_as_it_stands(knowledge: Knowledge, server: OpenAIServer) -> None:
+    server.says = quotes_line_with("onboarding link")
+    told = await ask(knowledge, "What is the url of the github onboarding link?")
+    assert "https://intranet.example/github/join?team=1" in told["answer"]
+    wrong = ("The link is https://intranet.example/github/join?team=2", [(2, "The github onboarding link is https://")])
+    server.says = lambda *_: answered(wrong)
+    assert (await ask(knowledge, "what is the url of the github onboarding link, please"))["answer"] == SENTENCE
+
+
+async def test_seed_defect_a1_18_a_source_is_what_is_cited_not_what_has_a_like_title(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    server.says = quotes_line_with("rate limit")
+    told = await ask(knowledge, "What is the rate limit of the API?")
+    assert [source["title"] for source in told["sources"]] == ["API Guide"]
+
+
+async def test_a1_34_a_question_asked_before_is_answered_without_the_model(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    first = await ask(knowledge, "How do I create a service user?")
+    second = await ask(knowledge, "How do I create a service user?")
+    assert first["answer"] == second["answer"]
+    assert len(server.chats) == 1
+
+
+async def test_a1_32_a_follow_up_is_understood(knowledge: Knowledge, server: OpenAIServer) -> None:
+    def says(_: str, text: str) -> str:
+        rewriting = text.startswith("Conversation history")
+        return "How do I create a service user in Gerrit?" if rewriting else quotes_line_with("service user")(_, text)
+
+    server.says = says
+    talk = [{"role": "user", "content": "Tell me of the Gerrit service user"}]
+    assert "#gerrit" in (await ask(knowledge, "How do I create it?", conversation=talk))["answer"]
+
+
+async def test_a1_03_what_fails_is_a_status_with_a_reason_and_no_trace(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    server.always = Misdeed.RESET
+    told = await ask(knowledge, "How do I create a service user?")
+    assert (told["status"], told["answer"], told["sources"]) == ("error", "", [])
+    assert "endpoint" in told["reason"]
+    assert "Traceback" not in str(told)
+
+
+async def test_a1_12_a1_26_threshold_number_and_weights_are_settings(opens: Opens, server: OpenAIServer) -> None:
+    changed: dict[str, Any] = {"kb_max_docs": 1, "kb_min_relevance": 0.2, "kb_weights": {"word_in_content": 0.0}}
+    async with opens(**with_model(server), **changed) as opened:
+        finder = opened.answering.by_keywords
+        assert (finder.max_docs, finder.min_relevance, finder.weights.word_in_content) == (1, 0.2, 0.0)
+        with pytest.raises(InvalidSetting, match="HARDWON_KB_WEIGHTS"):
+            keyword_weights(opened.settings.model_copy(update={"kb_weights": {"luck": 1.0}}))
+
+
+@pytest.mark.parametrize("relevance", ["embedding", "hybrid"])
+async def test_a1_30_a1_31_relevance_may_be_of_sense_or_of_both(
+    opens: Opens, server: OpenAIServer, knowledge: Knowledge, relevance: str
+) -> None:
+    finder = knowledge.answering.by_keywords
+    object.__setattr__(finder, "relevance", relevance)
+    assert "#gerrit" in (await ask(knowledge, "How do I create a service user?"))["answer"]
+
+
+async def test_a1_35_fewer_documents_where_they_are_long_and_of_a_long_one_its_best_passages(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    finder = knowledge.answering.by_keywords
+    object.__setattr__(finder, "max_tokens", 30)
+    await ask(knowledge, "How do I create a service user in the API?")
+    assert len(sources_in(server.chats[-1]["messages"][1]["content"])) == 1
+    object.__setattr__(finder, "max_tokens", 5)
+    told = await ask(knowledge, "How do I create a service user?")
+    assert "#gerrit" in told["answer"]
+
+
+async def test_a1_33_thumbs_are_kept_for_each_answer(knowledge: Knowledge) -> None:
+    told = await ask(knowledge, "How do I create a service user?")
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        body = {"answer_id": told["answer_id"], "up": False, "comment": "outdated"}
+        assert (await client.post("/api/feedback", json=body)).status_code == 204
+    assert await knowledge.answering.journal.feedback_of(UUID(told["answer_id"])) == (False, "outdated")
+
+
+async def test_a1_03_an_index_that_is_down_does_not_matter_to_words(knowledge: Knowledge) -> None:
+    class Down:
+        async def search(self, *_: object, **__: object) -> object:
+            raise IndexUnavailable("down")
+
+    object.__setattr__(knowledge.answering.by_keywords, "searcher", Down())
+    assert (await ask(knowledge, "How do I create a service user?"))["status"] == "success"

@@ -1,0 +1,85 @@
+"""Long documents are summarised where a chat model is set; a summary leads to its document and is never quoted."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from knowledge.documents.models import PassageKind
+from knowledge.documents.summarising import AT_ONCE, LONG_TOKENS, MapReduceSummaries, pieces
+from knowledge.errors import ChatUnavailable
+from knowledge.ports import ChatModel
+from knowledge.wiring import Knowledge
+from tests.support.documents import find, put, readable
+
+LONG = "".join(f"Paragraph {n} is about gardens, paths and walls of the estate.\n\n" for n in range(1200))
+
+
+class Counting(ChatModel):
+    """A model that tells of tulips, and counts who asks it at the same time."""
+
+    def __init__(self, *, away: bool = False) -> None:
+        self.asked: list[str] = []
+        self.at_once = self.most_at_once = 0
+        self.away = away
+
+    @property
+    def model(self) -> str:
+        return "counting"
+
+    async def answer(self, instructions: str, text: str, *, as_json: bool = False) -> str:
+        if self.away:
+            raise ChatUnavailable("away")
+        self.asked.append(text)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        return f"Summary {len(self.asked)} tells of zebratulips."
+
+    async def aclose(self) -> None:
+        return
+
+
+def summarising(knowledge: Knowledge, chat: Counting, *, allowed: bool = True) -> Knowledge:
+    async def may() -> bool:
+        return allowed
+
+    summaries = MapReduceSummaries(open_chat=lambda: chat, allowed=may)
+    indexing = replace(knowledge.documents.indexing, summariser=summaries)
+    return replace(knowledge, documents=replace(knowledge.documents, indexing=indexing))
+
+
+async def test_a_long_document_is_summarised_in_pieces_and_found_by_its_summary(
+    knowledge: Knowledge,
+) -> None:
+    """A0-71: 4,000-token pieces, 200 overlap, at most five at a time, one summary."""
+    assert len(LONG) > LONG_TOKENS * 4
+    assert all(len(piece) <= 4000 * 4 for piece in pieces(LONG))
+    assert all(one[-800:] == other[:800] for one, other in pairwise(pieces(LONG)))
+    chat = Counting()
+    opened = summarising(knowledge, chat)
+    await put(opened, "estate.txt", LONG.encode())
+    assert (await opened.documents.indexing.run()).indexed == 1
+    assert len(chat.asked) == len(pieces(LONG)) + 1
+    assert chat.most_at_once <= AT_ONCE
+    best = (await find(opened, "where are zebratulips?")).passages[0]
+    assert (best.kind, best.name, best.quotable) == (PassageKind.SUMMARY, "estate.txt", False)
+    assert await opened.documents.quotes.visible([best], await readable(opened)) == {}
+
+
+@pytest.mark.parametrize(
+    ("away", "allowed", "text"), [(True, True, LONG), (False, False, LONG), (False, True, "short")]
+)
+async def test_a_document_is_indexed_without_a_summary_where_none_is_to_be_had(
+    knowledge: Knowledge, *, away: bool, allowed: bool, text: str
+) -> None:
+    """A0-71: the model is away, the workspace is local only, the text is short."""
+    chat = Counting(away=away)
+    opened = summarising(knowledge, chat, allowed=allowed)
+    await put(opened, "estate.txt", text.encode())
+    assert (await opened.documents.indexing.run()).indexed == 1
+    assert chat.asked == []

@@ -1,0 +1,140 @@
+"""What every `PassageIndex` promises, asked of each adapter: the embedded engine, and the client's in-memory mode."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+from qdrant_client import AsyncQdrantClient
+
+from knowledge.adapters.passages_edge import EdgePassages
+from knowledge.adapters.passages_server import ServerPassages, connect
+from knowledge.documents.models import DocumentId, PassageId, PassagePoint, PassageWhere, Severity, Wanted
+from knowledge.documents.ports import PassageIndex
+from knowledge.models import EmbeddingSpace, SparseVector, Vector
+
+DIMS = 8
+SPACE = EmbeddingSpace(provider="test", model="m", revision="1", dims=DIMS, max_tokens=64, fingerprint=uuid4().hex)
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NOTHING = SparseVector(indices=(), values=())
+FIRST, SECOND = DocumentId(UUID(int=1)), DocumentId(UUID(int=2))
+EVERYTHING = PassageWhere(workspace="default", partitions=("case_1", "global_kb"))
+
+
+@pytest.fixture(params=["edge", "local", "server"])
+async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PassageIndex]:
+    made: PassageIndex
+    match request.param:
+        case "edge":
+            made = EdgePassages(tmp_path / "documents", reserve_mb=1)
+        case "local":
+            made = ServerPassages(AsyncQdrantClient(":memory:"))
+        case _:
+            url = os.environ.get("HARDWON_TEST_QDRANT_URL")
+            if not url:
+                pytest.skip("HARDWON_TEST_QDRANT_URL names no Qdrant server")
+            made = connect(url, os.environ.get("HARDWON_TEST_QDRANT_API_KEY"))
+    await made.ensure(SPACE)
+    yield made
+    await made.drop(SPACE)
+    await made.aclose()
+
+
+def towards(number: int) -> Vector:
+    vector = np.full(DIMS, 0.1, dtype=np.float32)
+    vector[number % DIMS] = 1.0
+    unit: Vector = (vector / np.linalg.norm(vector)).astype(np.float32)
+    return unit
+
+
+def words(*terms: int) -> SparseVector:
+    return SparseVector(indices=tuple(sorted(terms)), values=tuple(1.0 for _ in terms))
+
+
+def point(number: int, **told: object) -> PassagePoint:
+    given = PassagePoint(
+        passage_id=PassageId(UUID(int=number)),
+        workspace="default",
+        partition="case_1",
+        document_id=FIRST,
+        generation=1,
+        dense=towards(number),
+        lexical=words(number),
+    )
+    return replace(given, **told)  # type: ignore[arg-type]
+
+
+async def ids(index: PassageIndex, where: PassageWhere, *, limit: int = 50) -> list[int]:
+    found = await index.search(SPACE, towards(1), NOTHING, where, limit=limit)
+    return sorted(hit.passage_id.int for hit in found)
+
+
+async def test_the_nearest_by_either_vector_come_with_both_scores(index: PassageIndex) -> None:
+    """A0-80: dense and words."""
+    await index.upsert(SPACE, [point(number) for number in range(1, 8)])
+    hits = {h.passage_id.int: h for h in await index.search(SPACE, towards(1), words(5), EVERYTHING, limit=1)}
+    assert set(hits) == {1, 5}
+    assert hits[1].cosine == pytest.approx(1, abs=1e-5)
+    assert hits[1].lexical == 0
+    assert hits[5].lexical == pytest.approx(1)
+    assert hits[5].cosine == pytest.approx(float(towards(1) @ towards(5)), abs=1e-5)
+
+
+async def test_only_the_asked_partitions_of_the_workspace_are_searched(index: PassageIndex) -> None:
+    """A0-30, A2-28."""
+    strange = [point(2, partition="case_2"), point(3, workspace="other"), point(4, partition="global_kb")]
+    await index.upsert(SPACE, [point(1), *strange])
+    assert await ids(index, EVERYTHING) == [1, 4]
+    assert await ids(index, replace(EVERYTHING, partitions=())) == []
+    assert await index.count(SPACE, "default") == 3
+
+
+async def test_only_the_asked_documents_are_searched(index: PassageIndex) -> None:
+    """A4-06."""
+    await index.upsert(SPACE, [point(1), point(2, document_id=SECOND)])
+    assert await ids(index, replace(EVERYTHING, documents=frozenset({SECOND}))) == [2]
+    assert await ids(index, replace(EVERYTHING, documents=frozenset())) == []
+    assert await ids(index, replace(EVERYTHING, wanted=Wanted(document_ids=frozenset({FIRST})))) == [1]
+
+
+async def test_severities_times_and_lines_are_filtered_on(index: PassageIndex) -> None:
+    """A0-80."""
+    hour = timedelta(hours=1)
+    bad = point(1, severities=(Severity.INFO, Severity.ERROR), timestamp=NOON, until=NOON + hour, line_end=50)
+    fine = point(2, severities=(Severity.INFO,), timestamp=NOON + 2 * hour, line_start=51, line_end=90)
+    await index.upsert(SPACE, [bad, fine, point(3)])
+
+    async def wish(**told: object) -> list[int]:
+        return await ids(index, replace(EVERYTHING, wanted=Wanted(**told)))  # type: ignore[arg-type]
+
+    assert await wish(severities=frozenset({Severity.ERROR, Severity.CRITICAL})) == [1]
+    assert await wish(severities=frozenset({Severity.INFO})) == [1, 2]
+    assert await wish(since=NOON + hour / 2) == [1, 2]
+    assert await wish(since=NOON + hour / 2, until=NOON + hour) == [1]
+    assert await wish(until=NOON - hour) == []
+    assert await wish(lines=(42,)) == [1]
+    assert await wish(lines=(51, 90)) == [2]
+
+
+async def test_written_again_a_point_is_replaced_and_deleted_it_is_gone(index: PassageIndex) -> None:
+    """A0-75."""
+    await index.upsert(SPACE, [point(1), point(2)])
+    await index.upsert(SPACE, [point(1, partition="case_2")])
+    assert await ids(index, EVERYTHING) == [2]
+    await index.delete(SPACE, [PassageId(UUID(int=2)), PassageId(UUID(int=99))])
+    assert await ids(index, EVERYTHING) == []
+    assert await index.scan(SPACE, "default", after=None, limit=10) == [PassageId(UUID(int=1))]
+
+
+async def test_ids_come_in_pages_in_order(index: PassageIndex) -> None:
+    """A0-74."""
+    await index.upsert(SPACE, [point(number) for number in (5, 3, 1, 4, 2)])
+    first = await index.scan(SPACE, "default", after=None, limit=3)
+    rest = await index.scan(SPACE, "default", after=first[-1], limit=3)
+    assert [each.int for each in (*first, *rest)] == [1, 2, 3, 4, 5]

@@ -1,0 +1,327 @@
+"""Documents under faults: `python -m tests.faults.documents scopes|failures|kills [NUMBER]`.
+
+scopes: random questions of random principals; failures: random changes while the index fails; kills: a worker killed at
+every named place of an update. Each ends with the number of passages that should not have been shown: it must be 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import SecretStr
+
+from knowledge.documents.access import AccessPolicy, Permission, Principal
+from knowledge.documents.models import DocumentId, Finding, NewDocument, PassageId, PassagePoint
+from knowledge.documents.ports import DocumentStore, IndexingStore, PassageIndex
+from knowledge.documents.service import Documents
+from knowledge.errors import HardwonError, IndexUnavailable, NoAccess
+from knowledge.models import EmbeddingSpace
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge, open_knowledge
+from tests.support.documents import ADMIN
+from tests.support.embedders import HashingEmbedder
+from tests.support.faults import Trips, Wired, WiredEmbedder
+from tests.support.postgres import create_database, throwaway_postgres
+
+PLACES = tuple(
+    f"{place}:{phase}:1"
+    for place in (
+        "documents.put",
+        "indexing.claim",
+        "indexing.vectors",
+        "embedder.embed",
+        "indexing.keep_vectors",
+        "indexing.write",
+        "index.upsert",
+        "indexing.activate",
+        "indexing.stale",
+        "index.delete",
+        "indexing.forget",
+        "indexing.forget_empty",
+    )
+    for phase in ("before", "after")
+)
+"""Where a worker is killed that updates a document: all steps from the new content to the last trace of the old."""
+
+_LEASE = timedelta(seconds=0.5)
+
+
+@asynccontextmanager
+async def opened(settings: KnowledgeSettings) -> AsyncIterator[Knowledge]:
+    async with open_knowledge(settings, embedder=HashingEmbedder(dims=128)) as knowledge:
+        yield knowledge
+
+
+# scopes
+
+
+async def ask_across_scopes(knowledge: Knowledge, questions: int, rng: random.Random) -> tuple[int, int]:
+    """Ask random questions as random principals; return how many passages were shown, and how many of them foreign."""
+    users = [f"user{n}" for n in range(6)]
+    owners: dict[str, str] = {}
+    allowed: dict[str, set[str]] = {user: {"global_kb", f"user_{user}_kb"} for user in users}
+    places = (
+        [("user", user) for user in users] + [("case", str(n)) for n in range(8)] + [("team", str(n)) for n in range(4)]
+    )
+    for base, id_ in [*places, ("global", None)]:
+        scope = await knowledge.documents.access.scope(ADMIN, base, id_, permission=Permission.WRITE)
+        word = f"marker{len(owners)}"
+        owners[word] = scope.partitions[0]
+        text = f"# Notes\n\nThe shared word pool stands here with {word}.\n"
+        for number in range(3):
+            new = NewDocument(uri=f"{number}.md", content=f"{text}\nPart {number}.\n".encode())
+            await knowledge.documents.library.add(new, scope)
+        if base in {"case", "team"} and id_:
+            for user in rng.sample(users, 2):
+                await knowledge.documents.library.grant(ADMIN, base, id_, user)
+                allowed[user].add(scope.partitions[0])
+    await knowledge.documents.indexing.run()
+    shown = foreign = 0
+    for _ in range(questions):
+        user = rng.choice(users)
+        bases = knowledge.documents.asked_by(Principal(name=user))
+        anywhere: list[tuple[str | None, str | None]] = [*places, ("global", None), (None, None)]
+        kb, scope_id = rng.choice(anywhere)
+        question = f"the pool with {rng.choice(list(owners))}"
+        partition = None if kb is None else knowledge.documents.access.base(kb).partition(scope_id)
+        try:
+            found = await bases.search(question, kb=kb, scope_id=scope_id, k=rng.choice([1, 5, 20]))
+        except NoAccess:
+            foreign += partition in allowed[user]  # refused what is allowed: as wrong
+            continue
+        may = allowed[user] if partition is None else {partition} & allowed[user]
+        shown += len(found.passages)
+        foreign += sum(passage.partition not in may for passage in found.passages)
+    return shown, foreign
+
+
+# failures
+
+
+class FailingIndex(PassageIndex):
+    """An index that fails at random, before or after it did what it was asked."""
+
+    def __init__(self, index: PassageIndex, rng: random.Random, share: float) -> None:
+        self._index, self._rng, self.share = index, rng, share
+        self.failed = 0
+
+    def _maybe(self) -> None:
+        if self._rng.random() < self.share:
+            self.failed += 1
+            raise IndexUnavailable("the index is away for a test")
+
+    async def ensure(self, space: EmbeddingSpace) -> None:
+        await self._index.ensure(space)
+
+    async def upsert(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
+        self._maybe()
+        await self._index.upsert(space, points)
+        self._maybe()
+
+    async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
+        self._maybe()
+        await self._index.delete(space, passage_ids)
+        self._maybe()
+
+    async def search(self, space: EmbeddingSpace, dense: Any, lexical: Any, where: Any, *, limit: int) -> Any:
+        return await self._index.search(space, dense, lexical, where, limit=limit)
+
+    async def count(self, space: EmbeddingSpace, workspace: str) -> int:
+        return await self._index.count(space, workspace)
+
+    async def scan(self, space: EmbeddingSpace, workspace: str, *, after: Any, limit: int) -> Any:
+        return await self._index.scan(space, workspace, after=after, limit=limit)
+
+    async def drop(self, space: EmbeddingSpace) -> None:
+        await self._index.drop(space)
+
+    async def aclose(self) -> None:
+        return
+
+
+async def change_while_the_index_fails(knowledge: Knowledge, changes: int, rng: random.Random) -> tuple[int, int]:
+    """Add, update, delete and revoke at random; return how often the index failed, and how many passages were stale."""
+    failing = FailingIndex(knowledge.passages, rng, 0.5)
+    documents = replace(
+        knowledge.documents,
+        indexing=replace(knowledge.documents.indexing, index=failing),
+        search=replace(knowledge.documents.search, index=failing),
+    )
+    ann = documents.asked_by(Principal(name="ann"))
+    scope = await documents.access.scope(ADMIN, "case", "1", permission=Permission.WRITE)
+    shown: dict[str, tuple[DocumentId, set[str]]] = {}
+    granted, stale = False, 0
+    for number in range(changes):
+        uri = f"{rng.randrange(6)}.md"
+        match rng.choice(["put", "put", "delete", "grant"]):
+            case "put":
+                word = f"word{number}"
+                content = f"# Pool\n\nThe pool is told of as {word} here.\n".encode()
+                added = await documents.library.add(NewDocument(uri=uri, content=content), scope)
+                before = shown.get(uri, (added.document.document_id, set()))[1]
+                shown[uri] = (added.document.document_id, before | {word})  # until it is indexed, the one before
+                await _indexed(documents)
+                document = await documents.library.documents.named(scope.partitions[0], uri)
+                if not document.waiting:
+                    shown[uri] = (document.document_id, {word})
+            case "delete" if uri in shown:
+                await documents.library.delete(scope, [shown.pop(uri)[0]])
+                await _indexed(documents)
+            case _:
+                granted = not granted
+                change = documents.library.grant if granted else documents.library.revoke
+                await change(ADMIN, "case", "1", "ann")
+        found = Finding()
+        try:
+            found = await ann.search("the pool is told of here", kb="case", scope_id="1", k=50)
+        except NoAccess:
+            stale += granted
+        else:
+            stale += 0 if granted else len(found.passages)
+        current = set().union(*(words for _, words in shown.values())) if shown else set()
+        stale += sum(not (set(passage.text.rstrip(".\n").split()) & current) for passage in found.passages)
+    failing.share = 0
+    for _ in range(10):
+        await _indexed(documents)
+    return failing.failed, stale
+
+
+async def _indexed(documents: Documents) -> None:
+    try:
+        await documents.indexing.run()
+    except HardwonError:
+        return
+
+
+# kills
+
+OLD = b"# Pool\n\nOLDWORD begins it.\n\n## Second\n\nOLDWORD goes on.\n\n## Third\n\nOLDWORD ends it.\n"
+NEW = b"# Pool\n\nNEWWORD begins it.\n\n## Second\n\nNEWWORD goes on.\n\n## Third\n\nNEWWORD ends it.\n"
+
+
+def new_text(place: str) -> bytes:
+    """Return the newer version, with a word of its own in each section: what was embedded before needs no embedding."""
+    return NEW.replace(b"NEWWORD", f"NEWWORD {place.replace(':', ' ').replace('.', ' ')}".encode())
+
+
+async def update_until_killed(settings: KnowledgeSettings, place: str) -> None:
+    """Update the document; this process is killed at a place."""
+
+    async def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    async def at_once() -> None:
+        return
+
+    trips = Trips({place: die})
+    async with open_knowledge(settings, embedder=WiredEmbedder(trips, at_once)) as knowledge:
+        documents = knowledge.documents
+        library = replace(
+            documents.library, documents=cast(DocumentStore, Wired(documents.library.documents, "documents", trips))
+        )
+        indexing = replace(
+            documents.indexing,
+            store=cast(IndexingStore, Wired(documents.indexing.store, "indexing", trips)),
+            index=cast(PassageIndex, Wired(documents.indexing.index, "index", trips)),
+            lease=_LEASE,
+        )
+        scope = await documents.access.scope(ADMIN, "global", permission=Permission.WRITE)
+        await library.add(NewDocument(uri="pool.md", content=new_text(place)), scope)
+        await indexing.run()
+        await indexing.remove_stale()
+
+
+async def what_is_shown(knowledge: Knowledge, place: str) -> tuple[set[str], bool]:
+    """Return which of the words are shown by search and as a whole, and whether that is one version, whole."""
+    policy: AccessPolicy = knowledge.documents.access
+    scope = await policy.scope(ADMIN, "global")
+    found = await knowledge.kb.search("OLDWORD NEWWORD pool begins goes on ends", kb="global", k=50)
+    words = {word for passage in found.passages for word in ("OLDWORD", "NEWWORD") if word in passage.text}
+    whole = [each.text for each in await knowledge.documents.quotes.whole(scope)]
+    one = whole in ([OLD.decode()], [new_text(place).decode()]) and len(found.passages) == 3 and len(words) == 1
+    return words, one and words.pop() in whole[0]
+
+
+async def kill_at(settings: KnowledgeSettings, place: str) -> list[str]:
+    """Kill an update at a place, look, let another worker finish, look again; return what was wrong."""
+    wrong = []
+    async with open_knowledge(settings, embedder=HashingEmbedder(dims=64)) as knowledge:
+        scope = await knowledge.documents.access.scope(ADMIN, "global", permission=Permission.WRITE)
+        await knowledge.documents.library.documents.forget_partition("global_kb")
+        await knowledge.documents.upkeep.purge()
+        await knowledge.documents.library.add(NewDocument(uri="pool.md", content=OLD), scope)
+        await knowledge.documents.indexing.run()
+    child = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "tests.faults.documents", "child", place],
+        env={**os.environ, **_told(settings)},
+        check=False,
+        capture_output=True,
+        timeout=120,
+    )
+    if child.returncode != -signal.SIGKILL:
+        wrong.append(f"{place}: never came there, ended with {child.returncode}: {child.stderr.decode()[-300:]}")
+    async with open_knowledge(settings, embedder=HashingEmbedder(dims=64)) as knowledge:
+        words, one = await what_is_shown(knowledge, place)
+        if not one:
+            wrong.append(f"{place}: a mixture is shown: {words}")
+        await asyncio.sleep(_LEASE.total_seconds() + 0.1)
+        scope = await knowledge.documents.access.scope(ADMIN, "global", permission=Permission.WRITE)
+        await knowledge.documents.library.add(NewDocument(uri="pool.md", content=new_text(place)), scope)
+        await knowledge.documents.indexing.run()
+        await knowledge.documents.upkeep.reconcile()
+        words, one = await what_is_shown(knowledge, place)
+        if not one or "OLDWORD" in str(await knowledge.kb.search("OLDWORD", kb="global", k=50)).replace(
+            "'OLDWORD'", ""
+        ):
+            wrong.append(f"{place}: the new version is not shown whole after another worker: {words}")
+        room = await knowledge.documents.indexing.room()
+        points = await knowledge.passages.count(room.space, "default")
+        if points != 3:
+            wrong.append(f"{place}: the index holds {points} points")
+    return wrong
+
+
+def _told(settings: KnowledgeSettings) -> dict[str, str]:
+    url = settings.database_url
+    return {
+        "HARDWON_HOME": str(settings.home),
+        "HARDWON_DATABASE_URL": url.get_secret_value() if url else "",
+        "HARDWON_EMBEDDING_MODEL": "all-MiniLM-L6-v2",
+    }
+
+
+async def _command(what: str, number: int, seed: int) -> int:
+    rng = random.Random(seed)
+    with throwaway_postgres() as server, tempfile.TemporaryDirectory(prefix="hardwon-home-") as home:
+        url = await create_database(server.dsn, name="documents")
+        settings = KnowledgeSettings(home=Path(home), database_url=SecretStr(url))
+        if what == "kills":
+            wrong = [told for place in PLACES for told in await kill_at(settings, place)]
+            print(f"killed at {len(PLACES)} places, wrong: {len(wrong)}", *wrong, sep="\n")  # noqa: T201
+            return len(wrong)
+        async with opened(settings) as knowledge:
+            work = ask_across_scopes if what == "scopes" else change_while_the_index_fails
+            passed, wrong_ones = await work(knowledge, number, rng)
+        told = "passages shown" if what == "scopes" else "failures of the index"
+        print(f"{number} times, {passed} {told}, foreign or stale: {wrong_ones}")  # noqa: T201
+        return wrong_ones
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "child":
+        asyncio.run(update_until_killed(KnowledgeSettings(), sys.argv[2]))
+    else:
+        sys.exit(asyncio.run(_command(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 10_000, 7)) > 0)

@@ -1,0 +1,199 @@
+"""The main agent: which tool, what it remembers, what it is told; and what is small talk."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from knowledge.documents.language_model import Message, Said, Tool, ToolCall, ToolsRefused
+from orchestrator.agent import Conversation, Strategy, intent_of
+from orchestrator.tool_loop import Arguments, Loop, MalformedCall, Offered
+from orchestrator.tools import TOOLS
+from tests.support.answering import ScriptedModel, call
+
+SMALL_TALK = [
+    "Hi",
+    "hello there!",
+    "Good morning, Archie",
+    "thanks a lot",
+    "Thank you so much!",
+    "ok",
+    "cool, thanks",
+    "bye",
+    "How are you?",
+    "what's up",
+    "Who are you?",
+    "tell me a joke",
+    "Great, that's all for now",
+    "lol",
+    "👍",
+    "What can you do?",
+    "Nice to meet you",
+    "I am fine, thanks",
+    "Have a nice day",
+    "see you tomorrow",
+]
+QUESTIONS = [
+    "How do I create a service user?",
+    "What is the url of the github onboarding link?",
+    "hi, where are the runbooks?",
+    "thanks, and how do I reset it?",
+    "database timeout",
+    "who approves releases?",
+    "ERR-4521",
+    "what is up with the api",
+    "Hello world program in our template?",
+    "Can you help me with VPN access",
+    "what are the office hours",
+    "Good morning routine of the deployment bot",
+    "ok but why does it fail",
+    "who are the admins of Gerrit",
+    "is there a guide for new joiners",
+    "please show me the onboarding checklist",
+    "and for team X?",
+    "how is the cache cleared",
+]
+
+
+@pytest.mark.parametrize("text", SMALL_TALK)
+def test_a1_23_small_talk_is_chat_only(text: str) -> None:
+    assert intent_of(text) == "chat_only"
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+def test_a1_23_questions_go_to_the_knowledge_base(text: str) -> None:
+    assert intent_of(text) == "kb_query"
+
+
+def test_a0_25_a0_26_tools_have_the_texts_of_the_design_and_parameters_of_their_own() -> None:
+    schemas = {tool.schema().name: tool.schema() for tool in TOOLS}
+    assert list(schemas) == [
+        "answer_from_case_evidence",
+        "answer_from_user_kb",
+        "answer_from_global_kb",
+        "answer_from_team_kb",
+    ]
+    assert [schema.parameters["required"] for schema in schemas.values()] == [
+        ["case_id", "question"],
+        ["user_id", "question"],
+        ["question"],
+        ["team_id", "question"],
+    ]
+    for schema in schemas.values():
+        assert schema.description.count('\n- "') == 4
+        assert "\n\nReturns: " in schema.description
+        assert schema.parameters["properties"]["k"]["default"] == 5
+
+
+def told(conversation: Conversation, strategy: Strategy | None = None) -> str:
+    return json.dumps([message.content for message in conversation.messages(strategy)])
+
+
+def investigation() -> Conversation:
+    conversation = Conversation()
+    conversation.say("user", "Payment API is failing")
+    conversation.found_out("answer_from_case_evidence", "347 ERROR entries", ["app.log"])
+    conversation.say("user", "When did it start?")
+    conversation.found_out("answer_from_case_evidence", "First error: 14:32:15", ["app.log"])
+    conversation.found_out("answer_from_global_kb", "Pools run dry", ["KB-1"])
+    return conversation
+
+
+def test_a0_61_answers_of_all_phases_stay_in_the_conversation() -> None:
+    for found in ("Payment API is failing", "347 ERROR", "14:32:15", "Pools run dry"):
+        assert found in told(investigation())
+
+
+def test_a0_60_there_are_three_strategies() -> None:
+    assert "347" not in told(investigation(), Strategy.CONVERSATION)
+    assert "Pools" in told(investigation(), Strategy.KNOWLEDGE)
+    assert "347" not in told(investigation(), Strategy.KNOWLEDGE)
+    assert "347" in told(investigation(), Strategy.EVIDENCE)
+    assert "Pools" not in told(investigation(), Strategy.EVIDENCE)
+
+
+def test_a0_61_what_does_not_fit_is_shortened_to_its_sources_oldest_first() -> None:
+    conversation = Conversation()
+    conversation.found_out("answer_from_case_evidence", "a" * 1000, ["app.log"])
+    conversation.found_out("answer_from_case_evidence", "b" * 1000, ["db.log"])
+    text = json.dumps([message.content for message in conversation.messages(max_chars=1500)])
+    assert "aaa" not in text
+    assert "app.log" in text
+    assert "b" * 1000 in text
+
+
+def tool(name: str = "look") -> Tool:
+    return Tool(name=name, description="", parameters={"type": "object"})
+
+
+def looking(model: ScriptedModel, *, max_calls: int = 5) -> tuple[Loop, list[Arguments]]:
+    seen: list[Arguments] = []
+
+    async def look(arguments: Arguments) -> str:
+        seen.append(arguments)
+        if "bad" in arguments:
+            raise ValueError("query is required")
+        return json.dumps({"found": arguments})
+
+    return Loop(model=model, offered=[Offered(tool=tool(), handler=look)], max_calls=max_calls), seen
+
+
+START = [Message(role="user", content="?")]
+
+
+async def test_a4_07_f8_eight_calls_side_by_side_with_a_limit_of_five_are_five() -> None:
+    model = ScriptedModel([Said(calls=tuple(call("look", str(n), n=n) for n in range(8))), Said(text="done")])
+    loop, seen = looking(model)
+    assert (await loop.run(START)).text == "done"
+    assert (len(seen), loop.calls) == (5, 5)
+    assert model.asked[1][1].tool_choice == "none"
+    answers = [message.content for message in model.asked[1][0] if message.role == "tool"]
+    assert sum("limit of 5 calls" in answer for answer in answers) == 3
+
+
+async def test_a4_07_the_limit_holds_over_rounds() -> None:
+    model = ScriptedModel([Said(calls=(call("look", str(n), n=n),)) for n in range(9)])
+    loop, seen = looking(model, max_calls=3)
+    await loop.run(START)
+    assert len(seen) == 3
+    assert [asking.tool_choice for _, asking in model.asked] == ["auto", "auto", "auto", "none"]
+
+
+async def test_a4_16_a_missing_parameter_is_named_and_may_be_put_right_without_costing_a_call() -> None:
+    model = ScriptedModel([Said(calls=(call("look", "1", bad=1),)), Said(calls=(call("look", "2", n=1),))])
+    loop, seen = looking(model, max_calls=1)
+    await loop.run(START)
+    assert [arguments for arguments in seen if "n" in arguments] == [{"n": 1}]
+    assert "query is required" in model.asked[1][0][-1].content
+
+
+async def test_f6_the_same_call_again_is_answered_from_memory() -> None:
+    model = ScriptedModel([Said(calls=(call("look", "1", n=1),)), Said(calls=(call("look", "2", n=1),))])
+    loop, seen = looking(model)
+    await loop.run(START)
+    assert len(seen) == 1
+    assert "asked this before" in model.asked[2][0][-1].content
+
+
+@pytest.mark.parametrize("wrong", [ToolCall(call_id="1", name="look", arguments="{"), call("other", n=1)])
+async def test_a4_15_a_call_that_cannot_be_read_is_told_apart(wrong: ToolCall) -> None:
+    loop, seen = looking(ScriptedModel([Said(calls=(wrong,))]))
+    with pytest.raises(MalformedCall):
+        await loop.run(START)
+    assert not seen
+
+
+async def test_a4_17_a_model_without_tools_is_told_apart() -> None:
+    loop, _ = looking(ScriptedModel([ToolsRefused("no tools")]))
+    with pytest.raises(ToolsRefused):
+        await loop.run(START)
+
+
+async def test_f6_a_result_that_is_too_long_says_how_to_narrow() -> None:
+    async def long(_: Arguments) -> str:
+        return "x" * 30_000
+
+    model = ScriptedModel([Said(calls=(call("look", n=1),))])
+    await Loop(model=model, offered=[Offered(tool=tool(), handler=long)], max_calls=2).run(START)
+    assert "ask for less" in model.asked[1][0][-1].content

@@ -1,0 +1,192 @@
+"""Reading and cutting documents: lines stay lines, and every passage is a piece of its text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.documents.asking_words import wanted
+from knowledge.documents.chunking import CHUNK_TOKENS, cut
+from knowledge.documents.log_lines import moment, read_lines, severity
+from knowledge.documents.models import DocumentType, Severity
+from knowledge.documents.parsing import Unreadable, decode, read
+from knowledge.documents.ports import Parsed
+from knowledge.documents.scale import Scale, middle_sentence
+
+NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
+LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\0", exclude_categories=["Cs"]), max_size=60)
+
+
+def cut_as(kind: DocumentType, text: str, tokens: int = CHUNK_TOKENS) -> Any:
+    lines = read_lines(text, now=NOW) if kind is DocumentType.LOG else []
+    return cut(Parsed(text=text, document_type=kind), lines, tokens=tokens)
+
+
+@given(st.sampled_from(list(DocumentType)), st.lists(LINE, max_size=40), st.sampled_from([64, 512]))
+def test_passages_are_pieces_of_the_text_and_leave_nothing_out(
+    kind: DocumentType, lines: list[str], tokens: int
+) -> None:
+    """A0-72: spans, and lines, that say where a passage stands."""
+    text = "\n".join(lines)
+    chunks = cut_as(kind, text, tokens)
+    covered: set[int] = set()
+    for chunk in chunks:
+        assert text[chunk.char_start : chunk.char_end] == chunk.text
+        assert chunk.line_start == text.count("\n", 0, chunk.char_start) + 1
+        assert chunk.line_end == text.count("\n", 0, chunk.char_end) + 1
+        covered.update(range(chunk.char_start, chunk.char_end))
+    begin = 0 if kind is not DocumentType.MARKDOWN else max(0, text.find("\n---", 3) + 1)
+    missed = [
+        at for at in range(begin, len(text)) if at not in covered and text[at].strip("\x1c\x1d\x1e\x1f\x85\u2028\u2029")
+    ]
+    assert [text[at] for at in missed if not text[at].isspace() and text[at] != "-"] == []
+    assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
+
+
+def test_text_is_cut_at_512_tokens_with_128_overlapping() -> None:
+    """A0-72."""
+    text = " ".join(f"This is sentence {n} of a long text." for n in range(400))
+    chunks = cut_as(DocumentType.TEXT, text)
+    assert all(len(chunk.text) <= 512 * 4 for chunk in chunks)
+    overlaps = [one.char_end - other.char_start for one, other in pairwise(chunks)]
+    assert all(128 * 4 - 60 <= overlap <= 128 * 4 for overlap in overlaps)
+
+
+def test_markdown_is_cut_by_headings_that_stand_in_no_fence() -> None:
+    """A0-72, A2-27."""
+    text = "---\ntitle: T\n---\n# A\none\n## B\n```\n# no heading\n```\ntwo\n# C\nthree\n"
+    found = [(chunk.section, chunk.text) for chunk in cut_as(DocumentType.MARKDOWN, text)]
+    assert found == [
+        ("A", "# A\none"),
+        ("A > B", "## B\n```\n# no heading\n```\ntwo"),
+        ("C", "# C\nthree"),
+    ]
+
+
+def test_code_is_cut_by_definitions_with_what_stands_above_them() -> None:
+    """A0-72: function_name."""
+    text = "import os\n\n# tells\n@wrapped\ndef first(a):\n    return a\n"
+    text += "\nclass Pool:\n    def take(self):\n        return 1\n"
+    found = [(chunk.function, chunk.text.split("\n")[0], chunk.line_start) for chunk in cut_as(DocumentType.CODE, text)]
+    assert found == [
+        (None, "import os", 1),
+        ("first", "# tells", 3),
+        ("Pool", "class Pool:", 8),
+        ("Pool.take", "    def take(self):", 9),
+    ]
+
+
+def test_a_long_configuration_is_cut_by_its_sections() -> None:
+    """A0-72: section_path."""
+    text = "".join(f"[part{n}]\n" + "".join(f"key{m} = {'v' * 40}\n" for m in range(12)) for n in range(6))
+    chunks = cut_as(DocumentType.CONFIG, text)
+    assert [chunk.section for chunk in chunks] == [f"part{n}" for n in range(6)]
+
+
+def test_a_log_is_cut_into_bursts_that_know_their_times_and_severities() -> None:
+    """A0-72: line_number, timestamp, severity."""
+    quiet = "".join(f"2025-10-19T14:00:{n:02}Z INFO fine and well {'x' * 30}\n" for n in range(10))
+    bad = "2025-10-19T15:00:00Z ERROR gone\n  at Pool.take\n"
+    chunks = cut_as(DocumentType.LOG, quiet + bad, 256)
+    assert [(chunk.line_start, chunk.line_end) for chunk in chunks] == [(1, 10), (11, 12)]
+    assert chunks[1].severities == (Severity.ERROR,)
+    assert chunks[1].timestamp == datetime(2025, 10, 19, 15, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("line", "when", "how_bad"),
+    [
+        ("2025-10-19T14:32:15Z ERROR x", "2025-10-19T14:32:15+00:00", Severity.ERROR),
+        ("2025-10-19 14:32:15,123 [main] WARN x", "2025-10-19T14:32:15.123000+00:00", Severity.WARN),
+        ("2025-10-19T16:32:15+02:00 level=warning msg=x", "2025-10-19T14:32:15+00:00", Severity.WARN),
+        ('{"ts":"2025-10-19T14:32:15.5Z","level":"error"}', "2025-10-19T14:32:15.500000+00:00", Severity.ERROR),
+        ('1.2.3.4 - - [19/Oct/2025:14:32:15 +0000] "GET / HTTP/1.1" 200', "2025-10-19T14:32:15+00:00", None),
+        ("[fatal] no memory", None, Severity.CRITICAL),
+        ("2025-99-19T14:32:15Z INFORMATION", None, None),
+        ("an error of somebody", None, None),
+    ],
+)
+def test_a_line_tells_its_time_and_severity(line: str, when: str | None, how_bad: Severity | None) -> None:
+    """A0-35, A0-42."""
+    found = moment(line)
+    assert (found.isoformat() if found else None) == when
+    assert severity(line) is how_bad
+
+
+def test_a_syslog_line_is_of_the_last_year_that_fits() -> None:
+    """A0-35."""
+    lines = read_lines("Oct 19 14:32:15 host sshd[1]: x\nJan 15 11:00:00 host y\n", now=NOW)
+    assert [line.timestamp and line.timestamp.year for line in lines] == [2025, 2026]
+
+
+@pytest.mark.parametrize(
+    ("question", "severities", "lines"),
+    [
+        ("What error is on line 42 of the log I uploaded?", set(), (42,)),
+        ("lines 3 to 5 please", set(), (3, 4, 5)),
+        ("Show me all CRITICAL entries with timestamps", {Severity.CRITICAL}, ()),
+        ("which critical events came, and which WARNINGs?", {Severity.CRITICAL, Severity.WARN}, ()),
+        ("What is a critical section in online banking?", set(), ()),
+        ("How do I fix an error?", set(), ()),
+    ],
+)
+def test_a_question_asks_for_severities_and_lines_only_where_it_says_so(
+    question: str, severities: set[Severity], lines: tuple[int, ...]
+) -> None:
+    """A0-80, A0-48."""
+    found = wanted(question)
+    assert (set(found.severities), found.lines) == (severities, lines)
+
+
+def test_a_question_asks_for_times() -> None:
+    """A0-80: timestamp >=."""
+    found = wanted("ERROR entries after 2025-10-19T14:00Z and before 2025-10-20")
+    assert found.since == datetime(2025, 10, 19, 14, tzinfo=UTC)
+    assert found.until == datetime(2025, 10, 20, tzinfo=UTC)
+    day = wanted("what happened on 2025-10-19?")
+    assert (day.since, day.until) == (datetime(2025, 10, 19, tzinfo=UTC), datetime(2025, 10, 20, tzinfo=UTC))
+
+
+def test_front_matter_gives_title_category_and_tags() -> None:
+    """A1-09, A1-10, A4-27."""
+    parsed = read(
+        "a.md",
+        b"---\ntitle: 'GitHub Onboarding'\ncategory: onboarding\ntags:\n  - github\n  - access\n---\nx\n",
+        redacting=True,
+    )
+    assert (parsed.title, parsed.category, parsed.tags) == ("GitHub Onboarding", "onboarding", ("github", "access"))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"\xef\xbb\xbfone\r\ntwo", "one\ntwo"),
+        ("eins".encode("utf-16"), "eins"),
+        (b"caf\xe9", "café"),
+        ("naïve ✓".encode(), "naïve ✓"),
+    ],
+)
+def test_text_is_read_in_the_encodings_that_files_come_in(content: bytes, text: str) -> None:
+    """A4-20: invalid UTF-8."""
+    assert decode(content) == text
+
+
+def test_what_is_no_text_is_refused() -> None:
+    """A4-20."""
+    with pytest.raises(Unreadable, match="no text"):
+        decode(b"\x7fELF\0\0\0")
+
+
+def test_relevance_is_the_place_between_two_cosines() -> None:
+    """X-08."""
+    scale = Scale(low=0.1, high=0.6)
+    assert [scale.relevance(cosine) for cosine in (-1, 0.1, 0.35, 0.6, 1)] == pytest.approx([0, 0, 0.5, 1, 1])
+    assert scale.relevance(scale.cosine(0.45)) == pytest.approx(0.45)
+    assert (
+        middle_sentence("One is here now. Two is the middle one. Three comes at the end.") == "Two is the middle one."
+    )

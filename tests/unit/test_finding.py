@@ -1,0 +1,126 @@
+"""How the systems find: one query or two, and when that is enough; whole documents by their words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from knowledge.documents.access import AccessPolicy, Base, Principal, Readers, Scope
+from knowledge.documents.answering import best_mean, refused
+from knowledge.documents.finding import MultiQueryFinder, covered
+from knowledge.documents.models import AnswerStatus, Finding, Query, Turn
+from knowledge.documents.rewriting import Rewriter
+from knowledge.errors import IndexUnavailable
+from orchestrator.documentation import PROFILE, claims_step
+from tests.support.answering import ListedSearcher, passage
+
+
+async def plain() -> Rewriter:
+    return Rewriter()
+
+
+class Everyone:
+    async def allowed(self, *_: object) -> bool:
+        return True
+
+    async def allowed_scopes(self, *_: object) -> list[str]:
+        return []
+
+    async def scopes(self, *_: object) -> list[str]:
+        return []
+
+
+async def a_scope() -> Scope:
+    base = Base(name="global", template="global_kb", readers=Readers.EVERYONE)
+    policy = AccessPolicy("default", Everyone(), {"global": base})  # type: ignore[arg-type]
+    return await policy.scope(Principal(name="ann"), "global")
+
+
+def near(*relevances: float) -> list[object]:
+    return [passage(f"text {at}", relevance=relevance) for at, relevance in enumerate(relevances)]
+
+
+def finder(*found: object) -> tuple[MultiQueryFinder, ListedSearcher]:
+    searcher = ListedSearcher(list(found))  # type: ignore[arg-type]
+    return MultiQueryFinder(searcher=searcher, rewriter=plain), searcher
+
+
+TALK = (Turn(role="user", content="We sent a quote yesterday"), Turn(role="assistant", content="Convert it?"))
+ASKED = Query(question="How do I convert it?", k=6, focus={"module": "quotes"}, conversation=TALK)
+
+
+async def test_a2_06_a2_07_the_second_query_is_left_out_once_two_passages_are_near() -> None:
+    finding, searcher = finder(near(0.56, 0.56, 0.1))
+    found = await finding.find(ASKED, await a_scope(), PROFILE)
+    assert found.searched == ("How do I convert it?",)
+    assert len(searcher.asked) == 1
+
+
+async def test_a2_05_x_10_the_second_query_holds_focus_and_conversation() -> None:
+    finding, searcher = finder(near(0.9, 0.1), near(0.9))
+    found = await finding.find(ASKED, await a_scope(), PROFILE)
+    assert len(searcher.asked) == 2
+    assert found.searched[0] == "How do I convert it?"
+    for word in ("quotes", "We sent a quote yesterday", "How do I convert it?"):
+        assert word in found.searched[1]
+
+
+async def test_a2_06_there_are_never_more_than_two_queries() -> None:
+    finding, searcher = finder(near(0.1), near(0.1), near(0.9))
+    await finding.find(ASKED, await a_scope(), PROFILE)
+    assert len(searcher.asked) == 2
+
+
+@pytest.mark.parametrize(("relevances", "enough"), [((0.55, 0.9), False), ((0.5501, 0.9), True), ((0.9,), False)])
+def test_a2_12_exactly_0_55_does_not_count(relevances: tuple[float, ...], enough: bool) -> None:  # noqa: FBT001
+    assert covered(near(*relevances), PROFILE) is enough  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("relevances", "status"),
+    [
+        ((0.45, 0.45, 0.45), None),
+        ((0.45, 0.45, 0.449), AnswerStatus.NOT_FOUND),
+        ((0.9, 0.45, 0.1, 0.0), None),
+        ((0.44,), AnswerStatus.NOT_FOUND),
+        ((), AnswerStatus.NOT_FOUND),
+    ],
+)
+def test_a2_11_a2_12_x_09_the_mean_of_the_best_three_decides_and_0_45_passes(
+    relevances: tuple[float, ...], status: AnswerStatus | None
+) -> None:
+    answer = refused("?", Finding(passages=tuple(near(*relevances))), PROFILE)  # type: ignore[arg-type]
+    assert (answer.status if answer else None) == status
+
+
+async def test_a2_09_passages_of_both_queries_are_merged_by_their_id_with_the_best_score() -> None:
+    one, other = passage("one", relevance=0.5), passage("other", relevance=0.4)
+    finding, _ = finder([one, other], [replace(other, relevance=0.8), one])
+    found = await finding.find(ASKED, await a_scope(), PROFILE)
+    assert [(each.text, each.relevance) for each in found.passages] == [("other", 0.8), ("one", 0.5)]
+    assert found.coverage == pytest.approx(best_mean(found.passages))
+
+
+async def test_a2_13_one_failed_query_is_passed_over_and_all_failed_is_an_error() -> None:
+    finding, _ = finder(IndexUnavailable("down"), near(0.9, 0.9))
+    assert (await finding.find(ASKED, await a_scope(), PROFILE)).error is None
+    finding, _ = finder(IndexUnavailable("down"), IndexUnavailable("still down"))
+    found = await finding.find(ASKED, await a_scope(), PROFILE)
+    assert found.error == "down"
+    assert refused("?", found, PROFILE).status is AnswerStatus.ERROR  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("step", "ours"),
+    [
+        ({"tool_name": "documentation_qa"}, True),
+        ({"lookup_type": "documentation_lookup"}, True),
+        ({"tool_name": "docker_build"}, False),
+        ({"tool_name": "documentation_qa_v2"}, False),
+        ({"lookup_type": "doc"}, False),
+        ({}, False),
+    ],
+)
+def test_a2_01_only_its_own_steps_are_the_subagents(step: dict[str, str], ours: bool) -> None:  # noqa: FBT001
+    assert claims_step(step) is ours
