@@ -88,7 +88,7 @@ OPERATION_OF: Final = {
     "give_feedback": "answering.ask",
     "close_case": "documents.asked_by",
     "calibrate_documents": "documents.manage",
-    "delete_user_documents": "documents.manage",
+    "delete_user_documents": "documents.asked_by",
     "add_source": "documents.manage",
     "forget_source": "documents.manage",
     "sync_sources": "documents.manage",

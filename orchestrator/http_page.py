@@ -1,4 +1,4 @@
-"""The pages at `/` and `/documents`, for people: static files, and a policy by which a browser runs nothing that is not in them.
+"""The pages for people: static files, and a policy by which a browser runs nothing that is not in them.
 
 What is stored comes to it as JSON from the API, and is set as text.
 """

@@ -99,6 +99,8 @@ class DocumentIndexing:
         put off, and the run ends.
         """
         report = IndexReport()
+        if not await self.store.anything():
+            return report  # no space is bound for documents that are not there
         room = await self.room()
         await self.index.ensure(room.space)
         done = 0
@@ -213,8 +215,8 @@ class DocumentIndexing:
     async def remove_stale(self) -> int:
         """Remove from the index, and then from Postgres, what nothing shows; return how many generations."""
         removed = 0
-        room = await self.room()
         while found := await self.store.stale(_STALE_AT_ONCE):
+            room = await self.room()
             ids = [passage for stale in found for passage in stale.passage_ids]
             await self.index.delete(room.space, ids)
             for stale in found:

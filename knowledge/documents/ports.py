@@ -300,6 +300,10 @@ class IndexingStore(Protocol):
         """Lease documents to be indexed, the oldest first, by the database's clock; skips what others hold."""
         ...
 
+    async def anything(self) -> bool:
+        """Return whether there is a document, in whatever state."""
+        ...
+
     async def held(self) -> bool:
         """Return whether somebody has a lease on a document."""
         ...

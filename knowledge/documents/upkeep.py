@@ -44,6 +44,8 @@ class DocumentUpkeep:
         are written, from kept embeddings, and those that nothing stands for are removed.
         """
         store, index = self.indexing.store, self.indexing.index
+        if await self.spaces.bound() is None:
+            return Reconciled()  # nothing was embedded yet
         room = await self.indexing.room()
         await index.ensure(room.space)
         removed = await self.indexing.remove_stale()

@@ -44,8 +44,12 @@ async def fail(knowledge: Knowledge, description: str = "it broke") -> None:
 
 
 async def runs(url: str) -> list[tuple[str, int, str | None]]:
-    """Return what is on record of the jobs: name, attempts, error."""
-    return sorted(await fetch(url, "select job, attempts, error from job_run where finished_at is not null"))
+    """Return what is on record of the jobs of what is learned: name, attempts, error."""
+    return sorted(
+        await fetch(
+            url, "select job, attempts, error from job_run where finished_at is not null and job in ('prune', 'sweep')"
+        )
+    )
 
 
 async def fetch(url: str, query: str) -> list[Any]:

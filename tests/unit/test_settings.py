@@ -48,6 +48,15 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_LEASE_SECONDS": ("5", "lease_seconds", 5),
     "HARDWON_MAX_CONCURRENT": ("2", "max_concurrent", 2),
     "HARDWON_MAX_WAITING": ("0", "max_waiting", 0),
+    "HARDWON_FETCH": (
+        "https://git.example.org/team, file:///srv",
+        "fetch",
+        "https://git.example.org/team, file:///srv",
+    ),
+    "HARDWON_FETCH_INSIDE": ("true", "fetch_inside", True),
+    "HARDWON_CASE_RETENTION_DAYS": ("30", "case_retention_days", 30),
+    "HARDWON_DOCUMENT_CHUNK_TOKENS": ("256", "document_chunk_tokens", 256),
+    "HARDWON_DOCUMENT_VECTOR_WEIGHT": ("1", "document_vector_weight", 1.0),
 }
 REFUSED = [
     ("HARDWON_DATABASE_URL", "mysql://h/d"),
@@ -77,6 +86,11 @@ REFUSED = [
     ("HARDWON_CHECKPOINT_BATCH", "2049"),
     ("HARDWON_CHECKPOINT_DEADLINE_SECONDS", "0"),
     ("HARDWON_LEASE_SECONDS", "0"),
+    ("HARDWON_FETCH", "git.example.org"),
+    ("HARDWON_FETCH", "https://git.example.org,http://git.example.org"),
+    ("HARDWON_CASE_RETENTION_DAYS", "-1"),
+    ("HARDWON_DOCUMENT_CHUNK_TOKENS", "63"),
+    ("HARDWON_DOCUMENT_VECTOR_WEIGHT", "1.1"),
 ]
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, within
-from knowledge.adapters.postgres.document_tables import kb_partitions
+from knowledge.adapters.postgres.document_tables import kb_partitions, kb_sources
 from knowledge.adapters.postgres.tables import (
     checkpoints,
     embedding_spaces,
@@ -159,7 +159,7 @@ class PostgresJobs(JobStore):
             await connection.execute(update.values(finished_at=sa.func.now(), error=error))
 
     async def workspaces(self) -> list[str]:
-        learned, read = sa.select(projects.c.workspace), sa.select(kb_partitions.c.workspace)
-        query = learned.union(read).order_by(sa.text("workspace"))
+        holding = (sa.select(table.c.workspace) for table in (projects, kb_partitions, kb_sources))
+        query = sa.union(*holding).order_by(sa.text("workspace"))
         async with reading(self._engine) as connection:
             return list((await connection.execute(query)).scalars())

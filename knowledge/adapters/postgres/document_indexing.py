@@ -71,6 +71,10 @@ class PostgresIndexing(IndexingStore):
             )
             return [_job(row, token) for row in await connection.execute(query)]
 
+    async def anything(self) -> bool:
+        async with reading(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(sa.exists().where(D.workspace == self._workspace))))
+
     async def held(self) -> bool:
         leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None))
         async with reading(self._engine) as connection:
