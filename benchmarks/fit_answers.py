@@ -39,7 +39,7 @@ class Weighed:
     def each(self) -> Figures:
         """Return what each question counts: both halves the same, a half in all."""
         answerable = self.right.sum()
-        return np.where(self.right == 1, 0.5 / answerable, 0.5 / (len(self.right) - answerable))
+        counted: Figures = np.where(self.right == 1, 0.5 / answerable, 0.5 / (len(self.right) - answerable))
 
 
 async def weigh(folder: Path) -> Weighed:

@@ -246,8 +246,7 @@ def _add_journal(app: FastAPI) -> None:
     @app.get("/api/escalations", tags=["answers"])
     async def list_escalations(knowledge: Open, _: Operator, *, overdue: bool = False) -> list[Escalation]:
         """Return questions that wait for better documents, the most urgent first."""
-        now = knowledge.answering.clock.now()
-        return await knowledge.answering.journal.escalations(overdue_at=now if overdue else None)
+        return await knowledge.answering.journal.escalations(knowledge.answering.clock.now(), overdue=overdue)
 
     @app.post("/api/escalations/{escalation_id}/close", status_code=204, tags=["answers"])
     async def close_escalation(escalation_id: UUID, knowledge: Open, _: Operator) -> None:

@@ -82,10 +82,8 @@ class Journal(Protocol):
         """Keep a question that was not answered; the same again within seven days raises the priority of the first."""
         ...
 
-    async def escalations(
-        self, *, open_only: bool = True, overdue_at: datetime | None = None, limit: int = 100
-    ) -> list[Escalation]:
-        """Return escalations, the most urgent first; those that were due before `overdue_at` only, if it is given."""
+    async def escalations(self, now: datetime, *, overdue: bool = False, limit: int = 100) -> list[Escalation]:
+        """Return open escalations, the most urgent first; `overdue`: those only that were due before now."""
         ...
 
     async def close(self, escalation_id: EscalationId, now: datetime) -> None:

@@ -175,7 +175,7 @@ async def test_a1_35_fewer_documents_where_they_are_long_and_of_a_long_one_its_b
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:
     finder = knowledge.answering.by_keywords
-    object.__setattr__(finder, "max_tokens", 30)
+    object.__setattr__(finder, "max_tokens", 22)
     await ask(knowledge, "How do I create a service user in the API?")
     assert len(sources_in(server.chats[-1]["messages"][1]["content"])) == 1
     object.__setattr__(finder, "max_tokens", 5)

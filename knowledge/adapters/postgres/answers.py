@@ -67,11 +67,15 @@ class PostgresAnswers(AnswerCache):
             # an answer can be had again: it is worth less than an fsync
             await connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
             await connection.execute(keep)
+            await connection.execute(self._over())
 
     async def purge(self) -> int:
-        gone = sa.delete(answer_cache).where(_A.workspace == self._workspace, _A.expires_at <= self._clock.now())
         async with transaction(self._engine) as connection:
-            return (await connection.execute(gone)).rowcount
+            return (await connection.execute(self._over())).rowcount
+
+    def _over(self) -> sa.Delete:
+        """Return what deletes answers past their time; nobody finds them, and each new one sweeps them out."""
+        return sa.delete(answer_cache).where(_A.workspace == self._workspace, _A.expires_at <= self._clock.now())
 
 
 class PostgresJournal(Journal):
@@ -141,17 +145,13 @@ class PostgresJournal(Journal):
         async with transaction(self._engine) as connection:
             return _escalation((await connection.execute(again)).one(), now)
 
-    async def escalations(
-        self, *, open_only: bool = True, overdue_at: datetime | None = None, limit: int = 100
-    ) -> list[Escalation]:
-        query = sa.select(escalations, sa.func.now().label("present")).where(_S.workspace == self._workspace)
-        if open_only or overdue_at is not None:
-            query = query.where(_S.closed_at.is_(None))
-        if overdue_at is not None:
-            query = query.where(_S.due_at < overdue_at)
+    async def escalations(self, now: datetime, *, overdue: bool = False, limit: int = 100) -> list[Escalation]:
+        query = sa.select(escalations).where(_S.workspace == self._workspace, _S.closed_at.is_(None))
+        if overdue:
+            query = query.where(_S.due_at < now)
         query = query.order_by((_S.priority == Priority.HIGH).desc(), _S.due_at, _S.id).limit(limit)
         async with reading(self._engine) as connection:
-            return [_escalation(row, overdue_at or row.present) for row in await connection.execute(query)]
+            return [_escalation(row, now) for row in await connection.execute(query)]
 
     async def close(self, escalation_id: EscalationId, now: datetime) -> None:
         done = (
