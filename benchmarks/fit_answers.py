@@ -40,6 +40,7 @@ class Weighed:
         """Return what each question counts: both halves the same, a half in all."""
         answerable = self.right.sum()
         counted: Figures = np.where(self.right == 1, 0.5 / answerable, 0.5 / (len(self.right) - answerable))
+        return counted
 
 
 async def weigh(folder: Path) -> Weighed:

@@ -112,6 +112,7 @@ class GroundedAnswerer:
         answer = refused(request.question, finding, profile)
         if answer is None:
             answer = await self._written(request, searched, finding, scope, profile, drafter)
+        answer = replace(answer, extractive=drafter.extractive)
         answer = replace(answer, text=(profile.render or plain_text)(answer))
         if key and self.cache is not None and answer.status in _KEPT:
             await self.cache.put(key, packed(answer), scope.partitions, lifetime=profile.cache_ttl)
