@@ -64,7 +64,7 @@ def _complete(route: APIRoute, told: dict[str, Any]) -> None:
     _say_scopes(name, told)
     for parameter in told.get("parameters", ()):
         _give_example(parameter)
-    if "requestBody" in told and route.path != ARCHIVE_PATH:
+    if "application/json" in told.get("requestBody", {}).get("content", {}) and route.path != ARCHIVE_PATH:
         told["requestBody"]["content"]["application/json"]["example"] = REQUESTS[name]
     responses = told["responses"]
     for status in [*_problems(route, told), 500]:

@@ -14,6 +14,7 @@ from knowledge.errors import (
     StorageUnavailable,
     TextRejected,
 )
+from orchestrator import http_examples_documents as documents
 from orchestrator.problems import problem
 
 _ENTRY = "6f1c7e0a-52a1-4a5e-9d0e-4e9f2a9d1c11"
@@ -40,6 +41,7 @@ VALUES: Final[dict[str, Any]] = {
     "name": "sweep",
     "Hardwon-Workspace": "default",
     "idempotency-key": "web-shop/cart-total/run-7",
+    **documents.VALUES,
 }
 """Parameters in a path, a query or a header."""
 
@@ -101,6 +103,7 @@ REQUESTS: Final[dict[str, Any]] = {
     "create_key": {"scopes": ["capture", "query"], "workspace": "default", "name": "the orchestrator"},
     "rotate_key": {"overlap_seconds": 3600},
     "revoke_entries": {"key_id": _KEY, "since": _AT, "dry_run": True},
+    **documents.REQUESTS,
 }
 
 _PATTERN_SHOWN: Final[dict[str, Any]] = {
@@ -276,6 +279,7 @@ ANSWERS: Final[dict[str, Any]] = {
         "head": "7:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "problems": [],
     },
+    **documents.ANSWERS,
     "list_keys": [
         {
             **{name: value for name, value in _MADE.items() if name != "secret"},
