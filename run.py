@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
     name, *rest = arguments or ["help"]
     if name in {"help", "-h", "--help"}:
         print("python3 run.py COMMAND [arguments], or make COMMAND [ARGS=...]\n")
-        print("\n".join(f"  {command:<10}{says}" for command, (says, _) in COMMANDS.items()))
+        print("\n".join(f"  {command:<14}{says}" for command, (says, _) in COMMANDS.items()))
         return 0
     if name not in COMMANDS:
         print(f"hardwon: there is no command {name!r}; `python3 run.py help` lists them.", file=sys.stderr)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from knowledge.errors import InvalidSetting
 from knowledge.models import Review
@@ -109,7 +110,7 @@ class KnowledgeSettings(BaseSettings):
     kb_min_relevance: float = Field(default=0.1, ge=0, le=100)
     """Keyword score that a document must exceed for that."""
     kb_relevance: Literal["keyword", "embedding", "hybrid"] = "keyword"
-    kb_weights: dict[str, float] = {}
+    kb_weights: Annotated[dict[str, float], NoDecode] = {}
     """Weights of the keyword score that differ from the shipped ones, as JSON."""
     kb_max_tokens: int = Field(default=24_000, ge=500, le=1_000_000)
     """Tokens of all documents that the strict knowledge base shows a model, about."""
@@ -232,6 +233,16 @@ class KnowledgeSettings(BaseSettings):
             if named and getattr(self, f"{role}_api_key") is None and openai_key:
                 object.__setattr__(self, f"{role}_api_key", SecretStr(openai_key))
         return self
+
+    @field_validator("kb_weights", mode="before")
+    @classmethod
+    def _weights(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"is no JSON object of weights: {error}") from error
 
     @model_validator(mode="before")
     @classmethod

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal, NewType
+from typing import Annotated, Any, Literal, NewType
 from uuid import UUID
+
+from pydantic import Field
 
 from knowledge.models import SparseVector, Vector
 
@@ -155,8 +157,7 @@ class Passage:
     """A text that an answer may quote, with where it stands.
 
     Of a chunk, `text` is exactly what the document holds there; chunks that touch come as one passage with the id of
-    the best of them. `severity` is the worst in it, `timestamp` to `until` its first and last moment. `cosine` and
-    `lexical` are raw, None where nothing was compared.
+    the best of them. `severity` is the worst in it, `timestamp` to `until` its first and last moment.
     """
 
     passage_id: PassageId
@@ -182,8 +183,9 @@ class Passage:
     timestamp: datetime | None = None
     until: datetime | None = None
     severity: Severity | None = None
-    cosine: float | None = None
-    lexical: float | None = None
+    cosine: Annotated[float | None, Field(exclude=True)] = None
+    lexical: Annotated[float | None, Field(exclude=True)] = None
+    """Both raw, None where nothing was compared; told to nobody outside."""
     relevance: float = 0.0
     score: float = 0.0
 

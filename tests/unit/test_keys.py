@@ -75,6 +75,7 @@ async def test_a_key_makes_a_principal_of_its_scopes_and_workspace(ring: Ring) -
         scopes=frozenset({Scope.CAPTURE, Scope.QUERY}),
         workspace="ours",
         key_id=made.key.key_id,
+        name="the orchestrator",
     )
     assert made.key.scopes == (Scope.CAPTURE, Scope.QUERY)
     assert made.secret.startswith(f"hw_{made.key.key_id}_")

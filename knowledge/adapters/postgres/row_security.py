@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.database import APPLICATION_ROLE, reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction
 from knowledge.models import RowSecurity
 
 _OURS: Final = (
@@ -79,6 +79,8 @@ _LACKING = sa.text("""
     WHERE NOT has_table_privilege('hardwon_app', asked.name, may)
 """)
 _ALONE = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('hardwon/rights', 0))")
+_GRANT = "GRANT %(rights)s ON %(name)s TO hardwon_app"
+_LET_IN = "DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO hardwon_app', current_schema()); END $$"
 _MADE_MEANWHILE = ("42710", "23505")
 _NOT_ALLOWED = "42501"
 
@@ -99,9 +101,9 @@ async def ensure_role(engine: AsyncEngine) -> bool:
         async with transaction(engine) as connection:
             await connection.execute(_ALONE)
             if not state.ours:
-                await connection.execute(sa.text(f"GRANT {APPLICATION_ROLE} TO CURRENT_USER"))
+                await connection.execute(sa.text("GRANT hardwon_app TO CURRENT_USER"))
             for table, rights in GRANTS.items():
-                await connection.execute(sa.text(f"GRANT {rights} ON {table} TO {APPLICATION_ROLE}"))
+                await connection.execute(sa.DDL(_GRANT, context={"rights": rights, "name": table}))  # type: ignore[no-untyped-call]
             await _let_into_schema(connection)
     except DBAPIError as error:
         if _code(error) != _NOT_ALLOWED:
@@ -115,8 +117,7 @@ async def _let_into_schema(connection: AsyncConnection) -> None:
     """Let the role see the tables' schema, where not everybody may, as in `public` everybody does."""
     may = "SELECT has_schema_privilege('hardwon_app', current_schema(), 'USAGE')"
     if not await connection.scalar(sa.text(may)):
-        schema = await connection.scalar(sa.text("SELECT quote_ident(current_schema())"))
-        await connection.execute(sa.text(f"GRANT USAGE ON SCHEMA {schema} TO {APPLICATION_ROLE}"))
+        await connection.execute(sa.text(_LET_IN))
 
 
 async def _lacks_rights(connection: AsyncConnection) -> bool:
@@ -127,7 +128,7 @@ async def _lacks_rights(connection: AsyncConnection) -> bool:
 async def _make_role(engine: AsyncEngine) -> None:
     try:
         async with transaction(engine) as connection:
-            await connection.execute(sa.text(f"CREATE ROLE {APPLICATION_ROLE} NOLOGIN"))
+            await connection.execute(sa.text("CREATE ROLE hardwon_app NOLOGIN"))
     except DBAPIError as error:
         if _code(error) not in _MADE_MEANWHILE:  # by another database of this server
             raise
