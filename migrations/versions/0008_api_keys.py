@@ -29,7 +29,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("api_keys_pkey")),
         sa.CheckConstraint("octet_length(secret_hash) = 32", name=op.f("api_keys_secret_hash_check")),
         sa.CheckConstraint(
-            "cardinality(scopes) > 0 AND scopes <@ ARRAY['capture', 'query', 'review', 'admin']::varchar[]",
+            "cardinality(scopes) > 0 AND scopes <@ ARRAY['capture', 'query', 'documents', 'review', 'admin']::varchar[]",
             name=op.f("api_keys_scopes_check"),
         ),
     )

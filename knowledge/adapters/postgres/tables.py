@@ -459,7 +459,8 @@ api_keys = sa.Table(
     sa.Column("last_used_at", TIME),
     sa.CheckConstraint("octet_length(secret_hash) = 32", name="secret_hash"),
     sa.CheckConstraint(
-        "cardinality(scopes) > 0 AND scopes <@ ARRAY['capture', 'query', 'review', 'admin']::varchar[]", name="scopes"
+        "cardinality(scopes) > 0 AND scopes <@ ARRAY['capture', 'query', 'documents', 'review', 'admin']::varchar[]",
+        name="scopes",
     ),
 )
 """Keys of the API, those that have ended included; a secret only as its keyed hash. No workspace: of all."""
