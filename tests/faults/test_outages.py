@@ -47,13 +47,13 @@ AT_THE_MARK = (
     " FOR EACH ROW WHEN (new.status = 'embedded') EXECUTE FUNCTION refuse()"
 )
 REFUSES = """
-CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM nextval('tried');
     RAISE EXCEPTION 'no %', new USING ERRCODE = '23514', CONSTRAINT = 'house_rule', TABLE = 'patterns';
 END $$"""
 SWALLOWS = """
-CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN PERFORM nextval('tried'); RETURN NULL; END $$"""
 
 
