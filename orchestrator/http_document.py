@@ -34,6 +34,8 @@ _CONFLICTS: Final = frozenset(
 """Operations that what is stored may contradict, an embedding model among it."""
 _MODELS: Final = _CONFLICTS | {"dead", "retry_dead", "suggest", "show", "stats", "keep_local", "locality"}
 
+_BUSY: Final = frozenset({"build_context", "rotate_key", "approve_entry", "reject_entry"})
+"""Operations that come too late, or too early."""
 _REMOTE: Final = frozenset(
     {
         "query_for_task", "query_for_failure", "query_for_gate", "process_checkpoint", "sweep", "run_one_job",
@@ -64,8 +66,9 @@ def _complete(route: APIRoute, told: dict[str, Any]) -> None:
     _say_scopes(name, told)
     for parameter in told.get("parameters", ()):
         _give_example(parameter)
-    if "application/json" in told.get("requestBody", {}).get("content", {}) and route.path != ARCHIVE_PATH:
-        told["requestBody"]["content"]["application/json"]["example"] = REQUESTS[name]
+    if "requestBody" in told and route.path != ARCHIVE_PATH:
+        for kind in told["requestBody"]["content"].values():
+            kind["example"] = REQUESTS[name]
     responses = told["responses"]
     for status in [*_problems(route, told), 500]:
         responses[str(status)] = {
@@ -110,10 +113,15 @@ def _problems(route: APIRoute, told: dict[str, Any]) -> list[int]:
     found = [401, 403, 422, 429, 503]
     if "{" in route.path or route.name in {"record_outcome", "split", "import_archive", "delete_project"}:
         found.append(404)
-    if route.name in _MODELS or route.name in {"build_context", "rotate_key", "approve_entry", "reject_entry"}:
+    of_documents = OPERATION_OF.get(route.name, "").startswith(("documents.", "answering."))
+    if (
+        route.name in _MODELS
+        or of_documents
+        or route.name in {"build_context", "rotate_key", "approve_entry", "reject_entry"}
+    ):
         found.append(409)
     if "requestBody" in told and route.path != ARCHIVE_PATH:
         found.append(413)
-    if route.name in _REMOTE:
+    if route.name in _REMOTE or of_documents:
         found.append(502)
     return sorted(found)

@@ -32,6 +32,7 @@ VALUES: Final[dict[str, Any]] = {
 
 _ASKED: Final = {"question": _QUESTION}
 REQUESTS: Final[dict[str, Any]] = {
+    "add_document": f"# Timeouts\n\n{_SENTENCE}\n",
     "add_source": {
         "url": "https://git.example.org/handbook.git",
         "branch": "main",
