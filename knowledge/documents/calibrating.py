@@ -14,7 +14,7 @@ from knowledge.errors import Conflict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """What was measured, beside what ships: the cosines of relevance 0 and 1."""
+    """What was measured, beside what ships: where relevance 0 and 1 lie on the scale of the model."""
 
     model: str
     passages: int

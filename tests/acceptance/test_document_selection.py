@@ -276,7 +276,9 @@ async def test_x_17_t26_all_documents_are_those_the_caller_may_see(opens: Opens,
         telemetry = Telemetry(knowledge.answering.journal, knowledge.answering.clock)
         selection = DocumentSelection(knowledge.answering, telemetry, knowledge.settings)
         told = await selection.ask(OFFSIDE, Principal(name="mallory"))
-    assert "Laws of Game" not in asked[0]["messages"][-1]["content"]
+    shown = asked[0]["messages"][-1]["content"]
+    assert "VAR" in shown
+    assert shown.count("Laws of Game") == 1, "the example that the design has, and no document"
     assert answers_to(asked)[0]["status"] == "error"
     assert not told["citations"]
 

@@ -85,7 +85,7 @@ def routes(app: FastAPI) -> Iterator[tuple[APIRoute, str, str]]:
         if isinstance(route, APIRoute) and route.include_in_schema:
             path = route.path_format
             for name, value in VALUES.items():
-                path = path.replace("{" + name + "}", value)
+                path = path.replace("{" + name + "}", str(value))
             yield route, next(iter(route.methods or ())), path
 
 

@@ -71,7 +71,7 @@ async def test_t20_the_page_is_static_and_a_browser_is_told_to_run_nothing_else(
     for path, (name, kind) in FILES.items():
         answer = await http.get(path)
         assert answer.status_code == 200
-        assert answer.content == (PAGE / name).read_bytes()
+        assert answer.content == (PAGE.parent / name).read_bytes()
         assert answer.headers["content-type"].startswith(kind)
         assert answer.headers["content-security-policy"] == POLICY
         assert answer.headers["x-content-type-options"] == "nosniff"

@@ -42,7 +42,7 @@ def test_the_python_of_the_readme_and_then_its_commands_work_one_after_the_other
     assert ran.returncode == 0, ran.stderr
     assert "- Solution: Treat a missing price as zero and log the product" in ran.stdout
 
-    (console,) = blocks("console")
+    console, documents = blocks("console")
     commands = [line.removeprefix("$ ") for line in console.splitlines()]
     assert len(commands) == 10
     said = {}
@@ -51,6 +51,12 @@ def test_the_python_of_the_readme_and_then_its_commands_work_one_after_the_other
         assert ran.returncode == 0, f"{command}: {ran.stderr}"
         said[command] = ran.stdout
     assert any("Expand, migrate, contract" in text for command, text in said.items() if "query" in command)
+    add, ask, search = (line.removeprefix("$ ") for line in documents.splitlines())
+    for command in (add.replace("docs/ README.md", str(ROOT / "README.md")), ask, search):
+        ran = run(["bash", "-o", "pipefail", "-c", command], home)
+        assert ran.returncode == 0, f"{command}: {ran.stderr}"
+        said[command] = ran.stdout
+    assert "Only the orchestrator queries the memory" in said[ask]
 
 
 def test_the_two_commands_of_the_readme_are_targets_that_exist() -> None:

@@ -26,6 +26,11 @@ from tests.support.postgres import create_database, drop_database
 
 OF_THE_STORE = {"job_run", "embedding_spaces", "api_keys"}
 """The role may not even see keys and job runs."""
+OF_DOCUMENTS = {
+    *(name for name in metadata.tables if name.startswith("kb_")),
+    *("answer_cache", "answer_feedback", "escalations", "qa_events"),
+}
+"""Not under it yet (docs/adr/0013): the role may not see them either, and each statement asks for its workspace."""
 
 
 @pytest.fixture
@@ -71,9 +76,9 @@ async def two_workspaces(engine: AsyncEngine) -> None:
 
 
 async def test_every_table_is_closed_and_forced(engine: AsyncEngine) -> None:
-    assert {*OWNED, *THROUGH} | OF_THE_STORE == set(metadata.tables)
+    assert {*OWNED, *THROUGH} | OF_THE_STORE | OF_DOCUMENTS == set(metadata.tables)
     carrying = {name for name, table in metadata.tables.items() if "workspace" in table.c}
-    assert carrying - OF_THE_STORE == set(OWNED)
+    assert carrying - OF_THE_STORE - OF_DOCUMENTS == set(OWNED)
     assert set(GRANTS) >= {*OWNED, *THROUGH}
     forced = "SELECT relname FROM pg_class WHERE relrowsecurity AND relforcerowsecurity"
     async with reading(engine) as connection:
