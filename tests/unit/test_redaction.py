@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from knowledge.redaction import KINDS, redact
 from tests.support.secrets import BENIGN, MAKERS, UNSTRUCTURED, around, planted, survives
 
-SHARED = Path("/work/shared/data")
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 _EDGES = [
     "[redacted:email]",
     "[redacted:nonsense]",
