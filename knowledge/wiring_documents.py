@@ -28,8 +28,9 @@ from knowledge.documents.syncing import GitSync
 from knowledge.documents.upkeep import DocumentUpkeep
 from knowledge.errors import SpaceMismatch
 from knowledge.memory.locality import Within
-from knowledge.memory.spaces import bind_space
 from knowledge.ports import ChatModel, Stores
+from knowledge.search.calibration import shipped
+from knowledge.search.lexical import DEFAULT_MEAN_TERMS
 from knowledge.settings import KnowledgeSettings
 
 
@@ -55,9 +56,11 @@ class _Rooms:
         """Return the space in use and what embeds in it, within what the workspace allows."""
         spaces, embedder = self.stores.spaces, self.stores.embedder
         bound = await spaces.bound()
-        if bound is None:  # as the first checkpoint would, so that queries find an index to ask
-            in_use = await bind_space(self.stores, (), known=None)
-            return Room(space=in_use.bound.space, embedder=in_use.embedder)
+        if bound is None:
+            space = await embedder.space()
+            calibration = shipped(space.model)
+            bound = await spaces.bind(space, mean_terms=DEFAULT_MEAN_TERMS, calibration=calibration)
+            await self.stores.index.ensure(bound.space)  # as the first checkpoint does: queries need one to ask
         fitting = await embedder.of_space(bound.space)
         asked = await fitting.space()
         if asked.fingerprint != bound.space.fingerprint:
