@@ -69,5 +69,5 @@ def configure_logs(*, level: int | None = None) -> None:
 def warn_of_unknown_settings() -> None:
     """Say on standard error which HARDWON_ variables nobody reads: a typing mistake would pass for a setting."""
     for name, nearest in unknown_variables(os.environ).items():
-        hint = f"did you mean {nearest}?" if nearest else "the README lists them all"
+        hint = f"did you mean {nearest}?" if nearest else "docs/settings.md lists them all"
         sys.stderr.write(f"warning: {name} is no setting of hardwon: {hint}\n")
