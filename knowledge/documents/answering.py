@@ -31,6 +31,7 @@ from knowledge.documents.rewriting import Rewriter
 from knowledge.documents.verifying import Evidence, Verified, verify
 from knowledge.errors import ChatRejected, InvalidInput, Unavailable
 from knowledge.logs import get_logger
+from knowledge.redaction import redact
 
 log = get_logger(__name__)
 
@@ -65,12 +66,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroundedAnswerer:
-    """Answers from documents, or says that they do not answer. Holds no state: two of them answer alike."""
+    """Answers from documents, or says that they do not answer. Holds no state: two of them answer alike.
+
+    With `redaction` it works on a question without its secrets, as the documents are, and keeps no other.
+    """
 
     quotes: QuoteSource
     drafter: Callable[[Scope], Awaitable[Drafter]]
     rewriter: Rewriters
     cache: AnswerCache | None = None
+    redaction: bool = True
 
     async def answer(self, request: Request, scope: Scope, profile: Profile, finder: Finder) -> Answer:
         """Return the answer to a question within a scope; what fails comes as the status `error`, with a trace id.
@@ -79,6 +84,8 @@ class GroundedAnswerer:
         """
         check_question(request.question)
         began = time.perf_counter()
+        asked = request.question
+        request = without_secrets(request) if self.redaction else request
         try:
             drafter = await self.drafter(scope)
             answer = await self._answer(request, scope, profile, finder, drafter)
@@ -87,7 +94,7 @@ class GroundedAnswerer:
         if answer.status is AnswerStatus.ERROR:
             answer = _traced(answer)
         took = (time.perf_counter() - began) * 1000
-        return replace(answer, metrics={**answer.metrics, "latency_ms": round(took, 1)})
+        return replace(answer, question=asked, metrics={**answer.metrics, "latency_ms": round(took, 1)})
 
     async def _answer(
         self, request: Request, scope: Scope, profile: Profile, finder: Finder, drafter: Drafter
@@ -188,6 +195,16 @@ class GroundedAnswerer:
             return replace(unpacked(kept), cached=True)
         except ValueError:
             return None  # another version of hardwon kept it
+
+
+def without_secrets(request: Request) -> Request:
+    """Return a question redacted, with what it is asked under."""
+    return replace(
+        request,
+        question=redact(request.question).text,
+        conversation=tuple(replace(turn, content=redact(turn.content).text) for turn in request.conversation),
+        focus=None if request.focus is None else {name: redact(text).text for name, text in request.focus.items()},
+    )
 
 
 def check_question(question: str) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.migrating import migrate
-from tests.isolation.life import Leak, Mutant, mutated, one_store
+from tests.isolation.leaks import Leak
+from tests.isolation.life import one_store
+from tests.isolation.mutants import CAUGHT, Mutant, mutated
 from tests.support.postgres import create_database, throwaway_postgres
 
 
@@ -34,7 +36,7 @@ async def _live(server: str, asked: argparse.Namespace, mutant: Mutant | None) -
 
 async def _all(server: str, asked: argparse.Namespace) -> bool:
     well = True
-    for mutant in (None, Mutant.INDEX, Mutant.STATEMENT):
+    for mutant in (None, *CAUGHT):
         began = time.perf_counter()
         leaked = await _live(server, asked, mutant)
         right = (leaked is not None) == (mutant is not None)

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.answer_tables import answer_cache, answer_feedback, escalations, qa_events
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.journal import (
     WEEK,
@@ -39,7 +39,7 @@ class PostgresAnswers(AnswerCache):
     """Answers of one workspace; their time is that of `clock`."""
 
     def __init__(self, engine: AsyncEngine, workspace: str, clock: Clock) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
         self._clock = clock
 
@@ -82,7 +82,7 @@ class PostgresJournal(Journal):
     """The journal of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def record(self, event: Event) -> None:
