@@ -28,6 +28,7 @@ _READER: Final = "2"
 
 _LONGEST_URI: Final = 1000
 _LONGEST_NAME: Final = 300
+_LONGEST_PRINCIPAL: Final = 200
 _PAGE: Final = 500
 
 
@@ -117,6 +118,8 @@ class DocumentLibrary:
 
     async def listed(self, scope: Scope, *, limit: int = _PAGE, after: str | None = None) -> list[Document]:
         """Return documents of a scope with their states, ascending by uri within a partition."""
+        if after:
+            _check_text("after", after, _LONGEST_URI)
         found: list[Document] = []
         for partition in scope.partitions:
             found += await self.documents.listed(partition, limit=limit, after=after)
@@ -142,10 +145,12 @@ class DocumentLibrary:
 
     async def grant(self, by: Principal, kb: str, scope_id: str, to: str) -> None:
         """Give a principal access to a case or a team. Raises NoAccess unless an administrator does."""
+        _check_text("principal", to, _LONGEST_PRINCIPAL)
         await self.access.grants.grant(self._granted(by, kb, scope_id), scope_id, to)
 
     async def revoke(self, by: Principal, kb: str, scope_id: str, from_: str) -> bool:
         """Take access away, from the next question on; return whether there was any."""
+        _check_text("principal", from_, _LONGEST_PRINCIPAL)
         return await self.access.grants.revoke(self._granted(by, kb, scope_id), scope_id, from_)
 
     async def granted(self, by: Principal, kb: str, scope_id: str) -> list[str]:
@@ -191,6 +196,11 @@ def _hash(new: NewDocument, parsed: Parsed | None, *, redaction: bool) -> str:
     return hashlib.sha256(json.dumps(told).encode() + b"\0" + content).hexdigest()
 
 
+def _check_text(field: str, text: str, longest: int) -> None:
+    if not text.strip() or len(text) > longest or not text.isprintable():
+        raise InvalidInput(field, f"give 1 to {longest} printable characters")
+
+
 def _check(new: NewDocument) -> None:
     for field, text, longest in (
         ("uri", new.uri, _LONGEST_URI),
@@ -199,10 +209,8 @@ def _check(new: NewDocument) -> None:
         ("link", new.link, 2 * _LONGEST_URI),
         *(("tags", tag, _LONGEST_NAME) for tag in new.tags),
     ):
-        if text is None:
-            continue
-        if not text.strip() or len(text) > longest or any(not (c.isprintable()) for c in text):
-            raise InvalidInput(field, f"give 1 to {longest} printable characters")
+        if text is not None:
+            _check_text(field, text, longest)
     if new.uri.startswith("/") or ".." in new.uri.split("/") or "\\" in new.uri or not new.uri.rsplit("/", 1)[-1]:
         raise InvalidInput("uri", "name the file by a path without a leading '/', '..' or '\\'")
     if new.link is not None and not new.link.startswith(("https://", "http://", "file://")):

@@ -25,7 +25,6 @@ from tests.support.documents import add, find, writable
 from tests.support.secrets import planted, surviving
 
 GUIDE = b"# Pushing\n\nPush to the mirror with the token of the team, and renew it in March.\n"
-PLAIN = {"sign in": "hunter-27-river"}
 
 
 async def ask(knowledge: Knowledge, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +66,9 @@ async def test_the_title_that_a_file_has_inside_is_redacted() -> None:
 
 async def test_a_secret_cannot_be_guessed_from_the_hash_of_its_document(knowledge: Knowledge) -> None:
     """Whoever reads what is kept knows all of a text but a weak password: no hash may tell when a guess is right."""
-    texts = [f"# Db\n\npassword = {secret}\nport = 5432\n".encode() for secret in ("river-27-hunter", "other-93-word")]
+    texts = [
+        f"# Db\n\nDB_PASSWORD={secret}\nDB_PORT=5432\n".encode() for secret in ("river-27!Hunter", "Other-93!word")
+    ]
     first, second = [await add(knowledge, f"{name}.md", text) for name, text in zip("ab", texts, strict=True)]
     assert "river-27" not in await stored(knowledge)
     same = NewDocument(uri="a.md", content=texts[1])
@@ -82,18 +83,18 @@ async def test_with_redaction_off_all_is_kept_as_it_came(opens: Opens) -> None:
         assert document.uri == f"{TOKEN}.md"
         await ask(knowledge, "/api/kb/query", {"query": f"who has {TOKEN}?"})
         assert TOKEN in (await knowledge.answering.journal.events())[0].payload["question"]
-        told = {"task_id": "T-1", "project_id": "p", "agent_type": "backend"}
+        told: dict[str, Any] = {"task_id": "T-1", "project_id": "p", "agent_type": "backend"}
         kept = await knowledge.events.task_failed(**told, failure_description=f"push with {TOKEN} fails")
         assert TOKEN in ((await knowledge.capture.get(kept.entry_ids[0])).failure_description or "")
 
 
 async def test_an_event_told_again_with_its_secret_comes_to_the_same(knowledge: Knowledge) -> None:
-    told = {"task_id": "T-1", "project_id": "p"}
+    told: dict[str, Any] = {"task_id": "T-1", "project_id": "p"}
     failed = await knowledge.events.task_failed(**told, agent_type="a", failure_description=f"push with {TOKEN} fails")
     for _ in range(2):
         kept = await knowledge.events.task_solved(**told, solution_steps=f"use {OTHER}", verified_by=f"GH={OTHER} test")
         assert kept.entry_ids == failed.entry_ids
-    gate = {"project_id": "p", "gate_type": "review", "task_id": "T-2"}
+    gate: dict[str, Any] = {"project_id": "p", "gate_type": "review", "task_id": "T-2"}
     turned_down = await knowledge.events.gate_decided(**gate, accepted=False, proposal="x", human_feedback="no keys")
     for _ in range(2):
         kept = await knowledge.events.gate_decided(**gate, accepted=True, approach=f"read {TOKEN} from the vault")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -71,6 +72,7 @@ async def house(opens: Opens, tmp_path: Path) -> AsyncIterator[House]:
             "mallory": ("mallory", ["documents"], "default"),
             "another ann": ("ann", ["documents"], "other"),
             "another admin": ("root", ["admin"], "other"),
+            "admin": ("root", ["admin"], "default"),
         }
         keys = {
             who: (await knowledge.keys.create(scopes, workspace=workspace, name=name)).secret
@@ -204,9 +206,50 @@ async def test_indexing_tells_a_user_of_their_own_documents_alone(house: House) 
 
 async def test_t26_a_name_that_reads_like_a_partition_or_a_pattern_is_only_a_name(house: House) -> None:
     bases = house.knowledge.documents.asked_by
-    for name in ("user_ann_kb", "ann_kb", "%", "*", "local", "root", "case_77", "", "ann\x00", "ann ", "../ann"):
+    for name in ("user_ann_kb", "ann_kb", "%", "*", "local", "root", "case_77", "", "ann ", "../ann"):
         found = await bases(Principal(name=name)).search(QUESTION, k=50)
         assert found.passages == (), name
+
+
+async def test_what_postgres_has_no_place_for_is_refused_or_replaced(house: House) -> None:
+    """No door ends in an error of ours, and nothing that a planner tells of a question is lost for it."""
+    strange = "a\0\ud800b"
+    said = [{"role": "user", "content": strange}]
+    step = {
+        "question": QUESTION,
+        "session_id": strange,
+        "step_id": strange,
+        "context": {"conversation_tail": said, "focus": {strange: [strange, float("nan")]}},
+    }
+    thought = {"answer_id": str(uuid4()), "up": True, "comment": strange}
+    async with house.http("mallory") as http:
+        for path, body in (
+            ("/subagents/documentation-qa", step),
+            ("/subagents/documentation-qa", {**step, "step_id": strange}),
+            ("/api/kb/query", {"query": QUESTION, "conversation": said}),
+            ("/api/ask", {"question": QUESTION, "conversation": said}),
+            ("/api/kb/user/mallory/ask", {"question": QUESTION, "conversation": said}),
+            ("/api/feedback", thought),
+        ):
+            answer = await http.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
+            assert answer.status_code in {200, 204, 422}, (path, answer.text)
+        asked = await http.get("/api/search", params={"q": "a\0b", "kb": "user", "scope": "mallory"})
+        assert asked.status_code in {200, 422}
+        for after in ("\0", "x" * 2000):
+            assert (await http.get("/api/kb/user/mallory/documents", params={"after": after})).status_code == 422
+    async with house.http("admin") as http:
+        assert (await http.get("/api/events", params={"name": "\0", "session": "\0"})).json() == []
+        for who in ("%00", "x" * 300, "%20"):
+            assert (await http.put(f"/api/kb/case/77/members/{who}")).status_code == 422
+            assert (await http.delete(f"/api/kb/case/77/members/{who}")).status_code == 422
+    journal = house.knowledge.answering.journal
+    told = Event(event_id=EventId(uuid4()), name="told", happened_at=house.knowledge.stores.clock.now(), payload=step)
+    await journal.record(replace(told, session="s\0"))
+    kept = (await journal.events(name="told", session="s\0"))[0]
+    assert kept.payload["context"]["focus"] == {"a\ufffd\ufffdb": ["a\ufffd\ufffdb", None]}
+    new = NewEscalation(question=QUESTION, transcript=said, passage_ids=[], suggested_fix="write it down")
+    escalated = await journal.escalate(new, house.knowledge.answering.clock.now())
+    assert escalated.transcript == ({"role": "user", "content": "a\ufffd\ufffdb"},)
 
 
 # repositories

@@ -23,6 +23,7 @@ from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.documents.journal import Event, EventId, NewEscalation
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Source
+from knowledge.documents.upkeep import Reconciled
 from knowledge.errors import NotFound
 from knowledge.models import EntryId, RowSecurity
 from knowledge.wiring import Knowledge
@@ -215,7 +216,7 @@ async def test_what_another_workspace_embedded_is_embedded_again(
     await ours.documents.indexing.run()
     assert await ours.documents.upkeep.purge() == kept
     assert await seen(within(knowledge.engine, "theirs"), "kb_vectors") == kept
-    assert await knowledge.in_workspace("theirs").documents.upkeep.rebuild() == kept
+    assert await knowledge.in_workspace("theirs").documents.upkeep.reconcile() == Reconciled()
 
 
 async def test_t7_the_role_that_names_no_workspace_sees_nothing(engine: AsyncEngine) -> None:

@@ -24,6 +24,9 @@ from tests.isolation.papers import Papers
 from tests.support.embedders import HashingEmbedder, hashed_bag
 from tests.support.entries import failure
 
+_STAYS = 8
+"""Fewer operations than this are done in a workspace before another one has its turn, on the same connections."""
+
 
 class Life:
     """Operations in workspaces of one store. Each told text bears the mark of its workspace."""
@@ -56,16 +59,19 @@ class Life:
         }
 
     async def live(self, operations: int) -> None:
-        """Do so many operations, each in a random workspace; raise Leak at the first that sees another one."""
+        """Do so many operations, a few in one workspace, then in the next; raise Leak at the first that leaks."""
         for here in range(len(self._of)):  # something is to be found in each of them
             await self._capture(here)
             await self._checkpoint(here)
             await self._papers.begin(here)
         acts, weights = list(self._acts), list(self._acts.values())
-        for act in self._chance.choices(acts, weights, k=operations):
+        left = operations
+        while left > 0:
             here = self._chance.randrange(len(self._of))
-            await act(here)
-            self.done[act.__name__.lstrip("_")] += 1
+            for act in self._chance.choices(acts, weights, k=min(left, self._chance.randrange(1, _STAYS))):
+                await act(here)
+                self.done[act.__name__.lstrip("_")] += 1
+                left -= 1
 
     def _there(self, here: int) -> int:
         """Return another workspace."""

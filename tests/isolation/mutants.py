@@ -19,6 +19,7 @@ from knowledge.adapters.postgres.document_tables import kb_documents
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
 from knowledge.adapters.postgres.tables import knowledge_staging
+from knowledge.adapters.qdrant_points import TENANT
 from knowledge.documents.access import Scope
 from knowledge.documents.models import PassageWhere
 from knowledge.errors import NotFound
@@ -72,7 +73,7 @@ _conditions = passage_points.conditions
 def _conditions_of_any(where: PassageWhere) -> passage_points.Conditions:
     """`conditions` without its workspace."""
     found = _conditions(where)
-    return replace(found, one_of=tuple(each for each in found.one_of if each[0] != passage_points.TENANT))
+    return replace(found, one_of=tuple(each for each in found.one_of if each[0] != TENANT))
 
 
 _CHANGED: dict[Mutant, list[tuple[Any, str, Any]]] = {
