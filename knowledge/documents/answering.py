@@ -80,9 +80,11 @@ class GroundedAnswerer:
     async def answer(self, request: Request, scope: Scope, profile: Profile, finder: Finder) -> Answer:
         """Return the answer to a question within a scope; what fails comes as the status `error`, with a trace id.
 
-        Raises InvalidInput for a question that is none.
+        Raises InvalidInput for a question that is none, or asked under what is no text.
         """
         check_question(request.question)
+        check_text("conversation", "".join(turn.content for turn in request.conversation))
+        check_text("focus", "".join(f"{name}{text}" for name, text in (request.focus or {}).items()))
         began = time.perf_counter()
         asked = request.question
         request = without_secrets(request) if self.redaction else request
@@ -213,8 +215,13 @@ def check_question(question: str) -> None:
         raise InvalidInput("question", "is empty")
     if len(question) > MAX_QUESTION:
         raise InvalidInput("question", f"has {len(question):,} characters, more than the {MAX_QUESTION:,} allowed")
-    if "\0" in question or any(0xD800 <= ord(sign) <= 0xDFFF for sign in question):
-        raise InvalidInput("question", "holds a character that is no text")
+    check_text("question", question)
+
+
+def check_text(field: str, text: str) -> None:
+    """Raise InvalidInput for what cannot be stored or sent as text."""
+    if "\0" in text or any(0xD800 <= ord(sign) <= 0xDFFF for sign in text):
+        raise InvalidInput(field, "holds a character that is no text")
 
 
 def refused(question: str, finding: Finding, profile: Profile) -> Answer | None:

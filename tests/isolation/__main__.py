@@ -53,7 +53,8 @@ def _told(life: Lived) -> bool:
     else:
         what = f"{asked.workspaces} workspaces, {asked.operations:,} operations"
         said = f"LEAK: {leaked}" if leaked else "0 leaks"
-    print(f"{'ok ' if right else 'BAD'} {what}: {said} ({life.seconds:.0f} s)", flush=True)  # noqa: T201
+    took = f"{life.seconds:.0f} s, {life.computed:.0f} computing"
+    print(f"{'ok ' if right else 'BAD'} {what}: {said} ({took})", flush=True)  # noqa: T201
     return right
 
 

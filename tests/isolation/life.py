@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import SecretStr
 
+from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.tables import points
 from knowledge.errors import HardwonError, InvalidInput, NotFound
 from knowledge.models import ContextId, EntryId, PatternId, PointId, SparseVector, Task, Where
@@ -43,17 +44,17 @@ class Life:
         self.done: Counter[str] = Counter()
         self._papers = Papers(self._of, chance, self._there)
         self._acts = {
-            self._capture: 30,
-            self._query: 22,
-            self._context: 8,
-            self._entry: 8,
-            self._pattern: 6,
-            self._foreign: 10,
-            self._search: 6,
-            self._scan: 2,
-            self._outcome: 4,
-            self._delete: 2,
-            self._checkpoint: 1.5,
+            self._capture: 24,
+            self._query: 12,
+            self._context: 5,
+            self._entry: 10,
+            self._pattern: 10,
+            self._foreign: 18,
+            self._search: 8,
+            self._scan: 3,
+            self._outcome: 5,
+            self._delete: 3,
+            self._checkpoint: 1,
             self._grouping: 0.5,
             **self._papers.acts,
         }
@@ -153,7 +154,7 @@ class Life:
         foreign = sa.select(points.c.workspace).where(
             points.c.id.in_(ids), points.c.workspace != self._of[here].workspace
         )
-        async with self._store.engine.connect() as connection:
+        async with reading(self._store.engine) as connection:
             if found := (await connection.execute(foreign)).scalars().all():
                 raise Leak(f"the index showed workspace {here} points of {set(found)}")
 
