@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from weakref import WeakValueDictionary
 
 import urllib3
-from dulwich.client import HttpGitClient, LocalGitClient
+from dulwich.client import LocalGitClient
 from dulwich.errors import GitProtocolError, NotGitRepository
 from dulwich.object_store import iter_tree_contents
 from dulwich.objects import Blob, Commit, ObjectID
@@ -24,6 +24,7 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo
 
 from knowledge.adapters.git_guards import Pools, check_folder
+from knowledge.adapters.git_packs import CheckedClient
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Repositories, Repository, Source, TreeFile
 from knowledge.errors import SourceUnavailable
@@ -91,7 +92,7 @@ class GitRepositories(Repositories):
             LocalGitClient().fetch(str(check_folder(Path(unquote(parts.path)))), repo, determine_wants=wants)
             return
         manager = Pools(url, inside=self._inside, most_bytes=_MOST_BYTES)
-        client = HttpGitClient(f"https://{parts.netloc}", pool_manager=manager, timeout=_TIMEOUT_SECONDS, quiet=True)
+        client = CheckedClient(f"https://{parts.netloc}", pool_manager=manager, timeout=_TIMEOUT_SECONDS, quiet=True)
         client.fetch(parts.path, repo, determine_wants=wants, depth=1)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.outcomes import OutcomeService
+from knowledge.memory.redacting import as_stored
 from knowledge.memory.texts import resolution
 from knowledge.memory.validation import check_text
 from knowledge.models import (
@@ -108,7 +109,7 @@ class TaskEventService:
         _check(project_id=project_id, task_id=task_id, run_id=run_id)
         resolved: list[EntryId] = []
         if solution_steps is not None:
-            solution_steps = self.capture.as_stored("solution_steps", solution_steps)
+            solution_steps = self._text("solution_steps", solution_steps)
             if verified_by is None:
                 raise InvalidInput("verified_by", "is required: what showed that the solution works?")
             failures = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
@@ -154,7 +155,7 @@ class TaskEventService:
         if accepted and approach is None:
             raise InvalidInput("approach", "is required: what was accepted?")
         if accepted and approach is not None:
-            approach = self.capture.as_stored("approach", approach)
+            approach = self._text("approach", approach)
             rejections = await self.stores.entries.of_task(
                 project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
             )
@@ -206,6 +207,9 @@ class TaskEventService:
                     await self.outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
                     done.add(pattern_id)
         return len(done)
+
+    def _text(self, field: str, text: str) -> str:
+        return as_stored(field, text, redaction=self.capture.redaction)
 
     @property
     def _capture(self) -> KnowledgeCaptureService:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,15 +13,22 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 from uuid import uuid4
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import httpx
 import pytest
 from dulwich import porcelain
 from dulwich.client import HttpGitClient
 from dulwich.errors import GitProtocolError
+from dulwich.object_format import DEFAULT_OBJECT_FORMAT
+from dulwich.objects import Blob
+from dulwich.pack import PackChunkGenerator, pack_objects_to_data
 from dulwich.repo import Repo
+from dulwich.server import DictBackend
+from dulwich.web import make_wsgi_chain
 
 from knowledge.adapters.git_guards import Pools
+from knowledge.adapters.git_packs import CheckedClient, PackCheck
 from knowledge.documents.access import Principal
 from knowledge.documents.journal import Event, EventId, NewEscalation
 from knowledge.documents.models import Document, Passage, SourceId
@@ -399,3 +408,82 @@ def test_t15_a_server_that_does_not_speak_git_is_not_read(sender: str, monkeypat
     monkeypatch.setattr(_Pack, "kind", "text/plain")
     with pytest.raises(GitProtocolError, match="smart protocol"):
         Pools(sender, inside=True, most_bytes=1_000_000).request("GET", sender)
+
+
+def pack_of(*objects: Blob) -> bytes:
+    return b"".join(
+        PackChunkGenerator(
+            num_records=len(objects),
+            records=pack_objects_to_data([(each, None) for each in objects])[1],
+            object_format=DEFAULT_OBJECT_FORMAT,
+        )
+    )
+
+
+def fed(pack: bytes, chance: random.Random, most: int = 1_000_000) -> None:
+    check = PackCheck(most)
+    while pack:
+        length = chance.choice((1, 2, 7, 100, 5_000))
+        check.feed(pack[:length])
+        pack = pack[length:]
+
+
+def test_t13_a_pack_is_looked_at_in_whatever_pieces_it_comes() -> None:
+    chance = random.Random(7)
+    for _ in range(40):
+        fed(pack_of(*(Blob.from_string(chance.randbytes(chance.randrange(3_000))) for _ in range(5))), chance)
+
+
+@pytest.mark.parametrize("told", ["as it is", "less", "of a delta"])
+def test_t13_an_object_that_would_unpack_to_too_much_is_not_unpacked(told: str) -> None:
+    """Two megabytes of nothing are two kilobytes of a pack; whoever lies of the length is caught by the length."""
+    chance, zeros = random.Random(7), zlib.compress(b"\0" * 2_000_000)
+    head = b"PACK" + (2).to_bytes(4) + (1).to_bytes(4)
+    match told:
+        case "as it is":
+            pack = pack_of(Blob.from_string(b"\0" * 2_000_000))
+        case "less":
+            pack = head + bytes([3 << 4 | 5]) + zeros
+        case _:
+            delta = b"\x05" + b"\xff\xff\xff\xff\x07" + b"\x90\x05"  # of 5 bytes 2 GB
+            pack = head + bytes([7 << 4 | len(delta)]) + b"a" * 20 + zlib.compress(delta)
+    assert len(pack) < 5_000
+    with pytest.raises(GitProtocolError, match="unpack to more than 1 MB"):
+        fed(pack, chance)
+
+
+def test_t13_what_is_no_pack_is_not_kept() -> None:
+    for pack in (b"PICK" + b"\0" * 8, b"PACK" + b"\0\0\0\2" + b"\xff" * 4, b"PACK\0\0\0\2\0\0\0\1\x35broken broken"):
+        with pytest.raises(GitProtocolError):
+            fed(pack, random.Random(7))
+
+
+def test_a_repository_comes_whole_past_all_that_is_looked_at(tmp_path: Path) -> None:
+    """The guards let by what git's own protocol brings, deltas included."""
+    folder = tmp_path / "mine"
+    text = "".join(f"line {number} of many\n" for number in range(3_000))
+    commit(folder, "mine.md", text)
+    with Repo(str(folder)) as repo:
+        (folder / "mine.md").write_text(text.replace("line 1500", "another"))
+        porcelain.add(repo, [str(folder / "mine.md")])
+        tip = porcelain.commit(repo, message=b"y", author=WHO, committer=WHO)
+        porcelain.gc(repo)
+        serving = make_server("127.0.0.1", 0, make_wsgi_chain(DictBackend({"/": repo})), handler_class=_Quiet)
+        thread = Thread(target=serving.serve_forever, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{serving.server_port}"
+        with Repo.init_bare(str(tmp_path / "mirror"), mkdir=True) as mirror:
+            pools = Pools(url, inside=True, most_bytes=10_000_000)
+            client = CheckedClient(url, pool_manager=pools, quiet=True)
+            client.fetch("/", mirror, determine_wants=lambda *_, **__: [tip])
+            got = mirror[mirror[tip].tree]
+            assert mirror[got[b"mine.md"][1]].data.decode() == (folder / "mine.md").read_text()
+            assert len(mirror[tip].parents) == 1
+        serving.shutdown()
+        thread.join()
+        serving.server_close()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
