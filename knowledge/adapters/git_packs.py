@@ -20,6 +20,7 @@ MOST_OBJECTS: Final = 5_000_000
 _HEAD: Final = 12
 _OFS_DELTA, _REF_DELTA = 6, 7
 _NAME: Final = 20
+_HASH: Final = 20
 _AT_ONCE: Final = 65_536
 _LONGEST_NUMBER: Final = 10
 
@@ -35,7 +36,7 @@ class PackCheck:
         next(self._reading)
 
     def feed(self, data: bytes) -> None:
-        """Look at the next bytes; after the last object whatever comes is let by."""
+        """Look at the next bytes; after the last object a hash of the pack comes, and no more."""
         self._reading.send(data)
 
     def _read(self) -> Generator[None, bytes, None]:
@@ -47,9 +48,9 @@ class PackCheck:
             raise GitProtocolError(f"it has more than {MOST_OBJECTS:,} objects")
         for _ in range(objects):
             yield from self._object()
-        while True:
-            self._left = b""
-            yield
+        while len(self._left) <= _HASH:
+            self._left += yield
+        raise GitProtocolError("it sends more than one pack")
 
     def _object(self) -> Generator[None, bytes, None]:
         first = (yield from self._take(1))[0]

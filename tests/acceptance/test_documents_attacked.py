@@ -453,7 +453,9 @@ def test_t13_an_object_that_would_unpack_to_too_much_is_not_unpacked(told: str) 
 
 
 def test_t13_what_is_no_pack_is_not_kept() -> None:
-    for pack in (b"PICK" + b"\0" * 8, b"PACK" + b"\0\0\0\2" + b"\xff" * 4, b"PACK\0\0\0\2\0\0\0\1\x35broken broken"):
+    well = pack_of(Blob.from_string(b"well"))
+    head = b"PACK\0\0\0\2"
+    for pack in (b"PICK" + b"\0" * 8, head + b"\xff" * 4, head + b"\0\0\0\1\x35broken broken", well + well):
         with pytest.raises(GitProtocolError):
             fed(pack, random.Random(7))
 
