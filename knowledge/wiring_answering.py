@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.answers import PostgresAnswers, PostgresJournal
+from knowledge.adapters.redacting_journal import RedactingJournal
 from knowledge.documents.access import Scope
 from knowledge.documents.answering import GroundedAnswerer
 from knowledge.documents.answers import Answering, Models, StoreStatistics
@@ -86,10 +87,13 @@ def make_answering(
         return Rewriter(language_model=await allowed(models.synthesis))
 
     cache = PostgresAnswers(engine, stores.workspace, stores.clock)
+    journal = PostgresJournal(engine, stores.workspace)
     return Answering(
         workspace=stores.workspace,
         access=documents.access,
-        answerer=GroundedAnswerer(quotes=documents.quotes, drafter=drafter, rewriter=rewriter, cache=cache),
+        answerer=GroundedAnswerer(
+            quotes=documents.quotes, drafter=drafter, rewriter=rewriter, cache=cache, redaction=settings.redaction
+        ),
         direct=DirectFinder(searcher=documents.search, evidence=documents.evidence),
         by_queries=MultiQueryFinder(searcher=documents.search, rewriter=rewriter),
         by_keywords=KeywordFinder(
@@ -102,7 +106,7 @@ def make_answering(
             max_tokens=settings.kb_max_tokens,
         ),
         cache=cache,
-        journal=PostgresJournal(engine, stores.workspace),
+        journal=RedactingJournal(journal) if settings.redaction else journal,
         clock=stores.clock,
         main=lambda: allowed(models.main),
     )

@@ -7,7 +7,7 @@ shows any more goes from the index, and after that from Postgres. A kill anywher
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -90,10 +90,13 @@ class DocumentIndexing:
     chunk_tokens: int = CHUNK_TOKENS
     summariser: Summariser | None = None
 
-    async def run(self, *, most: int | None = None, wait: bool = False) -> IndexReport:
+    async def run(
+        self, *, most: int | None = None, wait: bool = False, told_of: Collection[str] | None = None
+    ) -> IndexReport:
         """Index all that waits now, the oldest first, at most `most` documents; then remove what is stale.
 
-        With `wait` also until what others hold is done, or their lease is over.
+        With `wait` also until what others hold is done, or their lease is over. `told_of`: the partitions that the
+        report is about, all unless given.
 
         A document that fails is noted with the reason and does not stop the others; where a part does not answer it is
         put off, and the run ends.
@@ -113,10 +116,12 @@ class DocumentIndexing:
                 break
             done += 1
             outcome = await self._index_or_note(jobs[0], room)
-            report = replace(report, **{outcome: getattr(report, outcome) + 1})
+            if told_of is None or jobs[0].partition in told_of:
+                report = replace(report, **{outcome: getattr(report, outcome) + 1})
             if outcome == "postponed":
                 break
-        return replace(report, removed=await self.remove_stale())
+        removed = await self.remove_stale()
+        return replace(report, removed=removed) if told_of is None else report
 
     async def _index_or_note(self, job: Job, room: Room) -> str:
         try:

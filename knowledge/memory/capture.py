@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
 from knowledge.memory.outcomes import taken_for_outcome
-from knowledge.memory.redacting import redacted, redacted_text
+from knowledge.memory.redacting import as_stored, redacted
 from knowledge.memory.settling import settle_if_possible
 from knowledge.memory.suspicion import SHOWN, UNREVIEWED, suspicions
 from knowledge.memory.validation import check_text, content_hash, first_status, validate
@@ -333,9 +333,7 @@ class KnowledgeCaptureService:
         return entry
 
     def _text(self, field: str, text: str) -> str:
-        """Return a text of a resolution as it is stored."""
-        check_text(field, text)
-        return redacted_text(field, text) if self.redaction else text
+        return as_stored(field, text, redaction=self.redaction)
 
     async def _must_be(self, entry_id: EntryId, entry_type: EntryType, method: str) -> None:
         entry = await self.stores.entries.get(entry_id)

@@ -46,9 +46,10 @@ def redacted(entry: NewEntry) -> NewEntry:
     return entry
 
 
-def redacted_text(field: str, text: str) -> str:
-    """Return a valid text redacted; raises InvalidInput where that makes it too long."""
-    told = _without(field, text)
+def as_stored(field: str, text: str, *, redaction: bool) -> str:
+    """Return a text of a resolution as it is stored. Raises InvalidInput."""
+    check_text(field, text)
+    told = _without(field, text) if redaction else text
     if told is not text:
         check_text(field, told)
     return told

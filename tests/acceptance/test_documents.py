@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+import sqlalchemy as sa
 
+from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.access import Permission, Principal, Scope
 from knowledge.documents.models import DocumentStatus, NewDocument, PassageKind, Query
 from knowledge.errors import Conflict, InvalidInput, NoAccess, NotFound
@@ -298,3 +300,15 @@ async def test_documents_of_another_model_are_indexed_again(opens: Opens) -> Non
         assert (await knowledge.documents.upkeep.reconcile()).requeued == 1
         assert (await knowledge.documents.indexing.run()).indexed == 1
         assert (await find(knowledge, "ERR-4521")).passages[0].kind is PassageKind.CHUNK
+
+
+async def test_a_document_whose_embeddings_another_version_kept_elsewhere_is_indexed_again(
+    knowledge: Knowledge,
+) -> None:
+    document = await add(knowledge, "timeouts.md", GUIDE)
+    async with transaction(knowledge.engine) as connection:
+        await connection.execute(sa.text("UPDATE kb_vectors SET workspace = ''"))
+    assert (await knowledge.documents.upkeep.reconcile()).requeued == 1
+    assert (await knowledge.documents.indexing.run()).indexed == 1
+    assert (await find(knowledge, "how large is the pool?")).passages[0].document_id == document.document_id
+    assert (await knowledge.documents.upkeep.reconcile()).requeued == 0
