@@ -43,18 +43,21 @@ RELOCK = (
     "uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-emit-index-url"
     " --no-header pyproject.toml -o requirements.lock"
 )
-# tools of an audit, not of the project: uv fetches them when they are asked for
+# a tool of an audit, not of the project: uv fetches it when it is asked for
 SBOM = (
     "uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py requirements requirements.lock"
     " --pyproject pyproject.toml --mc-type library --output-reproducible --output-format JSON --output-file sbom.json"
 )
-AUDIT = "uv tool run --quiet --from pip-audit==2.10.1 pip-audit --disable-pip --require-hashes -r requirements.lock"
 COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "demo": ("the main job on real input, start to finish", [["hardwon", "demo"]]),
     "test": ("every test", [TEST]),
     "check": ("format, lint, types, import contracts, then every test", [*LINT, TEST]),
     "lint": ("the fast half of check", LINT),
     "faults": ("kills, outages, races, full disks: the long form", [["python", "-m", "tests.faults"]]),
+    "contract": (
+        "the HTTP API against its own description, by generated requests",
+        [["python", "-m", "tests.contract_http"]],
+    ),
     "soak": ("200,000 random operations against a model", [["python", "-m", "tests.faults.soak"]]),
     "isolation": ("200 workspaces, 100,000 operations: does one see another", [["python", "-m", "tests.isolation"]]),
     "serve": ("the API, the scheduler and the web page, on 127.0.0.1:8420", [["hardwon", "serve"]]),
@@ -64,7 +67,7 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "lying": ("10,000 lies of a model, and which survive", [["python", "-m", "benchmarks.lying"]]),
     "lock": ("write requirements.lock anew from pyproject.toml", [RELOCK.split()]),
     "sbom": ("write sbom.json, what all of it is made of (CycloneDX)", [SBOM.split()]),
-    "audit": ("look for known vulnerabilities in what is locked", [AUDIT.split()]),
+    "audit": ("look for known vulnerabilities in what is locked", [["python", "-m", "tests.vulnerabilities"]]),
     "ready": ("make or renew the environment, and no more", []),
 }
 

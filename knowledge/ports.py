@@ -556,8 +556,11 @@ class UpkeepStore(Protocol):
         """Stage dead entries again; return how many."""
         ...
 
-    async def dead(self, limit: int) -> list[DeadEntry]:
-        """Return up to `limit` dead entries with their reasons, the latest first."""
+    async def dead(self, limit: int, *, after: EntryId | None = None) -> list[DeadEntry]:
+        """Return up to `limit` dead entries with their reasons, the latest first, from behind `after` on.
+
+        Raises NotFound where that one is gone.
+        """
         ...
 
     async def prepare(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
@@ -693,8 +696,8 @@ class JobStore(Protocol):
         """Record the end of a run: an error, CANCELLED, or None if it did its work."""
         ...
 
-    async def workspaces(self) -> list[str]:
-        """Return the workspaces that hold anything, ascending."""
+    async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
+        """Return the workspaces that hold anything, ascending, from behind `after` on."""
         ...
 
 

@@ -60,8 +60,8 @@ class OftenShown:
 class ProvenanceStore(Protocol):
     """Entries by where they came from, in one workspace."""
 
-    async def waiting(self, *, limit: int) -> list[Entry]:
-        """Return the quarantined entries, the oldest first."""
+    async def waiting(self, *, limit: int, after: EntryId | None = None) -> list[Entry]:
+        """Return the quarantined entries, the oldest first, from behind `after` on. NotFound where that one is gone."""
         ...
 
     async def approve(self, entry: Entry, by: str) -> Entry | None:
@@ -76,10 +76,10 @@ class ProvenanceStore(Protocol):
         """Return how many entries are meant."""
         ...
 
-    async def affected(self, chosen: Chosen, *, limit: int) -> list[AffectedTask]:
-        """Return the contexts that held any of the entries that are meant, the latest first.
+    async def affected(self, chosen: Chosen, *, limit: int, after: ContextId | None = None) -> list[AffectedTask]:
+        """Return the contexts that held any of the entries that are meant, the latest first, from behind `after` on.
 
-        Of an entry that is named, also where it is gone by now.
+        Of an entry that is named, also where it is gone by now. Raises NotFound where the context `after` is gone.
         """
         ...
 
@@ -114,8 +114,8 @@ class AuditStore(Protocol):
         """Add a row after the last one of a workspace's chain, alone with it; "" is the chain of the whole store."""
         ...
 
-    async def latest(self, workspace: str, *, limit: int) -> list[AuditEntry]:
-        """Return the last rows of a chain, the latest first."""
+    async def latest(self, workspace: str, *, limit: int, after: int | None = None) -> list[AuditEntry]:
+        """Return the last rows of a chain, the latest first; those before the row of the number `after`."""
         ...
 
     def rows(self, workspace: str) -> AsyncIterator[Sequence[AuditEntry]]:

@@ -148,10 +148,10 @@ class Knowledge:
         """The knowledge bases, for whoever has the stores open."""
         return self.documents.asked_by(asker(self.principal))
 
-    async def workspaces(self) -> list[str]:
-        """Return the workspaces that hold anything, ascending."""
+    async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
+        """Return the workspaces that hold anything, ascending; from behind `after` on, at most so many."""
         self.principal.require("workspaces")
-        return await self.jobs.workspaces()
+        return await self.jobs.workspaces(after=after, limit=limit)
 
     async def delete_pattern(self, pattern_id: PatternId) -> None:
         """Delete a pattern with all the entries that are evidence for it. Raises NotFound."""

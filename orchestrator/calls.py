@@ -165,6 +165,12 @@ class Api:
             ) from error
 
 
+def given(**parameters: object) -> dict[str, Any]:
+    """Return the parameters of a query that were given, as httpx takes them."""
+    plain = (str, int, bool)
+    return {n: v if isinstance(v, plain) else str(v) for n, v in parameters.items() if v is not None}
+
+
 @asynccontextmanager
 async def watched(api: Api, progress: Progress | None) -> AsyncIterator[dict[str, str]]:
     """Give the parameters of a long request; while it lasts, ask how far it is, twice a second, and pass it on."""

@@ -32,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
 evaluate = typer.Typer(help="Measure, on folders of real data, in a throwaway data directory.", no_args_is_help=True)
@@ -44,10 +44,13 @@ app.add_typer(evaluate, name="evaluate")
 AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked for, such as backend.")]
 TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
 Technology = Annotated[str | None, typer.Option(help="Such as python.")]
+MaxResults = Annotated[int, typer.Option(min=1, max=100, help="At most so many patterns.")]
 MinRelevance = Annotated[float | None, typer.Option(min=0, max=1, help="Show what is at least this relevant (0..1).")]
 Facts = Annotated[
     list[str] | None,
-    typer.Option("--fact", help="What is known, as NAME=VALUE: technology, version (of it), tool, error. Repeatable."),
+    typer.Option(
+        "--fact", metavar="NAME=VALUE", help="What is known: technology, version (of it), tool, error. Repeatable."
+    ),
 ]
 
 
@@ -176,7 +179,7 @@ def query_task(
     agent_type: AgentType = None,
     task_type: TaskType = None,
     technology: Technology = None,
-    max_results: Annotated[int, typer.Option(min=1, max=100)] = 5,
+    max_results: MaxResults = 5,
     min_relevance: MinRelevance = None,
     facts: Facts = None,
     *,
@@ -206,7 +209,7 @@ def query_failure(
     agent_type: AgentType = None,
     task_type: TaskType = None,
     technology: Technology = None,
-    max_results: Annotated[int, typer.Option(min=1, max=100)] = 3,
+    max_results: MaxResults = 3,
     min_relevance: MinRelevance = None,
     facts: Facts = None,
     *,
@@ -241,7 +244,7 @@ def query_gate(
     gate_type: Annotated[str, typer.Argument(help="The gate, such as design_review.")],
     text: Annotated[str, typer.Argument(help="The proposal.")],
     project: Annotated[str | None, typer.Option(help="The project whose decisions count more.")] = None,
-    max_results: Annotated[int, typer.Option(min=1, max=100)] = 5,
+    max_results: MaxResults = 5,
     min_relevance: MinRelevance = None,
     *,
     workspace: Workspace = DEFAULT_WORKSPACE,

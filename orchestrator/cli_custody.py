@@ -10,35 +10,60 @@ from uuid import UUID
 import typer
 
 from knowledge.models import DEFAULT_WORKSPACE, EntryId
-from orchestrator.cli_run import Json, Workspace, run
+from orchestrator.cli_run import All, Json, Limit, Workspace, run
+from orchestrator.paging import paged
 
 review = typer.Typer(help="Entries by agents' keys that wait for a person.", no_args_is_help=True)
 audit = typer.Typer(help="Who decided what.", no_args_is_help=True)
 
-_TIME = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+
+def moment_of(told: str) -> datetime:
+    """Return a moment as it was typed, in UTC where it names no zone. Raises a usage error for another form."""
+    try:
+        moment = datetime.fromisoformat(told)
+    except ValueError:
+        example = "2026-03-02, 2026-03-02T09:30 or 2026-03-02T09:30:00+01:00"
+        raise typer.BadParameter(f"give a day or a moment, such as {example}, not {told!r}") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 _Entry = Annotated[UUID, typer.Argument(help="The entry's id.")]
 _Key = Annotated[str | None, typer.Option("--key", help="What this key captured or resolved.")]
 _Project = Annotated[str | None, typer.Option("--project", help="What was captured of this project.")]
-_Since = Annotated[datetime | None, typer.Option(formats=_TIME, help="What was captured from then on (UTC).")]
-_Until = Annotated[datetime | None, typer.Option(formats=_TIME, help="What was captured before (UTC).")]
+_Since = Annotated[
+    datetime | None,
+    typer.Option(parser=moment_of, metavar="TIME", help="What was captured from then on, such as 2026-03-02 (UTC)."),
+]
+_Until = Annotated[
+    datetime | None,
+    typer.Option(parser=moment_of, metavar="TIME", help="What was captured before, such as 2026-03-02T09:30 (UTC)."),
+]
 
 
 @review.command("list")
 def list_waiting(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
+    limit: Limit = 100,
     *,
+    everything: All = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
     """Show what waits, the oldest first, and patterns that stand near far more tasks than they worked for."""
     from orchestrator import connect
     from orchestrator.reports_custody import print_waiting
+    from orchestrator.terminal import note_more
 
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:
-            waiting = await knowledge.reviews.waiting(limit=limit)
-            alarms = await knowledge.reviews.alarms()
+            reviews = knowledge.reviews
+            waiting = await paged(
+                lambda last, at_most: reviews.waiting(limit=at_most, after=last),
+                lambda entry: entry.entry_id,
+                most=None if everything else limit,
+            )
+            alarms = await reviews.alarms()
         print_waiting(waiting, alarms, as_json=as_json)
+        note_more(waiting, None if everything else limit, as_json=as_json)
 
     run(work)
 
@@ -101,7 +126,7 @@ def revoke(
     from orchestrator.reports_custody import print_revocation
 
     async def work() -> None:
-        chosen = Chosen(key_id=key, project_id=project, since=_utc(since), until=_utc(until))
+        chosen = Chosen(key_id=key, project_id=project, since=since, until=until)
         async with connect(workspace=workspace) as knowledge:
             report = await knowledge.revocations.revoke(chosen, dry_run=dry_run)
         print_revocation(report, as_json=as_json)
@@ -115,7 +140,9 @@ def affected(
     project: _Project = None,
     since: _Since = None,
     until: _Until = None,
+    limit: Limit = 1000,
     *,
+    everything: All = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
@@ -123,18 +150,25 @@ def affected(
     from knowledge.provenance import Chosen
     from orchestrator import connect
     from orchestrator.reports_custody import print_affected
+    from orchestrator.terminal import note_more
 
     async def work() -> None:
         chosen = Chosen(
             key_id=key,
             project_id=project,
-            since=_utc(since),
-            until=_utc(until),
+            since=since,
+            until=until,
             entry_id=None if entry_id is None else EntryId(entry_id),
         )
         async with connect(workspace=workspace) as knowledge:
-            tasks = await knowledge.revocations.affected(chosen)
+            revocations = knowledge.revocations
+            tasks = await paged(
+                lambda last, at_most: revocations.affected(chosen, limit=at_most, after=last),
+                lambda task: task.context_id,
+                most=None if everything else limit,
+            )
         print_affected(tasks, as_json=as_json)
+        note_more(tasks, None if everything else limit, as_json=as_json)
 
     run(work)
 
@@ -144,20 +178,28 @@ _Whole = Annotated[bool, typer.Option("--store", help="The log of the whole stor
 
 @audit.command("list")
 def list_audit(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
+    limit: Limit = 100,
     *,
+    everything: All = False,
     store: _Whole = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show the last decisions, the latest first."""
+    """Show the last decisions of a workspace, the latest first; of keys, imports and models with --store."""
     from orchestrator import connect
     from orchestrator.reports_custody import print_audit
+    from orchestrator.terminal import note_more
 
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:
-            rows = await knowledge.audits.list(limit=limit, whole_store=store)
-        print_audit(rows, as_json=as_json)
+            audits = knowledge.audits
+            rows = await paged(
+                lambda last, at_most: audits.list(limit=at_most, after=last, whole_store=store),
+                lambda row: row.number,
+                most=None if everything else limit,
+            )
+        print_audit(rows, workspace=None if store else workspace, as_json=as_json)
+        note_more(rows, None if everything else limit, as_json=as_json)
 
     run(work)
 
@@ -182,11 +224,6 @@ def verify_audit(
             sys.exit(1)
 
     run(work)
-
-
-def _utc(told: datetime | None) -> datetime | None:
-    """Return a time as told, in UTC where no zone was."""
-    return told if told is None or told.tzinfo else told.replace(tzinfo=UTC)
 
 
 def add_custody(app: typer.Typer) -> None:

@@ -9,7 +9,8 @@ from uuid import UUID
 import typer
 
 from knowledge.models import DEFAULT_WORKSPACE
-from orchestrator.cli_run import Json, Workspace, run
+from orchestrator.cli_run import All, Json, Limit, Workspace, run
+from orchestrator.paging import paged
 
 kb = typer.Typer(help="Documents to search and ask.", no_args_is_help=True)
 
@@ -118,7 +119,8 @@ def listed(
     user: User = None,
     team: Team = None,
     sources: Annotated[bool, typer.Option("--sources", help="The repositories instead of the documents.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000)] = 100,
+    limit: Limit = 100,
+    everything: All = False,
     after: Annotated[str | None, typer.Option(help="Begin after this uri.")] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
@@ -126,6 +128,7 @@ def listed(
     """Show documents with their states, and why one could not be indexed."""
     from orchestrator import connect
     from orchestrator.reports_kb import print_documents, print_sources
+    from orchestrator.terminal import note_more
 
     base, scope_id = base_of(case, user, team)
 
@@ -134,8 +137,14 @@ def listed(
             if sources:
                 print_sources(await knowledge.kb.sources(base, scope_id), as_json=as_json)
                 return
-            documents = await knowledge.kb.listed(base, scope_id, limit=limit, after=after)
+            bases = knowledge.kb
+            documents = await paged(
+                lambda last, at_most: bases.listed(base, scope_id, limit=at_most, after=last or after),
+                lambda document: document.uri,
+                most=None if everything else limit,
+            )
         print_documents(documents, as_json=as_json)
+        note_more(documents, None if everything else limit, as_json=as_json)
 
     run(work)
 

@@ -15,8 +15,8 @@ from orchestrator.cli_run import Json, run
 keys = typer.Typer(help="Make, list, rotate and revoke the keys of a server.", no_args_is_help=True)
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_KEY_ID = re.compile(r"(?:hw_)?(?P<id>[0-9a-f]{12})(?:_[A-Za-z0-9_-]{43})?")
 _SPAN = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
-KeyId = Annotated[str, typer.Argument(help="The key's id, the part behind hw_.")]
 
 
 def span_of(told: str) -> timedelta:
@@ -27,6 +27,19 @@ def span_of(told: str) -> timedelta:
     return timedelta(seconds=int(found["number"]) * _UNITS[found["unit"]])
 
 
+def key_id_of(told: str) -> str:
+    """Return a key's id as it was typed, or out of a whole key. Raises a usage error for another form."""
+    found = _KEY_ID.fullmatch(told)
+    if found is None:
+        raise typer.BadParameter(
+            "a key's id is 12 hexadecimal digits, such as 3f9a1c7e5b2d: hardwon keys list shows them"
+        )
+    return found["id"]
+
+
+KeyId = Annotated[
+    str, typer.Argument(parser=key_id_of, metavar="KEY_ID", help="The key's id, as `keys list` shows it.")
+]
 Span = Annotated[
     timedelta | None, typer.Option(parser=span_of, metavar="SPAN", help="Such as 90d, 12h; never if left out.")
 ]

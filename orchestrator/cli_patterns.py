@@ -8,7 +8,8 @@ from uuid import UUID
 import typer
 
 from knowledge.models import DEFAULT_WORKSPACE, EntryId, PatternId
-from orchestrator.cli_run import Json, Workspace, run
+from orchestrator.cli_run import All, Json, Limit, Workspace, run
+from orchestrator.paging import paged
 
 patterns = typer.Typer(help="See, join and split patterns.", no_args_is_help=True)
 
@@ -28,6 +29,35 @@ def suggest(
         async with connect(workspace=workspace) as knowledge:
             pairs = await knowledge.grouping.suggest(limit=limit)
         print_pairs_of_patterns(pairs, as_json=as_json)
+
+    run(work)
+
+
+@patterns.command("list")
+def list_patterns(
+    limit: Limit = 20,
+    *,
+    everything: All = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show patterns in the order of their ids, to look through."""
+    from knowledge.memory.query import MAX_RESULTS
+    from orchestrator import connect
+    from orchestrator.reports_patterns import print_listed
+    from orchestrator.terminal import note_more
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            queries = knowledge.queries
+            found = await paged(
+                lambda last, at_most: queries.browse(after=last, limit=at_most),
+                lambda pattern: pattern.pattern_id,
+                most=None if everything else limit,
+                page=MAX_RESULTS,
+            )
+        print_listed(found, as_json=as_json)
+        note_more(found, None if everything else limit, as_json=as_json)
 
     run(work)
 

@@ -11,9 +11,10 @@ import typer
 
 from knowledge.models import DEFAULT_WORKSPACE, EntryId
 from knowledge.settings import KnowledgeSettings
-from orchestrator.cli_run import Json, Workspace, run
+from orchestrator.cli_run import All, Json, Limit, Workspace, run
+from orchestrator.paging import paged
 
-workspace_ = typer.Typer(help="What is decided of a workspace.", no_args_is_help=True)
+workspace_ = typer.Typer(help="Which workspaces there are, and what is decided of one.", no_args_is_help=True)
 delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
 
 
@@ -22,6 +23,7 @@ def add_upkeep(app: typer.Typer) -> None:
     app.command()(verify)
     app.command()(rebuild)
     app.command()(reembed)
+    app.command()(dead)
     app.command()(retry_dead)
     app.command("export")(export)
     app.command("import")(import_)
@@ -114,6 +116,32 @@ def reembed(
     run(work)
 
 
+def dead(
+    limit: Limit = 20,
+    *,
+    everything: All = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show entries that the embedder refused, with the reasons, the latest first; retry-dead stages them again."""
+    from orchestrator import connect
+    from orchestrator.reports import print_dead
+    from orchestrator.terminal import note_more
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            upkeep = knowledge.upkeep
+            found = await paged(
+                lambda last, at_most: upkeep.dead(at_most, after=last),
+                lambda entry: entry.entry_id,
+                most=None if everything else limit,
+            )
+        print_dead(found, as_json=as_json)
+        note_more(found, None if everything else limit, as_json=as_json)
+
+    run(work)
+
+
 def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Stage entries again that the embedder refused; the next checkpoint embeds them."""
     from orchestrator import connect
@@ -135,6 +163,22 @@ class Switch(StrEnum):
 
     ON = "on"
     OFF = "off"
+
+
+@workspace_.command("list")
+def list_workspaces(limit: Limit = 100, *, everything: All = False, as_json: Json = False) -> None:
+    """Show the workspaces that hold anything."""
+    from orchestrator import connect
+    from orchestrator.reports import print_workspaces
+    from orchestrator.terminal import note_more
+
+    async def work() -> None:
+        async with connect() as knowledge:
+            found = await knowledge.workspaces(limit=None if everything else limit)
+        print_workspaces(found, as_json=as_json)
+        note_more(found, None if everything else limit, as_json=as_json)
+
+    run(work)
 
 
 @workspace_.command("local-only")

@@ -38,7 +38,7 @@ from knowledge.models import (
 )
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
-from orchestrator.calls import MAX_BODY_BYTES, Api, watched
+from orchestrator.calls import MAX_BODY_BYTES, Api, given, watched
 from orchestrator.client_answers import RemoteAnswers
 from orchestrator.client_custody import RemoteAudits, RemoteReviews, RemoteRevocations
 from orchestrator.client_events import RemoteEvents
@@ -47,6 +47,7 @@ from orchestrator.client_keys import RemoteKeys
 from orchestrator.client_patterns import RemoteGrouping
 from orchestrator.client_upkeep import RemoteArchives, RemoteStoreUpkeep, RemoteUpkeep
 from orchestrator.entries import write_entry
+from orchestrator.paging import paged
 
 _BATCH = 500
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -431,9 +432,14 @@ class KnowledgeClient:
         """Return the workspace's counts."""
         return await self._api.call("GET", "/v1/stats", WorkspaceStats)
 
-    async def workspaces(self) -> list[str]:
-        """Return the workspaces that hold anything."""
-        return await self._api.call("GET", "/v1/workspaces", list[str])
+    async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
+        """Return the workspaces that hold anything, ascending; from behind `after` on, at most so many."""
+
+        async def page(last: str | None, at_most: int) -> list[str]:
+            params = given(after=last or after, limit=at_most)
+            return await self._api.call("GET", "/v1/workspaces", list[str], params=params)
+
+        return await paged(page, str, most=limit)
 
     async def allowed(self) -> list[str]:
         """Return the operations that this client's key may ask for."""

@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from knowledge.models import Entry, EntryId
+from knowledge.memory.revoking import MOST_AFFECTED
+from knowledge.models import ContextId, Entry, EntryId
 from knowledge.ports import Progress
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, Chosen, OftenShown, Revocation
-from orchestrator.calls import Api
+from orchestrator.calls import Api, given
+from orchestrator.paging import paged
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +21,9 @@ class RemoteReviews:
 
     api: Api
 
-    async def waiting(self, *, limit: int = 100) -> list[Entry]:
-        """Return entries that wait for a review, the oldest first, each with its suspicions."""
-        return await self.api.call("GET", "/v1/review/entries", list[Entry], params={"limit": limit})
+    async def waiting(self, *, limit: int = 100, after: EntryId | None = None) -> list[Entry]:
+        """Return entries that wait for a review, the oldest first, from behind `after` on, each with its suspicions."""
+        return await self.api.call("GET", "/v1/review/entries", list[Entry], params=given(limit=limit, after=after))
 
     async def show(self, entry_id: EntryId) -> Entry:
         """Return an entry, whatever its status."""
@@ -52,9 +54,16 @@ class RemoteRevocations:
         body = _told(chosen) | {"dry_run": dry_run}
         return await self.api.call("POST", "/v1/revocations", Revocation, body=body, timeout_seconds=None)
 
-    async def affected(self, chosen: Chosen) -> list[AffectedTask]:
+    async def affected(
+        self, chosen: Chosen, *, limit: int = MOST_AFFECTED, after: ContextId | None = None
+    ) -> list[AffectedTask]:
         """Return the tasks whose contexts held any of the entries that are meant, the latest first."""
-        return await self.api.call("GET", "/v1/affected", list[AffectedTask], params=_told(chosen))
+
+        async def page(last: ContextId | None, at_most: int) -> list[AffectedTask]:
+            asked = _told(chosen) | given(limit=at_most, after=last or after)
+            return await self.api.call("GET", "/v1/affected", list[AffectedTask], params=asked)
+
+        return await paged(page, lambda task: task.context_id, most=limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +83,11 @@ class RemoteAudits:
 
     api: Api
 
-    async def list(self, *, limit: int = 100, whole_store: bool = False) -> builtins.list[AuditEntry]:
+    async def list(
+        self, *, limit: int = 100, after: int | None = None, whole_store: bool = False
+    ) -> builtins.list[AuditEntry]:
         """Return the last decisions, the latest first; the hash of the row before is not told."""
-        asked = {"limit": limit, "whole_store": whole_store}
+        asked = given(limit=limit, after=after, whole_store=whole_store)
         rows = await self.api.call("GET", "/v1/audit", builtins.list[_AuditRow], params=asked)
         return [AuditEntry(**asdict(row) | {"hash": bytes.fromhex(row.hash), "before": b""}) for row in rows]
 

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from knowledge.memory.archiving import ImportReport
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.memory.upkeep import RebuildReport, VerifyReport
-from knowledge.models import DeadEntry
+from knowledge.models import DeadEntry, EntryId
 from knowledge.ports import Progress
-from orchestrator.calls import ARCHIVE_PATH, Api, watched
+from orchestrator.calls import ARCHIVE_PATH, Api, given, watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class RemoteUpkeep:
         """Have no text of the workspace go to an endpoint from now on, or allow it again."""
         await self.api.call("PUT", "/v1/locality", dict[str, bool], body={"local_only": on})
 
-    async def dead(self, limit: int = 20) -> list[DeadEntry]:
-        """Return dead entries with their reasons, the latest first."""
-        return await self.api.call("GET", "/v1/dead", list[DeadEntry], params={"limit": limit})
+    async def dead(self, limit: int = 20, *, after: EntryId | None = None) -> list[DeadEntry]:
+        """Return dead entries with their reasons, the latest first, from behind `after` on."""
+        return await self.api.call("GET", "/v1/dead", list[DeadEntry], params=given(limit=limit, after=after))
 
 
 @dataclass(frozen=True, slots=True)

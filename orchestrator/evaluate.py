@@ -62,8 +62,10 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
                         yield json.loads(line)
                     except ValueError as error:
                         raise InvalidInput(f"{path}:{number}", f"is not JSON ({error})") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(str(path), f"cannot be read ({error})") from error
+    except OSError as error:
+        raise InvalidInput(str(path), f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(str(path), "cannot be read: it is not UTF-8") from error
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
-from fastapi import Depends, FastAPI, Query
-from pydantic import AfterValidator, Field
+from fastapi import Depends, FastAPI, Query, Request, Response
+from pydantic import AfterValidator, Field, StrictBool
 
 from knowledge.documents.access import Principal
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
@@ -20,7 +20,8 @@ from orchestrator.documentation import (
     DocumentationResponse,
 )
 from orchestrator.http_kb import ONE
-from orchestrator.http_opened import Open
+from orchestrator.http_opened import Open, performs
+from orchestrator.http_paging import LAST, Limit, link_next
 from orchestrator.http_principal import Asking
 from orchestrator.kb_query import KBQueryResponse, KnowledgeBaseQuery
 from orchestrator.selection import DocumentSelection, SelectionResponse
@@ -105,7 +106,7 @@ class AskBody:
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     question: str
     conversation: Turns | None = None
-    k: Annotated[int, Field(ge=1, le=50)] = 5
+    k: Annotated[int, Field(ge=1, le=50, strict=True)] = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ class FeedbackBody:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     answer_id: UUID
-    up: bool
+    up: StrictBool
     comment: Annotated[str | None, Field(max_length=2_000)] = None
 
 
@@ -168,6 +169,7 @@ def add_answers(app: FastAPI) -> None:
 
 def _add_systems(app: FastAPI) -> None:
     @app.post("/api/kb/query", tags=["answers"])
+    @performs("answering.ask")
     async def query_knowledge_base(
         body: KBQueryBody, knowledge: Open, principal: Asking, telemetry: Telling
     ) -> KBQueryResponse:
@@ -177,6 +179,7 @@ def _add_systems(app: FastAPI) -> None:
         )
 
     @app.post("/subagents/documentation-qa", tags=["answers"])
+    @performs("answering.ask")
     async def documentation_qa(
         body: DocumentationBody, knowledge: Open, principal: Asking, telemetry: Telling
     ) -> DocumentationResponse:
@@ -196,6 +199,7 @@ def _add_systems(app: FastAPI) -> None:
         )
 
     @app.post("/subagents/documentation-qa:best-effort", tags=["answers"])
+    @performs("documents.manage")
     async def documentation_best_effort(
         body: AskBody, knowledge: Open, principal: Operator, telemetry: Telling
     ) -> BestEffort:
@@ -204,12 +208,14 @@ def _add_systems(app: FastAPI) -> None:
         return BestEffort(answer=await subagent.best_effort(body.question, principal))
 
     @app.post("/api/ask", tags=["answers"])
+    @performs("answering.ask")
     async def ask_documents(body: AskBody, knowledge: Open, principal: Asking, telemetry: Telling) -> SelectionResponse:
         """Answer from all documents that may be read; the model picks those to look into."""
         selection = DocumentSelection(knowledge.answering, telemetry, knowledge.settings)
         return await selection.ask(body.question, principal, _said(body.conversation))
 
     @app.post("/api/kb/{kb}/{scope}/ask", tags=["answers"])
+    @performs("answering.ask")
     async def ask_knowledge_base(kb: str, scope: str, body: AskBody, knowledge: Open, principal: Asking) -> ToolAnswer:
         """Answer from one knowledge base, in its own form."""
         tool = next((tool for tool in TOOLS if tool.config.base.name == kb), None)
@@ -221,6 +227,7 @@ def _add_systems(app: FastAPI) -> None:
 
 def _add_agent(app: FastAPI) -> None:
     @app.post("/api/agent", tags=["answers"])
+    @performs("answering.ask")
     async def ask_agent(body: MessageBody, knowledge: Open, principal: Asking) -> AgentReply:
         """Have the main agent reply, with the document tools of whoever asks."""
         model = await knowledge.answering.main()
@@ -238,32 +245,62 @@ def _add_agent(app: FastAPI) -> None:
 
 def _add_journal(app: FastAPI) -> None:
     @app.get("/api/events", tags=["answers"])
+    @performs("documents.manage", problems=(404,))
     async def list_events(
         knowledge: Open,
         _: Operator,
+        request: Request,
+        response: Response,
+        *,
         name: str | None = None,
         session: str | None = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        after: Annotated[UUID | None, Query(description=LAST)] = None,
+        limit: Limit = 100,
     ) -> list[Event]:
         """Return what happened to questions, the latest first."""
-        return await knowledge.answering.journal.events(name=name, session=session, limit=limit)
+        following = None if after is None else EventId(after)
+        found = await knowledge.answering.journal.events(name=name, session=session, limit=limit, after=following)
+        if len(found) == limit:
+            link_next(request, response, after=found[-1].event_id, limit=limit)
+        return found
 
     @app.post("/api/events/{event_id}/review", status_code=204, tags=["answers"])
+    @performs("documents.manage")
     async def review_event(event_id: UUID, knowledge: Open, _: Operator) -> None:
         """Note that a person looked at an event."""
         await knowledge.answering.journal.review(EventId(event_id))
 
     @app.get("/api/escalations", tags=["answers"])
-    async def list_escalations(knowledge: Open, _: Operator, *, overdue: bool = False) -> list[Escalation]:
+    @performs("documents.manage", problems=(404,))
+    async def list_escalations(
+        knowledge: Open,
+        _: Operator,
+        request: Request,
+        response: Response,
+        *,
+        overdue: bool = False,
+        after: Annotated[UUID | None, Query(description=LAST)] = None,
+        limit: Limit = 100,
+    ) -> list[Escalation]:
         """Return questions that wait for better documents, the most urgent first."""
-        return await knowledge.answering.journal.escalations(knowledge.answering.clock.now(), overdue=overdue)
+        found = await knowledge.answering.journal.escalations(
+            knowledge.answering.clock.now(),
+            overdue=overdue,
+            limit=limit,
+            after=None if after is None else EscalationId(after),
+        )
+        if len(found) == limit:
+            link_next(request, response, after=found[-1].escalation_id, limit=limit)
+        return found
 
     @app.post("/api/escalations/{escalation_id}/close", status_code=204, tags=["answers"])
+    @performs("documents.manage")
     async def close_escalation(escalation_id: UUID, knowledge: Open, _: Operator) -> None:
         """Note that the documents answer a question now."""
         await knowledge.answering.journal.close(EscalationId(escalation_id), knowledge.answering.clock.now())
 
     @app.post("/api/feedback", status_code=204, tags=["answers"])
+    @performs("answering.ask")
     async def give_feedback(body: FeedbackBody, knowledge: Open, _: Asking) -> None:
         """Keep what somebody thinks of an answer."""
         await knowledge.answering.journal.feedback(
@@ -271,6 +308,7 @@ def _add_journal(app: FastAPI) -> None:
         )
 
     @app.get("/api/answer-metrics", tags=["answers"])
+    @performs("documents.manage")
     async def answer_metrics(knowledge: Open, _: Operator) -> AnswerMetrics:
         """Return figures of the last thousand answers."""
         return metrics_of(await knowledge.answering.journal.events(name="question_answered", limit=_METRICS_OF))

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from fastapi import FastAPI, Header, Query, Request
+from fastapi import FastAPI, Header, Query, Request, Response
 from pydantic import Field, StrictBool
 
 from jobs.table import run_job
@@ -47,8 +47,9 @@ from orchestrator.http_events import add_events
 from orchestrator.http_kb import add_kb
 from orchestrator.http_keys import add_keys
 from orchestrator.http_metrics import add_metrics
-from orchestrator.http_opened import Open, OperationRoute
+from orchestrator.http_opened import Open, OperationRoute, free, performs
 from orchestrator.http_page import add_page
+from orchestrator.http_paging import LAST, Limit, link_next
 from orchestrator.http_patterns import add_patterns
 from orchestrator.http_upkeep import add_upkeep
 from orchestrator.problems import Problem, tell_problems
@@ -61,6 +62,7 @@ IdempotencyKey = Annotated[
     str | None,
     Header(max_length=200, description="A name of the caller's for this event; repeated, nothing is stored."),
 ]
+MaxResults = Annotated[int, Field(strict=True)]
 Relevance = Annotated[float | None, Field(ge=0, le=1, strict=True)]
 
 
@@ -113,7 +115,7 @@ class TaskQueryBody:
     agent_type: str | None = None
     task_type: str | None = None
     technology: str | None = None
-    max_results: int = 5
+    max_results: MaxResults = 5
     min_relevance: Relevance = None
     only_if_sure: StrictBool = False
     facts: dict[str, str] | None = None
@@ -129,7 +131,7 @@ class FailureQueryBody:
     agent_type: str | None = None
     task_type: str | None = None
     technology: str | None = None
-    max_results: int = 3
+    max_results: MaxResults = 3
     min_relevance: Relevance = None
     facts: dict[str, str] | None = None
 
@@ -142,7 +144,7 @@ class GateQueryBody:
     gate_type: str
     proposal: str
     project_id: str | None = None
-    max_results: int = 5
+    max_results: MaxResults = 5
     min_relevance: Relevance = None
 
 
@@ -211,7 +213,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
         title="hardwon",
         summary="The learning memory of a multi-agent orchestrator.",
         version="1",
-        docs_url="/docs",
+        docs_url=None,  # FastAPI's would load scripts from elsewhere: http_page.py has our own
         redoc_url=None,
         responses={500: {"model": Problem, "description": "A defect of hardwon's own."}},
     )
@@ -233,6 +235,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     add_patterns(app)
     add_custody(app)
     _add_operations(app)
+    _add_counts(app)
     add_upkeep(app)
     add_metrics(app)
     add_access(app)
@@ -247,6 +250,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
 
 def _add_entries(app: FastAPI) -> None:
     @app.post("/v1/entries", status_code=201, tags=["entries"])
+    @performs("capture.capture", problems=(409,))
     async def capture(entry: NewEntry, knowledge: Open, idempotency_key: IdempotencyKey = None) -> EntryCreated:
         """Capture one entry. An Idempotency-Key stands for the field `idempotency_key`: repeated, it stores nothing."""
         if idempotency_key is not None:
@@ -254,6 +258,7 @@ def _add_entries(app: FastAPI) -> None:
         return EntryCreated(entry_id=await knowledge.capture.capture(entry))
 
     @app.post("/v1/entries:batch", tags=["entries"])
+    @performs("capture.capture_all")
     async def capture_all(body: BatchBody, knowledge: Open) -> BatchAnswer:
         """Capture up to 1000 entries, each on its own: a refused one says why and stops no other."""
         if len(body.entries) > MAX_BATCH:
@@ -261,16 +266,19 @@ def _add_entries(app: FastAPI) -> None:
         return BatchAnswer(answers=await capture_rows(knowledge.capture, body.entries))
 
     @app.post("/v1/entries/{entry_id}/resolution", tags=["entries"])
+    @performs("capture.resolve_failure", problems=(409,))
     async def resolve(entry_id: UUID, body: ResolutionBody, knowledge: Open) -> EntryCreated:
         """Give an open entry its resolution and stage it."""
         return EntryCreated(entry_id=await _resolve(knowledge, EntryId(entry_id), body))
 
     @app.get("/v1/entries/{entry_id}", tags=["entries"])
+    @performs("capture.get")
     async def get_entry(entry_id: UUID, knowledge: Open) -> Entry:
         """Return an entry."""
         return await knowledge.capture.get(EntryId(entry_id))
 
     @app.delete("/v1/entries/{entry_id}", status_code=204, tags=["entries"])
+    @performs("capture.delete", problems=(409,))
     async def delete_entry(entry_id: UUID, knowledge: Open) -> None:
         """Delete an entry everywhere."""
         await knowledge.capture.delete(EntryId(entry_id))
@@ -306,6 +314,7 @@ async def _resolve(knowledge: Knowledge, entry_id: EntryId, body: ResolutionBody
 
 def _add_queries(app: FastAPI) -> None:
     @app.post("/v1/queries/task", tags=["queries"])
+    @performs("queries.query_for_task", problems=(409, 502))
     async def query_for_task(body: TaskQueryBody, knowledge: Open) -> Patterns:
         """What to know before a task is assigned."""
         found = await knowledge.queries.query_for_task(
@@ -321,6 +330,7 @@ def _add_queries(app: FastAPI) -> None:
         return Patterns(patterns=found)
 
     @app.post("/v1/queries/failure", tags=["queries"])
+    @performs("queries.query_for_failure", problems=(409, 502))
     async def query_for_failure(body: FailureQueryBody, knowledge: Open) -> Patterns:
         """How failures like this one were solved."""
         found = await knowledge.queries.query_for_failure(
@@ -336,6 +346,7 @@ def _add_queries(app: FastAPI) -> None:
         return Patterns(patterns=found)
 
     @app.post("/v1/queries/gate", tags=["queries"])
+    @performs("queries.query_for_gate", problems=(409, 502))
     async def query_for_gate(body: GateQueryBody, knowledge: Open) -> Patterns:
         """What people objected to in proposals like this one, and what passed at once."""
         found = await knowledge.queries.query_for_gate(
@@ -348,12 +359,14 @@ def _add_queries(app: FastAPI) -> None:
         return Patterns(patterns=found)
 
     @app.post("/v1/contexts", tags=["queries"])
+    @performs("contexts.record", problems=(409,))
     async def build_context(body: ContextBody, knowledge: Open) -> Context:
         """The context of a task, with the block of patterns where any fits."""
         breaker = app.state.breakers.of(knowledge.workspace)
         return await OrchestratorContextBuilder(knowledge, breaker).build_context_for_task(body.task, body.agent_type)
 
     @app.post("/v1/outcomes", status_code=204, tags=["queries"])
+    @performs("outcomes.record_outcome", problems=(404,))
     async def record_outcome(body: OutcomeBody, knowledge: Open) -> None:
         """Keep whether a pattern of a context worked: a distinct (project, task, run) is one attempt."""
         await knowledge.outcomes.record_outcome(
@@ -368,6 +381,7 @@ def _add_queries(app: FastAPI) -> None:
 
 def _add_operations(app: FastAPI) -> None:
     @app.post("/v1/checkpoints", status_code=201, tags=["operations"])
+    @performs("checkpoints.process_checkpoint", problems=(409, 502))
     async def process_checkpoint(body: CheckpointBody, knowledge: Open) -> CheckpointReport:
         """Embed what is staged."""
         if body.project_id is not None:
@@ -379,43 +393,62 @@ def _add_operations(app: FastAPI) -> None:
         return await knowledge.checkpoints.process_all(distill=body.distill)
 
     @app.post("/v1/sweeps", tags=["operations"])
+    @performs("checkpoints.sweep", problems=(409, 502))
     async def sweep(body: SweepBody, knowledge: Open) -> list[CheckpointReport]:
         """Run a manual checkpoint for each project with something staged for that long."""
         return await knowledge.checkpoints.sweep(staged_for=timedelta(seconds=body.staged_for_seconds))
 
     @app.get("/v1/checkpoints/{checkpoint_id}", tags=["operations"])
+    @performs("checkpoints.get")
     async def get_checkpoint(checkpoint_id: UUID, knowledge: Open) -> CheckpointReport:
         """Return the report of a checkpoint."""
         return await knowledge.checkpoints.get(CheckpointId(checkpoint_id))
 
     @app.post("/v1/prune", tags=["operations"])
+    @performs("pruning.prune", problems=(409,))
     async def prune(knowledge: Open, *, dry_run: Annotated[bool, Query()] = False) -> PruneReport:
         """Delete what is past its year, or say what would go."""
         return await knowledge.pruning.prune(dry_run=dry_run)
 
     @app.post("/v1/jobs/{name}", tags=["operations"])
+    @performs("run_job", problems=(409, 502))
     async def run_one_job(name: str, knowledge: Open, *, once_per_slot: bool = True) -> JobAnswer:
         """Run a job of the scheduler now."""
         return JobAnswer(dealt_with=await run_job(knowledge, name, once_per_slot=once_per_slot))
 
+
+def _add_counts(app: FastAPI) -> None:
     @app.get("/v1/stats", tags=["operations"])
+    @performs("stats", problems=(409,))
     async def stats(knowledge: Open) -> WorkspaceStats:
         """Return the workspace's counts."""
         return await knowledge.stats()
 
     @app.get("/v1/workspaces", tags=["operations"])
-    async def workspaces(knowledge: Open) -> list[str]:
-        """Return the workspaces that hold anything."""
-        return await knowledge.workspaces()
+    @performs("workspaces")
+    async def workspaces(
+        knowledge: Open,
+        request: Request,
+        response: Response,
+        after: Annotated[str | None, Query(description=LAST)] = None,
+        limit: Limit = 100,
+    ) -> list[str]:
+        """Return the workspaces that hold anything, ascending."""
+        found = await knowledge.workspaces(after=after, limit=limit)
+        if len(found) == limit:
+            link_next(request, response, after=found[-1], limit=limit)
+        return found
 
 
 def _add_health(app: FastAPI) -> None:
     @app.get("/healthz", tags=["health"])
+    @free()
     async def healthz() -> Health:
         """Say that the process is up."""
         return Health(status="ok")
 
     @app.get("/readyz", tags=["health"])
+    @free(problems=(503,))
     async def readyz(request: Request) -> Health:
         """Say whether Postgres and the index answer."""
         knowledge: Knowledge = request.app.state.knowledge

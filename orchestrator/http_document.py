@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from knowledge.access.operations import OPERATIONS, Reach
 from orchestrator.calls import ARCHIVE_PATH, ARCHIVE_TYPE, PROBLEM
 from orchestrator.http_examples import ANSWERS, PROBLEMS, REQUESTS, VALUES
-from orchestrator.http_opened import FREE, OPERATION_OF
+from orchestrator.http_opened import Performed, performed
 
 _SECURITY: Final = "key"
 _HEADERS: Final[dict[str, dict[str, Any]]] = {
@@ -24,25 +24,6 @@ _HEADERS: Final[dict[str, dict[str, Any]]] = {
 _RETRY: Final = {
     "Retry-After": {"description": "When to come again, in seconds.", "schema": {"type": "integer", "minimum": 1}}
 }
-_CONFLICTS: Final = frozenset(
-    {
-        "capture", "resolve", "query_for_task", "query_for_failure", "query_for_gate", "process_checkpoint", "sweep",
-        "run_one_job", "verify", "rebuild", "reembed", "import_archive", "join", "split", "task_failed", "task_solved",
-        "gate_decided", "prune", "delete_entry", "delete_pattern", "delete_project", "revoke_entries",
-    }
-)  # fmt: skip
-"""Operations that what is stored may contradict, an embedding model among it."""
-_MODELS: Final = _CONFLICTS | {"dead", "retry_dead", "suggest", "show", "stats", "keep_local", "locality"}
-
-_BUSY: Final = frozenset({"build_context", "rotate_key", "approve_entry", "reject_entry"})
-"""Operations that come too late, or too early."""
-_REMOTE: Final = frozenset(
-    {
-        "query_for_task", "query_for_failure", "query_for_gate", "process_checkpoint", "sweep", "run_one_job",
-        "reembed", "rebuild", "verify", "import_archive",
-    }
-)  # fmt: skip
-"""Operations that may ask an endpoint, which may refuse for good."""
 
 
 def document_of(app: FastAPI) -> dict[str, Any]:
@@ -61,16 +42,16 @@ def document_of(app: FastAPI) -> dict[str, Any]:
 
 
 def _complete(route: APIRoute, told: dict[str, Any]) -> None:
-    name = route.name
+    name, does = route.name, performed(route)
     told["operationId"] = name
-    _say_scopes(name, told)
+    _say_scopes(does, told)
     for parameter in told.get("parameters", ()):
         _give_example(parameter)
     if "requestBody" in told and route.path != ARCHIVE_PATH:
         for kind in told["requestBody"]["content"].values():
             kind["example"] = REQUESTS[name]
     responses = told["responses"]
-    for status in [*_problems(route, told), 500]:
+    for status in [*_problems(route, does, told), 500]:
         responses[str(status)] = {
             "description": HTTPStatus(int(status)).phrase,
             "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": PROBLEMS[status]}},
@@ -86,11 +67,11 @@ def _complete(route: APIRoute, told: dict[str, Any]) -> None:
         responses["200"]["content"]["application/json"]["example"] = ANSWERS[name]
 
 
-def _say_scopes(name: str, told: dict[str, Any]) -> None:
-    if name in FREE:
+def _say_scopes(does: Performed, told: dict[str, Any]) -> None:
+    if does.operation is None:
         told["security"] = []
         return
-    needed = OPERATIONS[OPERATION_OF[name]]
+    needed = OPERATIONS[does.operation]
     scopes = " and ".join(f"`{scope}`" for scope in sorted(needed.scopes))
     where = ", of all workspaces" if needed.reach is Reach.STORE else ""
     told["description"] = f"{told.get('description', '')}\n\nTakes a key of scope {scopes}{where}."
@@ -104,24 +85,15 @@ def _give_example(parameter: dict[str, Any]) -> None:
         parameter["example"] = value
 
 
-def _problems(route: APIRoute, told: dict[str, Any]) -> list[int]:
+def _problems(route: APIRoute, does: Performed, told: dict[str, Any]) -> list[int]:
     """Return which problems an operation may end in."""
-    if route.name == "healthz":
-        return []
-    if route.name == "readyz":
-        return [503]
-    found = [401, 403, 422, 429, 503]
-    if "{" in route.path or route.name in {"record_outcome", "split", "import_archive", "delete_project"}:
-        found.append(404)
-    of_documents = OPERATION_OF.get(route.name, "").startswith(("documents.", "answering."))
-    if (
-        route.name in _MODELS
-        or of_documents
-        or route.name in {"build_context", "rotate_key", "approve_entry", "reject_entry"}
-    ):
-        found.append(409)
+    if does.operation is None:
+        return list(does.problems)
+    found = {401, 403, 422, 429, 503, *does.problems}
+    if "{" in route.path:
+        found.add(404)
     if "requestBody" in told and route.path != ARCHIVE_PATH:
-        found.append(413)
-    if route.name in _REMOTE or of_documents:
-        found.append(502)
+        found.add(413)
+    if does.operation.startswith(("documents.", "answering.")):
+        found |= {409, 502}
     return sorted(found)

@@ -11,7 +11,7 @@ from pydantic import Field, StrictBool
 
 from knowledge.memory.events import Kept
 from knowledge.models import AppliesWhen
-from orchestrator.http_opened import Open
+from orchestrator.http_opened import Open, performs
 
 _MOST_TRIED = 1000
 _FORBID: dict[str, Any] = {"extra": "forbid"}
@@ -77,16 +77,19 @@ def add_events(app: FastAPI) -> None:
     """Add the routes of events to an app."""
 
     @app.post("/v1/tasks:failed", tags=["events"])
+    @performs("events.task_failed", problems=(409,))
     async def task_failed(body: FailedBody, knowledge: Open) -> Kept:
         """Open a failure until its task is solved; what was handed out for the run did not work."""
         return await knowledge.events.task_failed(**_told(body))
 
     @app.post("/v1/tasks:solved", tags=["events"])
+    @performs("events.task_solved", problems=(409,))
     async def task_solved(body: SolvedBody, knowledge: Open) -> Kept:
         """Resolve the open failures of a task; what was handed out since the run failed worked."""
         return await knowledge.events.task_solved(**_told(body))
 
     @app.post("/v1/gates:decided", tags=["events"])
+    @performs("events.gate_decided", problems=(409,))
     async def gate_decided(body: DecidedBody, knowledge: Open) -> Kept:
         """Keep a rejection until its revision is accepted, resolve it, or keep a first-attempt approval."""
         return await knowledge.events.gate_decided(**_told(body))

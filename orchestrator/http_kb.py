@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Query, Request, Response
 
 from knowledge.documents.calibrating import Calibrated
 from knowledge.documents.indexing import IndexReport
@@ -18,6 +18,8 @@ from knowledge.documents.service import KnowledgeBases
 from knowledge.documents.syncing import NewSource, SyncReport
 from knowledge.errors import HardwonError
 from knowledge.logs import get_logger
+from orchestrator.http_opened import performs
+from orchestrator.http_paging import LAST, Limit, link_next
 from orchestrator.http_principal import Bases
 
 log = get_logger(__name__)
@@ -66,6 +68,7 @@ def add_kb(app: FastAPI) -> None:
     _add_members(app)
 
     @app.get("/api/search", tags=["documents"])
+    @performs("documents.asked_by")
     async def search_passages(
         bases: Bases,
         *,
@@ -87,11 +90,13 @@ def add_kb(app: FastAPI) -> None:
         )
 
     @app.post("/api/kb:index", tags=["documents"])
+    @performs("documents.asked_by")
     async def index_documents(bases: Bases) -> IndexReport:
         """Index all that waits now."""
         return await bases.index()
 
     @app.post("/api/kb:calibrate", tags=["documents"])
+    @performs("documents.manage")
     async def calibrate_documents(bases: Bases) -> Calibrated:
         """Measure the scale of relevance on what is indexed."""
         return await bases.calibrate()
@@ -99,15 +104,22 @@ def add_kb(app: FastAPI) -> None:
 
 def _add_documents(app: FastAPI) -> None:
     @app.get(_DOCUMENTS, tags=["documents"])
+    @performs("documents.asked_by")
     async def list_documents(
         kb: str,
         scope: str,
         bases: Bases,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-        after: str | None = None,
+        request: Request,
+        response: Response,
+        *,
+        limit: Limit = 100,
+        after: Annotated[str | None, Query(description=LAST)] = None,
     ) -> list[Document]:
         """Return documents with their states, ascending by uri."""
-        return await bases.listed(kb, _scope(scope), limit=limit, after=after)
+        found = await bases.listed(kb, _scope(scope), limit=limit, after=after)
+        if len(found) == limit:
+            link_next(request, response, after=found[-1].uri, limit=limit)
+        return found
 
     @app.post(
         _DOCUMENTS,
@@ -116,6 +128,7 @@ def _add_documents(app: FastAPI) -> None:
             "requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
         },
     )
+    @performs("documents.asked_by")
     async def add_document(
         kb: str,
         scope: str,
@@ -139,6 +152,7 @@ def _add_documents(app: FastAPI) -> None:
         return added
 
     @app.delete(_DOCUMENTS, tags=["documents"])
+    @performs("documents.asked_by")
     async def delete_documents(
         kb: str, scope: str, bases: Bases, document_id: Annotated[list[UUID], Query(max_length=1000)]
     ) -> Count:
@@ -148,6 +162,7 @@ def _add_documents(app: FastAPI) -> None:
         return Count(documents=deleted)
 
     @app.post("/api/kb/{kb}/{scope}/documents:retry", tags=["documents"])
+    @performs("documents.asked_by")
     async def retry_documents(kb: str, scope: str, bases: Bases) -> Count:
         """Have documents indexed again that failed."""
         again = await bases.retry(kb, _scope(scope))
@@ -157,6 +172,7 @@ def _add_documents(app: FastAPI) -> None:
 
 def _add_ends(app: FastAPI) -> None:
     @app.post("/api/cases/{case_id}/close", tags=["documents"])
+    @performs("documents.asked_by")
     async def close_case(case_id: str, bases: Bases) -> Count:
         """Close a case: its documents go."""
         closed = await bases.close_case(case_id)
@@ -164,6 +180,7 @@ def _add_ends(app: FastAPI) -> None:
         return Count(documents=closed)
 
     @app.delete("/api/users/{user_id}/kb", tags=["documents"])
+    @performs("documents.asked_by")
     async def delete_user_documents(user_id: str, bases: Bases) -> Count:
         """Delete the knowledge base of a user."""
         deleted = await bases.delete_user(user_id)
@@ -173,22 +190,26 @@ def _add_ends(app: FastAPI) -> None:
 
 def _add_sources(app: FastAPI) -> None:
     @app.get("/api/kb/{kb}/{scope}/sources", tags=["documents"])
+    @performs("documents.asked_by")
     async def list_sources(kb: str, scope: str, bases: Bases) -> list[Source]:
         """Return the git repositories of a knowledge base."""
         return await bases.sources(kb, _scope(scope))
 
     @app.post("/api/kb/{kb}/{scope}/sources", tags=["documents"])
+    @performs("documents.manage")
     async def add_source(kb: str, scope: str, body: SourceBody, bases: Bases) -> Source:
         """Make a git repository a source of documents."""
         new = NewSource(url=body.url, branch=body.branch, subdir=body.subdir, globs=body.globs)
         return await bases.add_source(kb, _scope(scope), new)
 
     @app.delete("/api/kb/{kb}/{scope}/sources/{source_id}", tags=["documents"])
+    @performs("documents.manage")
     async def forget_source(kb: str, scope: str, source_id: UUID, bases: Bases) -> Count:
         """Forget a git repository with its documents."""
         return Count(documents=await bases.forget_source(kb, _scope(scope), SourceId(source_id)))
 
     @app.post("/api/kb/{kb}/{scope}/sync", tags=["documents"])
+    @performs("documents.manage")
     async def sync_sources(kb: str, scope: str, bases: Bases) -> list[SyncReport]:
         """Fetch the git repositories of a knowledge base now."""
         reports = await bases.sync(kb, _scope(scope))
@@ -198,16 +219,19 @@ def _add_sources(app: FastAPI) -> None:
 
 def _add_members(app: FastAPI) -> None:
     @app.get("/api/kb/{kb}/{scope}/members", tags=["documents"])
+    @performs("documents.manage")
     async def list_members(kb: str, scope: str, bases: Bases) -> list[str]:
         """Return who was given access to a case or a team."""
         return await bases.granted(kb, scope)
 
     @app.put("/api/kb/{kb}/{scope}/members/{principal}", status_code=204, tags=["documents"])
+    @performs("documents.manage")
     async def grant_access(kb: str, scope: str, principal: str, bases: Bases) -> None:
         """Give access to a case or a team."""
         await bases.grant(kb, scope, principal)
 
     @app.delete("/api/kb/{kb}/{scope}/members/{principal}", tags=["documents"])
+    @performs("documents.manage")
     async def revoke_access(kb: str, scope: str, principal: str, bases: Bases) -> Had:
         """Take access away, from the next question on."""
         return Had(revoked=await bases.revoke(kb, scope, principal))

@@ -9,9 +9,10 @@ from typing import Annotated, Any, ClassVar
 from fastapi import FastAPI, Path, Query, Request, Response
 from pydantic import Field
 
-from knowledge.access.keys import DEFAULT_OVERLAP, LONGEST_NAME, MAX_PAGE, ApiKey, NewKey
+from knowledge.access.keys import DEFAULT_OVERLAP, LONGEST_NAME, ApiKey, NewKey
 from knowledge.access.operations import Scope
-from orchestrator.http_opened import Open
+from orchestrator.http_opened import Open, performs
+from orchestrator.http_paging import LAST, Limit, link_next
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
 _LONGEST_SECONDS = 100 * 365 * 86_400
@@ -26,7 +27,7 @@ class KeyBody:
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(Scope))]
     workspace: Annotated[str, Field(min_length=1, max_length=200)] | None
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)] | None = None
-    expires_in_seconds: Annotated[float, Field(ge=1, le=_LONGEST_SECONDS)] | None = None
+    expires_in_seconds: Annotated[float, Field(ge=1, le=_LONGEST_SECONDS, strict=True)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class RotationBody:
     """For how long the key that is replaced still opens."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    overlap_seconds: Annotated[float, Field(ge=0, le=_LONGEST_SECONDS)] = DEFAULT_OVERLAP.total_seconds()
+    overlap_seconds: Annotated[float, Field(ge=0, le=_LONGEST_SECONDS, strict=True)] = DEFAULT_OVERLAP.total_seconds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,7 @@ def add_keys(app: FastAPI) -> None:
     """Add the routes of keys to an app."""
 
     @app.post("/v1/keys", status_code=201, tags=["keys"])
+    @performs("keys.create")
     async def create_key(body: KeyBody, knowledge: Open) -> MadeKey:
         """Make a key, and show it this once."""
         expires_in = None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds)
@@ -62,36 +64,31 @@ def add_keys(app: FastAPI) -> None:
         )
 
     @app.get("/v1/keys", tags=["keys"])
+    @performs("keys.list")
     async def list_keys(
         knowledge: Open,
         request: Request,
         response: Response,
-        after: Annotated[
-            str | None, Query(pattern="^[0-9a-f]{12}$", description="The last id of the page before.")
-        ] = None,
-        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+        after: Annotated[str | None, Query(pattern="^[0-9a-f]{12}$", description=LAST)] = None,
+        limit: Limit = 100,
     ) -> list[ApiKey]:
-        """Return keys without their secrets, ended ones included; a Link header leads to the next page."""
+        """Return keys without their secrets, ended ones included."""
         found = list(await knowledge.keys.list(after=after, limit=limit))
         if len(found) == limit:
             link_next(request, response, after=found[-1].key_id, limit=limit)
         return found
 
     @app.post("/v1/keys/{key_id}/rotation", status_code=201, tags=["keys"])
+    @performs("keys.rotate", problems=(409,))
     async def rotate_key(key_id: KeyId, body: RotationBody, knowledge: Open) -> MadeKey:
         """Make a key that may what another may; that one still opens for the overlap."""
         return _shown(await knowledge.keys.rotate(key_id, overlap=timedelta(seconds=body.overlap_seconds)))
 
     @app.delete("/v1/keys/{key_id}", status_code=204, tags=["keys"])
+    @performs("keys.revoke")
     async def revoke_key(key_id: KeyId, knowledge: Open) -> None:
         """End a key, for good."""
         await knowledge.keys.revoke(key_id)
-
-
-def link_next(request: Request, response: Response, **where: object) -> None:
-    """Say in a Link header (RFC 8288) where the next page of a list is."""
-    url = request.url.include_query_params(**where)
-    response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
 
 
 def _shown(made: NewKey) -> MadeKey:

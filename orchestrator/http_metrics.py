@@ -16,7 +16,7 @@ from knowledge.logs import get_logger
 from knowledge.ports import Selection
 from knowledge.steps import watched_by
 from knowledge.wiring import Knowledge
-from orchestrator.http_opened import Open
+from orchestrator.http_opened import Open, performs
 from orchestrator.metrics import Metrics, metrics_of_process
 
 log = get_logger(__name__)
@@ -100,6 +100,7 @@ def add_metrics(app: FastAPI) -> None:
     app.add_middleware(MetricsWatch, metrics=metrics)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
+    @performs("workspaces")
     async def tell_metrics(request: Request, knowledge: Open) -> Response:
         """Return the metrics of this process, as Prometheus scrapes them: of all workspaces."""
         knowledge.principal.require("workspaces")

@@ -1,16 +1,18 @@
-"""Whose knowledge a request is about, what it takes to ask, and who is told how far its work is."""
+"""What a route does, whose knowledge a request is about, and who is told how far its work is."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Annotated, Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote_to_bytes
 from uuid import UUID
 
 from fastapi import Depends, Header, Query, Request, Response
 from fastapi.routing import APIRoute
 
+from knowledge.access.operations import OPERATIONS
 from knowledge.access.principals import Principal
 from knowledge.errors import AccessDenied, InvalidInput
 from knowledge.models import DEFAULT_WORKSPACE
@@ -20,104 +22,62 @@ from orchestrator.calls import WORKSPACE_HEADER, Done
 from orchestrator.http_access import PRINCIPAL
 from orchestrator.http_bodies import ShallowRequest
 
-OPERATION_OF: Final = {
-    "capture": "capture.capture",
-    "capture_all": "capture.capture_all",
-    "resolve": "capture.resolve_failure",
-    "get_entry": "capture.get",
-    "delete_entry": "capture.delete",
-    "delete_project": "capture.delete_project",
-    "task_failed": "events.task_failed",
-    "task_solved": "events.task_solved",
-    "gate_decided": "events.gate_decided",
-    "query_for_task": "queries.query_for_task",
-    "query_for_failure": "queries.query_for_failure",
-    "query_for_gate": "queries.query_for_gate",
-    "build_context": "contexts.record",
-    "record_outcome": "outcomes.record_outcome",
-    "get_pattern": "queries.get",
-    "browse": "queries.browse",
-    "delete_pattern": "delete_pattern",
-    "suggest": "grouping.suggest",
-    "show": "grouping.show",
-    "join": "grouping.join",
-    "split": "grouping.split",
-    "process_checkpoint": "checkpoints.process_checkpoint",
-    "sweep": "checkpoints.sweep",
-    "get_checkpoint": "checkpoints.get",
-    "prune": "pruning.prune",
-    "run_one_job": "run_job",
-    "stats": "stats",
-    "workspaces": "workspaces",
-    "tell_metrics": "workspaces",
-    "progress": "progress",
-    "verify": "upkeep.verify",
-    "rebuild": "store_upkeep.rebuild",
-    "reembed": "store_upkeep.reembed_to",
-    "locality": "upkeep.local_only",
-    "keep_local": "upkeep.keep_local",
-    "dead": "upkeep.dead",
-    "retry_dead": "upkeep.retry_dead",
-    "export_archive": "archives.export_archive",
-    "import_archive": "archives.import_archive",
-    "create_key": "keys.create",
-    "list_keys": "keys.list",
-    "rotate_key": "keys.rotate",
-    "revoke_key": "keys.revoke",
-    "list_waiting": "reviews.waiting",
-    "show_waiting": "reviews.show",
-    "approve_entry": "reviews.approve",
-    "reject_entry": "reviews.reject",
-    "list_alarms": "reviews.alarms",
-    "revoke_entries": "revocations.revoke",
-    "list_affected": "revocations.affected",
-    "list_audit": "audits.list",
-    "verify_audit": "audits.verify",
-    "search_passages": "documents.asked_by",
-    "list_documents": "documents.asked_by",
-    "add_document": "documents.asked_by",
-    "delete_documents": "documents.asked_by",
-    "retry_documents": "documents.asked_by",
-    "list_sources": "documents.asked_by",
-    "index_documents": "documents.asked_by",
-    "query_knowledge_base": "answering.ask",
-    "documentation_qa": "answering.ask",
-    "ask_documents": "answering.ask",
-    "ask_knowledge_base": "answering.ask",
-    "ask_agent": "answering.ask",
-    "give_feedback": "answering.ask",
-    "close_case": "documents.asked_by",
-    "calibrate_documents": "documents.manage",
-    "delete_user_documents": "documents.asked_by",
-    "add_source": "documents.manage",
-    "forget_source": "documents.manage",
-    "sync_sources": "documents.manage",
-    "list_members": "documents.manage",
-    "grant_access": "documents.manage",
-    "revoke_access": "documents.manage",
-    "documentation_best_effort": "documents.manage",
-    "list_events": "documents.manage",
-    "review_event": "documents.manage",
-    "list_escalations": "documents.manage",
-    "close_escalation": "documents.manage",
-    "answer_metrics": "documents.manage",
-}
-"""The operation of each route, by the route's name. Where one does several, they take the same scopes."""
-FREE: Final = frozenset({"healthz", "readyz"})
-"""Routes that anybody may ask."""
 _MOST_OPEN = 1000
+_PERFORMED = "_hardwon_performed"
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """What a route does: an operation of `access/operations.py`, and the problems that not every route may end in."""
+
+    operation: str | None
+    """Where a route does several, one of them: they take the same scopes. None: anybody may ask."""
+    problems: tuple[int, ...] = ()
+
+
+def performs(operation: str, *, problems: tuple[int, ...] = ()) -> Callable[[_Endpoint], _Endpoint]:
+    """Say beside a route which operation it performs, and what else may go wrong than with any route.
+
+    409: what is stored may contradict, an embedding model among it; it comes too late or too early. 502: an endpoint
+    may refuse for good. 404: there may be nothing, though no part of the path names it.
+    """
+    if operation not in OPERATIONS:
+        raise ValueError(f"{operation} stands in no table of operations: say in access/operations.py what it takes")
+    return _marking(Performed(operation, problems))
+
+
+def free(*, problems: tuple[int, ...] = ()) -> Callable[[_Endpoint], _Endpoint]:
+    """Say beside a route that anybody may ask it."""
+    return _marking(Performed(None, problems))
+
+
+def _marking(performed: Performed) -> Callable[[_Endpoint], _Endpoint]:
+    def marked(endpoint: _Endpoint) -> _Endpoint:
+        vars(endpoint)[_PERFORMED] = performed
+        return endpoint
+
+    return marked
+
+
+def performed(route: APIRoute) -> Performed:
+    """Return what a route does. Raises ValueError for one that does not say."""
+    found: Performed | None = vars(route.endpoint).get(_PERFORMED)
+    if found is None:
+        raise ValueError(f"the route {route.path} does not say what it does: put @performs(...) or @free() beside it")
+    return found
 
 
 class OperationRoute(APIRoute):
     """A route that looks whether its operation is allowed before the request's body is read; the service looks again.
 
-    Its name stands in the table above: one that does not cannot be added.
+    One that does not say which operation it performs cannot be added.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers a request."""
         answer = super().get_route_handler()
-        operation = None if self.name in FREE else OPERATION_OF[self.name]
+        operation = performed(self).operation
 
         async def guarded(request: Request) -> Response:
             if operation is not None:

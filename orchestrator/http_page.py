@@ -16,6 +16,8 @@ FILES = {
     "/": ("page/index.html", "text/html"),
     "/page.css": ("page/page.css", "text/css"),
     "/page.js": ("page/page.js", "text/javascript"),
+    "/docs": ("page/reference.html", "text/html"),
+    "/reference.js": ("page/reference.js", "text/javascript"),
     "/documents": ("documents_page/documents.html", "text/html"),
     "/documents/documents.css": ("documents_page/documents.css", "text/css"),
     "/documents/documents.js": ("documents_page/documents.js", "text/javascript"),

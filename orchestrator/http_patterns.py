@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, Query, Request, Response
 from pydantic import Field
 
 from knowledge.memory.grouping import MAX_SUGGESTIONS, PatternDetails, PatternPair
 from knowledge.memory.query import MAX_RESULTS
 from knowledge.models import EntryId, Pattern, PatternId
-from orchestrator.http_opened import Open
+from orchestrator.http_opened import Open, performs
+from orchestrator.http_paging import LAST, link_next
 
 _MOST_SPLIT = 1000
 
@@ -45,21 +46,29 @@ def add_patterns(app: FastAPI) -> None:
     _add_grouping(app)
 
     @app.get("/v1/patterns", tags=["patterns"])
+    @performs("queries.browse")
     async def browse(
         knowledge: Open,
-        after: UUID | None = None,
+        request: Request,
+        response: Response,
+        after: Annotated[UUID | None, Query(description=LAST)] = None,
         limit: Annotated[int, Query(ge=1, le=MAX_RESULTS)] = 20,
     ) -> PatternPage:
         """Return live patterns in the order of their ids, from behind `after` on, for people to look through."""
         following = None if after is None else PatternId(after)
-        return PatternPage(patterns=await knowledge.queries.browse(after=following, limit=limit))
+        found = await knowledge.queries.browse(after=following, limit=limit)
+        if len(found) == limit:
+            link_next(request, response, after=found[-1].pattern_id, limit=limit)
+        return PatternPage(patterns=found)
 
     @app.get("/v1/patterns/{pattern_id}", tags=["patterns"])
+    @performs("queries.get")
     async def get_pattern(pattern_id: UUID, knowledge: Open) -> Pattern:
         """Return a live pattern."""
         return await knowledge.queries.get(PatternId(pattern_id))
 
     @app.delete("/v1/patterns/{pattern_id}", status_code=204, tags=["patterns"])
+    @performs("delete_pattern", problems=(409,))
     async def delete_pattern(pattern_id: UUID, knowledge: Open) -> None:
         """Delete a pattern with all the entries that are evidence for it."""
         await knowledge.delete_pattern(PatternId(pattern_id))
@@ -67,6 +76,7 @@ def add_patterns(app: FastAPI) -> None:
 
 def _add_grouping(app: FastAPI) -> None:
     @app.get("/v1/patterns:suggest", tags=["patterns"])
+    @performs("grouping.suggest", problems=(409,))
     async def suggest(
         knowledge: Open, limit: Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS)] = 20
     ) -> list[PatternPair]:
@@ -74,16 +84,19 @@ def _add_grouping(app: FastAPI) -> None:
         return await knowledge.grouping.suggest(limit=limit)
 
     @app.get("/v1/patterns/{pattern_id}/details", tags=["patterns"])
+    @performs("grouping.show", problems=(409,))
     async def show(pattern_id: UUID, knowledge: Open) -> PatternDetails:
         """Return a live pattern with its entries, likely twins and rivals."""
         return await knowledge.grouping.show(PatternId(pattern_id))
 
     @app.post("/v1/patterns/{pattern_id}/join", tags=["patterns"])
+    @performs("grouping.join", problems=(409,))
     async def join(pattern_id: UUID, body: JoinBody, knowledge: Open) -> Pattern:
         """Make another pattern part of this one, for good."""
         return await knowledge.grouping.join(PatternId(pattern_id), PatternId(body.other))
 
     @app.post("/v1/patterns:split", status_code=201, tags=["patterns"])
+    @performs("grouping.split", problems=(404, 409))
     async def split(body: SplitBody, knowledge: Open) -> Pattern:
         """Give entries of a pattern, and those with the same words, one of their own, for good."""
         return await knowledge.grouping.split([EntryId(entry_id) for entry_id in body.entry_ids])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field, StrictBool
 
@@ -16,9 +16,10 @@ from knowledge.errors import NotFound
 from knowledge.memory.archiving import ImportReport
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.memory.upkeep import RebuildReport, VerifyReport
-from knowledge.models import DeadEntry
+from knowledge.models import DeadEntry, EntryId
 from orchestrator.calls import ARCHIVE_PATH, ARCHIVE_TYPE, Done
-from orchestrator.http_opened import Open, Told
+from orchestrator.http_opened import Open, Told, performs
+from orchestrator.http_paging import LAST, Limit, link_next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class ReembedBody:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     model: str
-    dims: Annotated[int | None, Field(ge=2, le=65536)] = None
+    dims: Annotated[int | None, Field(ge=2, le=65536, strict=True)] = None
     base_url: str | None = None
     api_key: str | None = None
     force: StrictBool = False
@@ -68,6 +69,7 @@ def add_upkeep(app: FastAPI) -> None:
     _add_archives(app)
 
     @app.get("/v1/operations/{operation}", tags=["operations"])
+    @performs("progress")
     async def progress(operation: UUID, knowledge: Open) -> Done:
         """Say how far a request is that was given this id and is not answered yet."""
         told: Done | None = app.state.under_way.get((knowledge.workspace, operation))
@@ -78,6 +80,7 @@ def add_upkeep(app: FastAPI) -> None:
 
 def _add_archives(app: FastAPI) -> None:
     @app.get(ARCHIVE_PATH, tags=["operations"], response_class=StreamingResponse)
+    @performs("archives.export_archive")
     async def export_archive(knowledge: Open, told: Told) -> StreamingResponse:
         """Stream an archive of all workspaces as they are now. One that is cut off lacks its manifest."""
         pieces = knowledge.archives.export_archive(progress=told)
@@ -96,6 +99,7 @@ def _add_archives(app: FastAPI) -> None:
         tags=["operations"],
         openapi_extra={"requestBody": {"content": {ARCHIVE_TYPE: {"schema": {"type": "string", "format": "binary"}}}}},
     )
+    @performs("archives.import_archive", problems=(404, 409, 502))
     async def import_archive(request: Request, knowledge: Open, told: Told) -> ImportReport:
         """Write an archive into this store, ids kept; repeated, it ends the same."""
         return await knowledge.archives.import_archive(request.stream(), progress=told)
@@ -103,16 +107,19 @@ def _add_archives(app: FastAPI) -> None:
 
 def _add_index(app: FastAPI) -> None:
     @app.post("/v1/verify", tags=["operations"])
+    @performs("upkeep.verify", problems=(409, 502))
     async def verify(knowledge: Open, told: Told, *, repair: Annotated[bool, Query()] = False) -> VerifyReport:
         """Compare every point of the workspace with Postgres; put right what differs, if asked to."""
         return await knowledge.upkeep.verify(repair=repair, progress=told)
 
     @app.post("/v1/rebuild", tags=["operations"])
+    @performs("store_upkeep.rebuild", problems=(409, 502))
     async def rebuild(knowledge: Open, told: Told, *, dry_run: Annotated[bool, Query()] = False) -> RebuildReport:
         """Drop the index of the store and put everything back from Postgres, or say what that would cost."""
         return await knowledge.store_upkeep.rebuild(dry_run=dry_run, progress=told)
 
     @app.post("/v1/reembed", tags=["operations"])
+    @performs("store_upkeep.reembed_to", problems=(409, 502))
     async def reembed(body: ReembedBody, knowledge: Open, told: Told) -> ReembedReport:
         """Embed everything of the store with another model, then switch to it; queries and captures go on."""
         choice = ModelChoice(model=body.model, dims=body.dims, base_url=body.base_url, api_key=body.api_key)
@@ -123,11 +130,13 @@ def _add_index(app: FastAPI) -> None:
 
 def _add_locality(app: FastAPI) -> None:
     @app.get("/v1/locality", tags=["operations"])
+    @performs("upkeep.local_only", problems=(409,))
     async def locality(knowledge: Open) -> Locality:
         """Say whether no text of the workspace may go to an endpoint."""
         return Locality(local_only=await knowledge.upkeep.local_only())
 
     @app.put("/v1/locality", tags=["operations"])
+    @performs("upkeep.keep_local", problems=(409,))
     async def keep_local(body: Locality, knowledge: Open) -> Locality:
         """Have no text of the workspace go to an endpoint, or allow it again."""
         await knowledge.upkeep.keep_local(on=body.local_only)
@@ -136,17 +145,29 @@ def _add_locality(app: FastAPI) -> None:
 
 def _add_entries(app: FastAPI) -> None:
     @app.get("/v1/dead", tags=["operations"])
-    async def dead(knowledge: Open, limit: Annotated[int, Query(ge=1, le=1000)] = 20) -> list[DeadEntry]:
+    @performs("upkeep.dead", problems=(404, 409))
+    async def dead(
+        knowledge: Open,
+        request: Request,
+        response: Response,
+        after: Annotated[UUID | None, Query(description=LAST)] = None,
+        limit: Limit = 20,
+    ) -> list[DeadEntry]:
         """Return entries that the embedder refused, with the reasons, the latest first."""
-        return await knowledge.upkeep.dead(limit)
+        found = await knowledge.upkeep.dead(limit, after=None if after is None else EntryId(after))
+        if len(found) == limit:
+            link_next(request, response, after=found[-1].entry_id, limit=limit)
+        return found
 
     @app.post("/v1/dead:retry", tags=["operations"])
+    @performs("upkeep.retry_dead", problems=(409,))
     async def retry_dead(knowledge: Open) -> Staged:
         """Stage dead entries again, for the next checkpoint."""
         return Staged(staged=await knowledge.upkeep.retry_dead())
 
     # in the query, since an id of a project may hold whatever a path may not
     @app.delete("/v1/projects", tags=["entries"])
+    @performs("capture.delete_project", problems=(404, 409))
     async def delete_project(project_id: str, knowledge: Open, told: Told) -> Deleted:
         """Delete a project everywhere, with its entries and all that rests on them alone."""
         return Deleted(entries=await knowledge.capture.delete_project(project_id, progress=told))

@@ -97,7 +97,9 @@ class Metrics:
             self.captures.labels(outcome)
         for became in ("embedded", "dead", "abandoned"):
             self.entries.labels(became)
+        self.batch_seconds.labels("store_batch")
         for kind in CheckpointType:
+            self.checkpoint_seconds.labels(kind)
             for result in ("done", "failed"):
                 self.checkpoints.labels(kind, result)
         for holds in ("patterns", "nothing"):

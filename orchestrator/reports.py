@@ -18,6 +18,7 @@ from knowledge.models import (
     CaptureOutcome,
     CheckpointReport,
     Context,
+    DeadEntry,
     DistillationReport,
     Pattern,
     PruneReport,
@@ -108,6 +109,9 @@ def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
     """Print what a checkpoint did."""
     if as_json:
         print_json(report)
+        return
+    if not report.embedded + report.abandoned + report.dead and report.distillation is None:
+        print_text("nothing was staged, so nothing was embedded")
         return
     parts = [f"{report.embedded:,} embedded ({report.founded:,} new patterns, {report.joined:,} joined one)"]
     for name, number in (("abandoned", report.abandoned), ("dead", report.dead), ("texts cut", report.truncated)):
@@ -207,6 +211,8 @@ def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
         print_text(harmless(f"entry {dead.entry_id} is dead: {dead.reason}").replace("\n", " "))
     if stats.dead_entries:
         print_text("hardwon retry-dead stages dead entries again")
+    if not any(stats.entries.values()):
+        notes.print("nothing is captured here yet: hardwon demo shows how it goes, hardwon capture FILE begins")
 
 
 def print_verify(report: VerifyReport, *, as_json: bool) -> None:
@@ -289,6 +295,25 @@ def print_imported(report: ImportReport, *, as_json: bool) -> None:
         f" {report.rows['patterns']:,} patterns are new here; {report.points:,} points are in the index,"
         f" {report.embedded:,} texts were embedded"
     )
+
+
+def print_dead(entries: Sequence[DeadEntry], *, as_json: bool) -> None:
+    """Print which entries are dead, and why."""
+    if as_json:
+        print_json({"dead": entries})
+        return
+    if not entries:
+        print_text("no entry is dead")
+    for entry in entries:
+        print_text(f"{entry.entry_id}  {harmless(entry.reason)}")
+
+
+def print_workspaces(names: Sequence[str], *, as_json: bool) -> None:
+    """Print the names of workspaces."""
+    if as_json:
+        print_json({"workspaces": names})
+        return
+    print_text("\n".join(map(harmless, names)) or "no workspace holds anything yet")
 
 
 def print_deleted(entries: int, *, as_json: bool) -> None:

@@ -90,14 +90,19 @@ def _of(task: AffectedTask) -> tuple[tuple[str, str | None], ...]:
     return (("project", task.project_id), ("task", task.task_id), ("run", task.run_id), ("agent", task.agent_type))
 
 
-def print_audit(rows: Sequence[AuditEntry], *, as_json: bool) -> None:
-    """Print decisions."""
+def print_audit(rows: Sequence[AuditEntry], *, workspace: str | None, as_json: bool) -> None:
+    """Print decisions of a workspace, or of the whole store (None)."""
     if as_json:
         told = [{**asdict(row), "hash": row.hash.hex(), "before": row.before.hex()} for row in rows]
         print_json({"decisions": told})
         return
     if not rows:
-        print_text("nothing was decided")
+        print_text(
+            "nothing was decided of the whole store"
+            if workspace is None
+            else f"nothing was decided in workspace {harmless(workspace)};"
+            " keys, imports and models are in the log of the whole store: hardwon audit list --store"
+        )
     for row in rows:
         print_text(f"{row.number:>6}  {row.at:%Y-%m-%d %H:%M:%S}  {row.who}  {row.what}  {row.details}")
 

@@ -30,6 +30,17 @@ def print_pairs_of_patterns(pairs: Sequence[PatternPair], *, as_json: bool) -> N
         out.print()
 
 
+def print_listed(patterns: Sequence[Pattern], *, as_json: bool) -> None:
+    """Print patterns to look through."""
+    if as_json:
+        print_json({"patterns": [asdict(pattern) for pattern in patterns]})
+        return
+    if not patterns:
+        print_text("there is no pattern yet: hardwon checkpoint makes them of what was captured")
+    for pattern in patterns:
+        _print_pattern(pattern)
+
+
 def print_details(details: PatternDetails, *, as_json: bool) -> None:
     """Print a pattern with its entries and what it has to do with."""
     if as_json:

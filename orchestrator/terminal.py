@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
@@ -59,6 +59,12 @@ def print_json_with_list(value: dict[str, Any], name: str, items: Iterable[str])
 def print_text(text: str) -> None:
     """Print a text as it is: stored text is never read as markup."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def note_more(shown: Sized, most: int | None, *, as_json: bool) -> None:
+    """Tell a person, on standard error, that a list may go on where it was cut."""
+    if len(shown) == most and not as_json:
+        notes.print(f"the first {most:,}: --limit shows more, --all all of them", markup=False)
 
 
 def print_pairs(title: str, pairs: dict[str, Any]) -> None:

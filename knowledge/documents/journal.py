@@ -70,8 +70,10 @@ class Journal(Protocol):
         """Keep an event."""
         ...
 
-    async def events(self, *, name: str | None = None, session: str | None = None, limit: int = 100) -> list[Event]:
-        """Return events, the latest first."""
+    async def events(
+        self, *, name: str | None = None, session: str | None = None, limit: int = 100, after: EventId | None = None
+    ) -> list[Event]:
+        """Return events, the latest first, from behind `after` on. Raises NotFound where that one is gone."""
         ...
 
     async def review(self, event_id: EventId) -> None:
@@ -82,8 +84,13 @@ class Journal(Protocol):
         """Keep a question that was not answered; the same again within seven days raises the priority of the first."""
         ...
 
-    async def escalations(self, now: datetime, *, overdue: bool = False, limit: int = 100) -> list[Escalation]:
-        """Return open escalations, the most urgent first; `overdue`: those only that were due before now."""
+    async def escalations(
+        self, now: datetime, *, overdue: bool = False, limit: int = 100, after: EscalationId | None = None
+    ) -> list[Escalation]:
+        """Return open escalations, the most urgent first; `overdue`: those only that were due before now.
+
+        From behind `after` on, which may be closed by now. Raises NotFound where that one is gone.
+        """
         ...
 
     async def close(self, escalation_id: EscalationId, now: datetime) -> None:

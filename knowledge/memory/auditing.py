@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from knowledge.errors import InvalidInput
@@ -9,6 +10,7 @@ from knowledge.provenance import FIRST, AuditEntry, AuditStore, ChainReport
 
 MAX_LISTED = 1000
 _MOST_PROBLEMS = 20
+_HEAD = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,17 +20,19 @@ class AuditService:
     store: AuditStore
     workspace: str
 
-    async def list(self, *, limit: int = 100, whole_store: bool = False) -> list[AuditEntry]:
-        """Return the last decisions, the latest first."""
+    async def list(self, *, limit: int = 100, after: int | None = None, whole_store: bool = False) -> list[AuditEntry]:
+        """Return the last decisions, the latest first; those before the one of the number `after`."""
         if not 1 <= limit <= MAX_LISTED:
             raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_LISTED}")
-        return await self.store.latest("" if whole_store else self.workspace, limit=limit)
+        return await self.store.latest("" if whole_store else self.workspace, limit=limit, after=after)
 
     async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
         """Look at each row of the chain: changed, removed and reordered ones are told.
 
         Only `head`, as an earlier report gave it and somebody kept, tells that the last rows were removed.
         """
+        if head is not None and not _HEAD.fullmatch(head):
+            raise InvalidInput("head", f"is not what an earlier verify printed, such as {_head(0, FIRST)}")
         problems: list[str] = []
         before, number, heads = FIRST, 0, {_head(0, FIRST)}
         async for page in self.store.rows("" if whole_store else self.workspace):

@@ -26,11 +26,11 @@ class ReviewService:
     provenance: ProvenanceStore
     audit: Auditor = UNHEARD
 
-    async def waiting(self, *, limit: int = 100) -> list[Entry]:
-        """Return entries that wait for a review, the oldest first, each with its suspicions."""
+    async def waiting(self, *, limit: int = 100, after: EntryId | None = None) -> list[Entry]:
+        """Return entries that wait for a review, the oldest first, from behind `after` on, each with its suspicions."""
         if not 1 <= limit <= MAX_WAITING:
             raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_WAITING}")
-        return await self.provenance.waiting(limit=limit)
+        return await self.provenance.waiting(limit=limit, after=after)
 
     async def show(self, entry_id: EntryId) -> Entry:
         """Return an entry, whatever its status. Raises NotFound."""

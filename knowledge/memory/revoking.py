@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from knowledge.errors import HardwonError, InvalidInput, NotFound
 from knowledge.logs import get_logger
 from knowledge.memory.settling import settle
+from knowledge.models import ContextId
 from knowledge.ports import Progress, Stores
 from knowledge.provenance import UNHEARD, AffectedTask, Auditor, Chosen, ProvenanceStore, Revocation
 
@@ -55,15 +56,19 @@ class RevocationService:
         )
         return Revocation(entries=gone, affected=affected, settled=settled)
 
-    async def affected(self, chosen: Chosen) -> list[AffectedTask]:
+    async def affected(
+        self, chosen: Chosen, *, limit: int = MOST_AFFECTED, after: ContextId | None = None
+    ) -> list[AffectedTask]:
         """Return the tasks whose contexts held any of the entries that are meant, the latest first."""
+        if not 1 <= limit <= MOST_AFFECTED:
+            raise InvalidInput("limit", f"is {limit}: give 1 to {MOST_AFFECTED}")
         if chosen.everything:
             raise InvalidInput("key", "name a key, a project, a time or an entry: nothing says which are meant")
         for name in ("since", "until"):
             told = getattr(chosen, name)
             if told is not None and told.tzinfo is None:
                 raise InvalidInput(name, "give a time with its zone")
-        return await self.provenance.affected(chosen, limit=MOST_AFFECTED)
+        return await self.provenance.affected(chosen, limit=limit, after=after)
 
     async def _settled(self) -> bool:
         try:

@@ -20,7 +20,7 @@ from knowledge.memory.locality import Within
 from knowledge.memory.points import from_stored, stored_text
 from knowledge.memory.settling import settle
 from knowledge.memory.spaces import SpaceInUse, space_in_use
-from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, Point, PointId, StoredPoint, Vector
+from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, EntryId, Point, PointId, StoredPoint, Vector
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
 from knowledge.provenance import UNHEARD, Auditor
 
@@ -180,9 +180,9 @@ class KnowledgeUpkeepService:
         """Stage dead entries again, for the next checkpoint; return how many."""
         return await self.upkeep.retry_dead()
 
-    async def dead(self, limit: int = 20) -> list[DeadEntry]:
-        """Return dead entries with their reasons, the latest first."""
-        return await self.upkeep.dead(limit)
+    async def dead(self, limit: int = 20, *, after: EntryId | None = None) -> list[DeadEntry]:
+        """Return dead entries with their reasons, the latest first, from behind `after` on."""
+        return await self.upkeep.dead(limit, after=after)
 
     async def _pages(self, space: EmbeddingSpace, *, lacking: bool = False) -> AsyncIterator[list[StoredPoint]]:
         """Yield the settled points of the workspace, a page at a time, ascending."""

@@ -16,7 +16,7 @@ async function asked(method, path, body) {
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (at("key").value) headers["Authorization"] = "Bearer " + at("key").value;
   const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
-  const told = await answer.json();
+  const told = await answer.json().catch(() => ({ detail: "the server answers " + answer.status + ", and not as hardwon does" }));
   if (answer.status === 401) at("ask-key").hidden = false;
   if (!answer.ok) throw new Error(told.field ? told.field + ": " + told.detail : told.detail);
   return told;
@@ -66,6 +66,9 @@ async function counts() {
 async function more() {
   const found = await asked("GET", "v1/patterns?limit=" + PAGE + (last ? "&after=" + last : ""));
   at("patterns").append(...found.patterns.map(shown));
+  if (!last && !found.patterns.length) {
+    at("patterns").append(element("li", "Nothing is known in this workspace yet: a checkpoint makes patterns of what was captured."));
+  }
   last = found.patterns.length ? found.patterns[found.patterns.length - 1].pattern_id : last;
   at("more").hidden = found.patterns.length < PAGE;
 }

@@ -66,7 +66,36 @@ def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:
     chain = json.loads(typed("audit", "verify", "--json"))
     assert chain["whole"] is True
     typed("audit", "verify", "--head", chain["head"])
-    typed("audit", "verify", "--head", "9:00", code=1)
+    typed("audit", "verify", "--head", f"9:{'0' * 64}", code=1)
+
+
+def test_an_empty_log_says_where_else_to_look_and_lists_are_cut_or_whole(typed: Any) -> None:
+    assert "hardwon audit list --store" in typed("audit", "list")
+    assert typed("audit", "list", "--store") == "nothing was decided of the whole store\n"
+    assert len(json.loads(typed("review", "list", "--limit", "1", "--json"))["waiting"]) == 1
+    assert len(json.loads(typed("review", "list", "--limit", "1", "--all", "--json"))["waiting"]) == 2
+    typed("keys", "create", "--scope", "query")
+    assert "key" in typed("audit", "list", "--store")
+    assert typed("dead") == "no entry is dead\n"
+    assert json.loads(typed("dead", "--all", "--json")) == {"dead": []}
+    assert typed("workspace", "list") == "default\n"
+    assert json.loads(typed("workspace", "list", "--json")) == {"workspaces": ["default"]}
+    assert "hardwon checkpoint" in typed("patterns", "list")
+    assert json.loads(typed("patterns", "list", "--json")) == {"patterns": []}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("revoke", "--since", "yesterday"), "such as 2026-03-02"),
+        (("keys", "revoke", "nope"), "12 hexadecimal digits"),
+        (("review", "list", "--limit", "0"), "--limit"),
+    ],
+)
+def test_a_word_that_is_none_is_told_with_one_that_is(words: tuple[str, ...], says: str) -> None:
+    done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == 2
+    assert says in done.stderr
 
 
 def test_the_doctor_says_how_workspaces_are_kept_apart(typed: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import sys
 from collections import Counter
@@ -32,7 +33,7 @@ from orchestrator.http_access import STRANGERS_AT_ONCE, Doorway
 from orchestrator.http_api import make_app
 from orchestrator.http_bodies import MAX_DEPTH, deeper_than
 from orchestrator.http_examples import REQUESTS, VALUES
-from orchestrator.http_opened import FREE, OPERATION_OF
+from orchestrator.http_opened import free, performed, performs
 from orchestrator.logs import configure_logs
 from orchestrator.rates import _MOST_KEPT, Rates
 from orchestrator.service import _listen, _loopback, _must_have_keys
@@ -93,10 +94,22 @@ def routes(app: FastAPI) -> Iterator[tuple[APIRoute, str, str]]:
 
 
 def test_every_route_has_its_operation_and_every_operation_that_is_asked_for_over_http_its_route(door: Door) -> None:
-    names = {route.name for route, _, _ in routes(door.app)}
-    assert names == set(OPERATION_OF) | FREE
-    assert set(OPERATION_OF.values()) <= set(OPERATIONS)
-    assert set(REQUESTS) <= names
+    asked_for = {route.name: performed(route).operation for route, _, _ in routes(door.app)}
+    assert {name for name, operation in asked_for.items() if operation is None} == {"healthz", "readyz"}
+    assert set(asked_for.values()) - {None} <= set(OPERATIONS)
+    assert set(REQUESTS) <= set(asked_for)
+
+
+def test_a_route_that_does_not_say_what_it_does_or_says_what_nobody_may_cannot_be_added(door: Door) -> None:
+    async def endpoint() -> None:
+        """Do something."""
+
+    with pytest.raises(ValueError, match=re.escape("put @performs(...) or @free() beside it")):
+        door.app.get("/v1/mutant")(endpoint)
+    with pytest.raises(ValueError, match=re.escape("access/operations.py")):
+        performs("capture.everything")
+    door.app.get("/v1/kept")(performs("capture.capture")(endpoint))
+    door.app.get("/v1/open")(free()(endpoint))
 
 
 async def test_t6_every_route_with_every_set_of_scopes_is_refused_before_its_body_is_read(door: Door) -> None:
@@ -114,9 +127,10 @@ async def test_t6_every_route_with_every_set_of_scopes_is_refused_before_its_bod
             await http.get("/v1/nothing")  # so that the key is known: what is counted is the operation's own
             await door.knowledge.authenticator.aclose()
             for route, method, path in routes(door.app):
-                if route.name in FREE:
+                operation = performed(route).operation
+                if operation is None:
                     continue
-                needed = OPERATIONS[OPERATION_OF[route.name]]
+                needed = OPERATIONS[operation]
                 has = Scope.ADMIN in scopes or needed.scopes <= scopes
                 if has and needed.reach is Reach.WORKSPACE:
                     continue
@@ -148,10 +162,10 @@ async def test_t6_nobody_without_a_key_gets_past_the_door(door: Door) -> None:
     ]
     for number, given in enumerate(wrong):
         async with door.http(given, address=f"192.0.2.{number}") as http:
-            for path in ("/v1/stats", "/v1/nothing", "/openapi.json", "/docs", "/v1/keys", "/healthz/"):
+            for path in ("/v1/stats", "/v1/nothing", "/openapi.json", "/v1/keys", "/healthz/"):
                 answer = await http.get(path)
                 assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer"), path
-            for path in FREE:
+            for path in ("healthz", "readyz"):
                 assert (await http.get(f"/{path}")).status_code == (200 if given is None else 401)
     async with door.http() as http:
         for headers in (

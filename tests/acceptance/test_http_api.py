@@ -571,3 +571,34 @@ def test_a_server_that_is_told_to_stop_finishes_what_was_asked_and_exits_with_0(
             asking.join()
         assert (code, out, err) == (0, "", "stopped\n")
         assert [(answer.status_code, answer.json()["embedded"]) for answer in answers] == [(201, 1)]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/revocations", {"project_id": "p", "dry_run": 0}, "dry_run"),
+        ("/v1/revocations", {"project_id": "p", "dry_run": "true"}, "dry_run"),
+        ("/v1/revocations", {"since": 0}, "since"),
+        ("/v1/revocations", {"until": "2026-03-02"}, "until"),
+        ("/v1/revocations", {"until": "2026-03-02T09:30:00"}, "until"),
+        ("/v1/queries/task", {"task_description": "x", "max_results": "5"}, "max_results"),
+        ("/v1/queries/task", {"task_description": "x", "max_results": True}, "max_results"),
+        ("/v1/keys", {"scopes": ["query"], "workspace": "w", "expires_in_seconds": "60"}, "expires_in_seconds"),
+        ("/api/feedback", {"answer_id": str(uuid4()), "up": 0}, "up"),
+    ],
+)
+async def test_a_zero_is_no_no_a_text_no_number_and_a_day_no_moment(
+    http: httpx.AsyncClient, path: str, body: dict[str, object], field: str
+) -> None:
+    refused = await http.post(path, json=body)
+    assert (refused.status_code, refused.json()["title"]) == (422, "InvalidInput"), refused.text
+    assert refused.json()["field"].startswith(field)
+
+
+async def test_a_time_in_a_query_has_its_zone_and_is_no_number(http: httpx.AsyncClient) -> None:
+    for told in ("0.5", "1700000000", "2026-03-02", "2026-03-02T09:30:00", ""):
+        refused = await http.get("/v1/affected", params={"until": told})
+        assert (refused.status_code, refused.json()["field"][:5]) == (422, "until"), told
+        assert "with its zone" in refused.json()["detail"], told
+    for told in ("2026-03-02T09:30:00Z", "2026-03-02T09:30:00.5+01:00"):
+        assert (await http.get("/v1/affected", params={"until": told})).json() == []

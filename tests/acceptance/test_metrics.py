@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from knowledge.access.operations import Scope
-from knowledge.models import Task
+from knowledge.models import CheckpointType, Task
 from knowledge.steps import watched_by
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -64,6 +64,16 @@ async def series(http: httpx.AsyncClient) -> Series:
     series = Series(http)
     await series.begin()
     return series
+
+
+async def test_every_metric_and_each_kind_of_it_is_there_before_anything_was_counted() -> None:
+    """What appears with its first event has not increased, so that no alert sees it."""
+    families = {family.name: family.samples for family in Metrics().registry.collect() if family.name[:7] == "hardwon"}
+    told = {name for name, samples in families.items() if samples}
+    assert set(families) - told == {"hardwon_http_requests", "hardwon_http_request_seconds"}  # by route, as they come
+    kinds = {sample.labels["type"] for sample in families["hardwon_checkpoint_seconds"]}
+    assert kinds == set(CheckpointType)
+    assert {sample.labels["step"] for sample in families["hardwon_batch_seconds"]} == {"embed_batch", "store_batch"}
 
 
 async def test_captures_are_counted_by_what_became_of_them_one_by_one_and_in_batches(

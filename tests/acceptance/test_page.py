@@ -1,4 +1,4 @@
-"""The page at `/` (T20): nothing that was stored is ever markup, and a browser is told to run nothing of it."""
+"""The pages at `/` and `/docs` (T20): what was stored is never markup, and a browser is told to run nothing of it."""
 
 from __future__ import annotations
 
@@ -77,13 +77,57 @@ async def test_t20_the_page_is_static_and_a_browser_is_told_to_run_nothing_else(
         assert answer.headers["x-content-type-options"] == "nosniff"
     assert "unsafe" not in POLICY
     assert "*" not in POLICY
-    looked = _Looked()
-    looked.feed((PAGE / "index.html").read_text())
-    assert looked.inline == []
+    for name in ("index.html", "reference.html"):
+        looked = _Looked()
+        looked.feed((PAGE / name).read_text())
+        assert looked.inline == []
+
+
+async def test_no_page_names_another_host_so_that_all_of_them_work_without_a_network(http: httpx.AsyncClient) -> None:
+    for path in FILES:
+        answer = await http.get(path)
+        assert re.findall(r"(?i)(?:https?:|wss?:|ftp:)?//[a-z0-9\[]", _without_comments(answer.text)) == [], path
+        assert re.findall(r"(?i)@import|(?<![a-z])url\(", answer.text) == [], path
+        allowed = re.findall(r"(?i)https?:|\b[a-z0-9-]+\.[a-z]{2,}", answer.headers["content-security-policy"])
+        assert allowed == [], path
+    for path in ("/redoc", "/docs/oauth2-redirect"):
+        assert (await http.get(path)).status_code == 404
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"(?m)^//.*$", "", text.removeprefix("<!doctype html>"))
+
+
+async def test_the_reference_shows_every_operation_of_the_document_and_t20_nothing_in_it_becomes_an_element(
+    http: httpx.AsyncClient,
+) -> None:
+    document = (await http.get("/openapi.json")).json()
+    operations = [told for methods in document["paths"].values() for told in methods.values()]
+    for number, told in enumerate(operations):
+        told["summary"] += CORPUS[number % len(CORPUS)]
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no JavaScript engine here to run the page's script in")
+    ran = await asyncio.to_thread(_in_browser, node, json.dumps({"openapi.json": document}), "reference.js")
+    assert ran.returncode == 0, ran.stderr
+    made = json.loads(ran.stdout)
+    assert made["executed"] == []
+    assert set(made["tags"]) == {
+        "section", "h2", "details", "summary", "code", "span", "p", "h4", "pre",
+        "table", "thead", "tbody", "tr", "th", "td",
+    }  # fmt: skip
+    shown = set(made["texts"])
+    assert {" " + told["summary"] for told in operations} <= shown
+    paths = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
+    assert paths <= shown
+    example = document["paths"]["/v1/entries"]["post"]["requestBody"]["content"]["application/json"]["example"]
+    (asked,) = [text for text in shown if text.startswith("curl -X POST 'the-origin/v1/entries' ")]
+    assert "Authorization: Bearer $HARDWON_API_KEY" in asked
+    assert example["verified_by"] in asked
 
 
 def test_t20_its_script_makes_no_markup_of_anything() -> None:
-    script = (PAGE / "page.js").read_text()
+    script = (PAGE / "page.js").read_text() + (PAGE / "reference.js").read_text()
     makes = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(|setAttribute|\.href|\.src"
     assert re.findall(makes, script) == []
     assert re.findall(r"setTimeout|setInterval|import\(|localStorage|sessionStorage|cookie", script) == []
@@ -110,7 +154,7 @@ async def test_t20_of_a_corpus_of_stored_markup_nothing_becomes_an_element(
     node = shutil.which("node")
     if node is None:
         pytest.skip("there is no JavaScript engine here to run the page's script in")
-    ran = await asyncio.to_thread(_in_browser, node, json.dumps(answers))
+    ran = await asyncio.to_thread(_in_browser, node, json.dumps(answers), "page.js")
     assert ran.returncode == 0, ran.stderr
     made = json.loads(ran.stdout)
     assert set(made["tags"]) <= {"div", "dt", "dd", "li", "small", "strong", "p"}
@@ -120,8 +164,8 @@ async def test_t20_of_a_corpus_of_stored_markup_nothing_becomes_an_element(
     assert context.json()["text"] in shown
 
 
-def _in_browser(node: str, told: str) -> subprocess.CompletedProcess[str]:
-    typed = [node, str(BROWSER), str(PAGE / "page.js")]
+def _in_browser(node: str, told: str, script: str) -> subprocess.CompletedProcess[str]:
+    typed = [node, str(BROWSER), str(PAGE / script)]
     return subprocess.run(typed, input=told, capture_output=True, text=True, check=False)
 
 

@@ -281,3 +281,5 @@ async def test_the_workspaces_are_those_that_hold_anything_ascending(store: Stor
         for project in "ab":
             await store.of(workspace).entries.add([stored(failure(project_id=project))])
     assert await store.jobs.workspaces() == ["apple", "default", "zebra"]
+    assert await store.jobs.workspaces(after="apple", limit=1) == ["default"]
+    assert await store.jobs.workspaces(after="zebra") == []

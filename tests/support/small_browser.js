@@ -30,12 +30,14 @@ function element(tag) {
 const byId = {};
 const sandbox = {
   document: {
-    getElementById(id) { return (byId[id] ??= Object.assign(element("#"), { id })); },
+    getElementById(id) { return (byId[id] ??= Object.assign(element("#"), { id, value: id === "find" ? "" : "x" })); },
     createElement(tag) { made.tags.push(tag); return element(tag); },
     write(text) { made.executed.push("write " + text); },
   },
+  location: { origin: "the-origin", hash: "" },
   alert(what) { made.executed.push("alert " + what); },
   encodeURIComponent,
+  decodeURIComponent,
   fetch(path) {
     const told = answers[path.split("?")[0]];
     return Promise.resolve({ status: 200, ok: true, json: () => Promise.resolve(told) });
@@ -44,6 +46,6 @@ const sandbox = {
 
 vm.runInNewContext(fs.readFileSync(process.argv[2], "utf8"), sandbox);
 setTimeout(() => {
-  listeners["ask submit"]({ preventDefault() {} });
+  if (listeners["ask submit"]) listeners["ask submit"]({ preventDefault() {} });
   setTimeout(() => process.stdout.write(JSON.stringify(made)), 100);
 }, 100);

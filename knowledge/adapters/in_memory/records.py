@@ -177,5 +177,6 @@ class InMemoryJobs(JobStore):
         if run is not None:
             self._state.job_runs[job, slot] = replace(run, finished=self._state.ticks(), error=error)
 
-    async def workspaces(self) -> list[str]:
-        return sorted({workspace for workspace, _ in self._state.projects})
+    async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
+        names = sorted({workspace for workspace, _ in self._state.projects})
+        return [name for name in names if after is None or name > after][:limit]

@@ -102,7 +102,9 @@ class PostgresJournal(Journal):
             await connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
             await connection.execute(row.on_conflict_do_nothing())
 
-    async def events(self, *, name: str | None = None, session: str | None = None, limit: int = 100) -> list[Event]:
+    async def events(
+        self, *, name: str | None = None, session: str | None = None, limit: int = 100, after: EventId | None = None
+    ) -> list[Event]:
         query = sa.select(qa_events).where(_E.workspace == self._workspace)
         if name is not None:
             query = query.where(_E.name == _storable(name))
@@ -110,6 +112,12 @@ class PostgresJournal(Journal):
             query = query.where(_E.session == _storable(session))
         query = query.order_by(_E.happened_at.desc(), _E.id).limit(limit)
         async with reading(self._engine) as connection:
+            if after is not None:
+                before = sa.select(_E.happened_at).where(_E.workspace == self._workspace, _E.id == after)
+                at = await connection.scalar(before)
+                if at is None:
+                    raise NotFound(f"there is no event {after} to go on from: begin with the first page")
+                query = query.where(sa.or_(_E.happened_at < at, sa.and_(_E.happened_at == at, _E.id > after)))
             return [_event(row) for row in await connection.execute(query)]
 
     async def review(self, event_id: EventId) -> None:
@@ -147,12 +155,22 @@ class PostgresJournal(Journal):
         async with transaction(self._engine) as connection:
             return _escalation((await connection.execute(again)).one(), now)
 
-    async def escalations(self, now: datetime, *, overdue: bool = False, limit: int = 100) -> list[Escalation]:
+    async def escalations(
+        self, now: datetime, *, overdue: bool = False, limit: int = 100, after: EscalationId | None = None
+    ) -> list[Escalation]:
         query = sa.select(escalations).where(_S.workspace == self._workspace, _S.closed_at.is_(None))
         if overdue:
             query = query.where(_S.due_at < now)
-        query = query.order_by((_S.priority == Priority.HIGH).desc(), _S.due_at, _S.id).limit(limit)
+        less_urgent = sa.case((_S.priority == Priority.HIGH, 0), else_=1)
+        query = query.order_by(less_urgent, _S.due_at, _S.id).limit(limit)
         async with reading(self._engine) as connection:
+            if after is not None:
+                last = sa.select(less_urgent, _S.due_at).where(_S.workspace == self._workspace, _S.id == after)
+                row = (await connection.execute(last)).first()
+                if row is None:
+                    raise NotFound(f"there is no escalation {after} to go on from: begin with the first page")
+                later = sa.or_(_S.due_at > row.due_at, sa.and_(_S.due_at == row.due_at, _S.id > after))
+                query = query.where(sa.or_(less_urgent > row[0], sa.and_(less_urgent == row[0], later)))
             return [_escalation(row, now) for row in await connection.execute(query)]
 
     async def close(self, escalation_id: EscalationId, now: datetime) -> None:

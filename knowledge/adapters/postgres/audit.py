@@ -46,8 +46,10 @@ class PostgresAudit(AuditStore):
             await connection.execute(sa.insert(audit_log), told)
         return row
 
-    async def latest(self, workspace: str, *, limit: int) -> list[AuditEntry]:
+    async def latest(self, workspace: str, *, limit: int, after: int | None = None) -> list[AuditEntry]:
         query = sa.select(audit_log).where(_A.workspace == workspace).order_by(_A.number.desc()).limit(limit)
+        if after is not None:
+            query = query.where(_A.number < after)
         async with reading(self._engine(workspace)) as connection:
             return [_to_entry(row) for row in await connection.execute(query)]
 

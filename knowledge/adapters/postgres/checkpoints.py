@@ -158,8 +158,11 @@ class PostgresJobs(JobStore):
         async with reading(self._engine) as connection:
             await connection.execute(update.values(finished_at=sa.func.now(), error=error))
 
-    async def workspaces(self) -> list[str]:
-        holding = (sa.select(table.c.workspace) for table in (projects, kb_partitions, kb_sources))
-        query = sa.union(*holding).order_by(sa.text("workspace"))
+    async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
+        holding = sa.union(*(sa.select(table.c.workspace) for table in (projects, kb_partitions, kb_sources)))
+        names = holding.subquery("holding").c.workspace
+        query = sa.select(names).order_by(names).limit(limit)
+        if after is not None:
+            query = query.where(names > after)
         async with reading(self._engine) as connection:
             return list((await connection.execute(query)).scalars())

@@ -7,11 +7,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, within
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, captured_at, to_entry
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, patterns
+from knowledge.errors import NotFound
 from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
 from knowledge.provenance import AffectedTask, Chosen, OftenShown, ProvenanceStore
 
@@ -37,7 +38,7 @@ class PostgresProvenance(ProvenanceStore):
         self._engine = within(engine, workspace)
         self._workspace = workspace
 
-    async def waiting(self, *, limit: int) -> list[Entry]:
+    async def waiting(self, *, limit: int, after: EntryId | None = None) -> list[Entry]:
         query = (
             sa.select(*ENTRY_COLUMNS)
             .where(_E.workspace == self._workspace, _HELD_BACK)
@@ -45,6 +46,9 @@ class PostgresProvenance(ProvenanceStore):
             .limit(limit)
         )
         async with reading(self._engine) as connection:
+            if after is not None:
+                at = await captured_at(connection, self._workspace, after)
+                query = query.where(sa.or_(_E.timestamp > at, sa.and_(_E.timestamp == at, _E.id > after)))
             return [to_entry(row) for row in await connection.execute(query)]
 
     async def approve(self, entry: Entry, by: str) -> Entry | None:
@@ -92,7 +96,7 @@ class PostgresProvenance(ProvenanceStore):
         async with reading(self._engine) as connection:
             return await connection.scalar(query) or 0
 
-    async def affected(self, chosen: Chosen, *, limit: int) -> list[AffectedTask]:
+    async def affected(self, chosen: Chosen, *, limit: int, after: ContextId | None = None) -> list[AffectedTask]:
         ids = sa.select(_E.id).where(*self._meant(chosen))
         of_patterns = sa.select(_E.pattern_id).where(*self._meant(chosen), _E.pattern_id.is_not(None))
         held: list[sa.ColumnElement[bool]] = [_overlap(_C.entry_ids, sa.func.array(ids.scalar_subquery()))]
@@ -110,6 +114,9 @@ class PostgresProvenance(ProvenanceStore):
             .limit(limit)
         )
         async with reading(self._engine) as connection:
+            if after is not None:
+                at = await self._handed_out_at(connection, after)
+                query = query.where(sa.or_(_C.created_at < at, sa.and_(_C.created_at == at, _C.id > after)))
             return [
                 AffectedTask(
                     context_id=ContextId(row.id),
@@ -121,6 +128,13 @@ class PostgresProvenance(ProvenanceStore):
                 )
                 for row in await connection.execute(query)
             ]
+
+    async def _handed_out_at(self, connection: AsyncConnection, context_id: ContextId) -> datetime:
+        query = sa.select(_C.created_at).where(_C.workspace == self._workspace, _C.id == context_id)
+        at: datetime | None = await connection.scalar(query)
+        if at is None:
+            raise NotFound(f"there is no context {context_id} to go on from: begin with the first page")
+        return at
 
     async def often_shown(self, *, since: datetime, least: int, times: int) -> list[OftenShown]:
         each = (

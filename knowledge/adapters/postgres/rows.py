@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.selectable import LateralFromClause
 
 from knowledge.adapters.postgres.tables import knowledge_staging, points
-from knowledge.models import AppliesWhen, Entry, EntryStatus, EntryType
+from knowledge.errors import NotFound
+from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType
 
 _RENAMED = {"entry_id": "id", "captured_at": "timestamp"}
 _COLUMN_OF = {field.name: _RENAMED.get(field.name, field.name) for field in fields(Entry)}
@@ -49,6 +52,15 @@ _TYPES = {str(each): each for each in EntryType}
 _STATUSES = {str(each): each for each in EntryStatus}
 _SLOTS = tuple(getattr(Entry, name).__set__ for name in _NAMES)
 _TYPE, _STATUS, _CONDITIONS, _SUSPICIONS = map(_NAMES.index, ("entry_type", "status", "applies_when", "suspicions"))
+
+
+async def captured_at(connection: AsyncConnection, workspace: str, entry_id: EntryId) -> datetime:
+    """Return when an entry was captured, to go on from it in a list. Raises NotFound."""
+    query = sa.select(_E.timestamp).where(_E.workspace == workspace, _E.id == entry_id)
+    at: datetime | None = await connection.scalar(query)
+    if at is None:
+        raise NotFound(f"there is no entry {entry_id} to go on from: begin with the first page")
+    return at
 
 
 def to_entry(row: Row[Any]) -> Entry:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from knowledge.adapters.postgres.counting import alone_with_patterns
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.points import doubt, stored_points, to_stored_point
-from knowledge.adapters.postgres.rows import behind_point
+from knowledge.adapters.postgres.rows import behind_point, captured_at
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
 from knowledge.adapters.postgres.tables import embedding_spaces, knowledge_staging, lexicon, points, vectors
 from knowledge.models import (
@@ -92,7 +92,7 @@ class PostgresUpkeep(UpkeepStore):
         async with reading(self._engine) as connection:
             return (await connection.execute(again)).rowcount
 
-    async def dead(self, limit: int) -> list[DeadEntry]:
+    async def dead(self, limit: int, *, after: EntryId | None = None) -> list[DeadEntry]:
         query = (
             sa.select(_E.id, _E.dead_reason)
             .where(_E.workspace == self._workspace, _E.status == EntryStatus.DEAD)
@@ -100,6 +100,9 @@ class PostgresUpkeep(UpkeepStore):
             .limit(limit)
         )
         async with reading(self._engine) as connection:
+            if after is not None:
+                at = await captured_at(connection, self._workspace, after)
+                query = query.where(sa.or_(_E.timestamp < at, sa.and_(_E.timestamp == at, _E.id > after)))
             rows = await connection.execute(query)
             return [DeadEntry(entry_id=EntryId(row.id), reason=row.dead_reason) for row in rows]
 
