@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from fastapi import Depends, FastAPI, Query, Request, Response
-from pydantic import Field, StrictBool
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from knowledge.documents.access import Principal
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
@@ -83,7 +83,7 @@ class DocumentationBody:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
     question: str
-    session_id: int | str | None = None
+    session_id: StrictInt | StrictStr | None = None
     step_id: str | None = None
     context: ContextBody | None = None
     planner_payload: PlannerPayloadBody | None = None
