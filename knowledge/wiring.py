@@ -151,6 +151,8 @@ class Knowledge:
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         """Return the workspaces that hold anything, ascending; from behind `after` on, at most so many."""
         self.principal.require("workspaces")
+        if after is not None:
+            check_text("after", after)
         return await self.jobs.workspaces(after=after, limit=limit)
 
     async def delete_pattern(self, pattern_id: PatternId) -> None:

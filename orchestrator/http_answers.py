@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from fastapi import Depends, FastAPI, Query, Request, Response
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from knowledge.documents.access import Principal
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
@@ -93,7 +93,7 @@ class DocumentationBody:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
     question: str
-    session_id: int | str | None = None
+    session_id: StrictInt | StrictStr | None = None
     step_id: GivenBack | None = None
     context: ContextBody | None = None
     planner_payload: PlannerPayloadBody | None = None

@@ -10,6 +10,7 @@ import sys
 from typing import TextIO, cast
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
 from knowledge.errors import InvalidSetting
 from knowledge.settings import unknown_variables
@@ -48,7 +49,8 @@ def configure_logs(*, level: int | None = None) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     to_json: list[structlog.typing.Processor] = [
-        structlog.processors.dict_tracebacks,
+        # what a function had in hand is what a caller sent: entries, questions, keys
+        structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
         structlog.processors.JSONRenderer(),
     ]
     structlog.configure(

@@ -12,15 +12,18 @@ import asyncio
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.migrating import migrate
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, throwaway_postgres
-from tests.support.processes import Commands, embedding_by
+from tests.support.processes import Commands, Running, embedding_by
 
 LEFT_OUT = {
     # a text may be blank, too long in bytes or of another entry type: the document cannot say so, and 422 does
@@ -32,6 +35,7 @@ ABROAD = {
     # reads an archive, not JSON
     "import_archive",
 }
+_MOST_LOGGED = 20
 PHASES = "examples,coverage,fuzzing,stateful"
 
 
@@ -64,25 +68,40 @@ def run(
     return done.returncode, done.stdout + done.stderr
 
 
-def try_out(
-    server_dsn: str, *, examples: int, phases: str, seed: int | None, only: tuple[str, ...] = ()
-) -> tuple[int, str]:
-    """Start a server on a database of its own, make a key, and try it."""
+async def database(server_dsn: str) -> str:
+    """Make a database with its tables; return its address."""
+    dsn = await create_database(server_dsn)
+    engine = make_engine(dsn)
+    await migrate(engine)
+    await engine.dispose()
+    return dsn
 
-    async def database() -> str:
-        dsn = await create_database(server_dsn)
-        engine = make_engine(dsn)
-        await migrate(engine)
-        await engine.dispose()
-        return dsn
 
+def try_out(dsn: str, *, examples: int, phases: str, seed: int | None, only: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Start a server on a database, make a key, and try it."""
     with OpenAIServer(dims=64) as endpoint, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        settings = {"HARDWON_DATABASE_URL": asyncio.run(database()), "HARDWON_KEY_REQUESTS_PER_SECOND": "100000"}
+        settings = {"HARDWON_DATABASE_URL": dsn, "HARDWON_KEY_REQUESTS_PER_SECOND": "100000"}
         commands = Commands(Path(home), embedding_by(endpoint) | settings)
-        with commands.serving() as (_, url):
+        with commands.serving() as (running, url), _heard(running) as logged:
             body = {"scopes": ["admin"], "workspace": None}
             key = commands.owner("POST", "/v1/keys", body)["secret"]
-            return run(url, key, examples=examples, phases=phases, seed=seed, only=only)
+            code, said = run(url, key, examples=examples, phases=phases, seed=seed, only=only)
+        return code, said + "".join(logged[:_MOST_LOGGED])
+
+
+@contextmanager
+def _heard(running: Running) -> Iterator[list[str]]:
+    """Read what a server logs while it runs, which stands still once nobody reads; end the server."""
+    logged: list[str] = []
+    stream = running.process.stderr
+    assert stream is not None
+    reader = threading.Thread(target=lambda: logged.extend(stream), daemon=True)
+    reader.start()
+    try:
+        yield logged
+    finally:
+        running.process.kill()
+        reader.join()
 
 
 def main() -> int:
@@ -94,14 +113,16 @@ def main() -> int:
     given = parser.parse_args()
     began = time.monotonic()
 
-    def half(only: tuple[str, ...]) -> int:
-        code, said = try_out(server.dsn, examples=given.examples, phases=given.phases, seed=given.seed, only=only)
+    def half(dsn: str, only: tuple[str, ...]) -> int:
+        code, said = try_out(dsn, examples=given.examples, phases=given.phases, seed=given.seed, only=only)
         sys.stdout.write(said)
         sys.stdout.flush()
         return code
 
     with throwaway_postgres() as server, ThreadPoolExecutor(2) as side_by_side:
-        codes = list(side_by_side.map(half, (MEMORY, DOCUMENTS)))
+        # one after the other: Alembic is made for one migration at a time in a process
+        databases = [asyncio.run(database(server.dsn)) for _ in range(2)]
+        codes = list(side_by_side.map(half, databases, (MEMORY, DOCUMENTS)))
     told = "NOT as the document says" if any(codes) else "as the document says"
     sys.stdout.write(f"{told}: {time.monotonic() - began:.0f} s\n")
     return max(codes)

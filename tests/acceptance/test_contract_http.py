@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -14,7 +15,7 @@ from orchestrator.calls import PROBLEM
 from orchestrator.http_api import make_app
 from orchestrator.http_examples import ANSWERS, PROBLEMS, REQUESTS
 from orchestrator.problems import Problem
-from tests.contract_http import ABROAD, try_out
+from tests.contract_http import ABROAD, database, try_out
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_the_document_says_which_key_an_operation_takes(document: dict[str, Any]
 @pytest.mark.timeout(200)
 def test_generated_requests_meet_no_server_error_no_mismatch_and_no_open_door(postgres_dsn: str) -> None:
     """T6, T17, D46: a few requests an operation; `python -m tests.contract_http` tries a hundred a phase."""
-    code, said = try_out(postgres_dsn, examples=3, phases="examples,fuzzing", seed=20_261)
+    code, said = try_out(asyncio.run(database(postgres_dsn)), examples=3, phases="examples,fuzzing", seed=20_261)
     assert code == 0, said
     (selected,) = re.findall(r"(\d+) selected / (\d+) total", said)
     assert int(selected[1]) - int(selected[0]) == len(ABROAD), said

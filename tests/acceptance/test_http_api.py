@@ -585,6 +585,7 @@ def test_a_server_that_is_told_to_stop_finishes_what_was_asked_and_exits_with_0(
         ("/v1/queries/task", {"task_description": "x", "max_results": True}, "max_results"),
         ("/v1/keys", {"scopes": ["query"], "workspace": "w", "expires_in_seconds": "60"}, "expires_in_seconds"),
         ("/api/feedback", {"answer_id": str(uuid4()), "up": 0}, "up"),
+        ("/subagents/documentation-qa", {"question": "what?", "session_id": True}, "session_id"),
     ],
 )
 async def test_a_zero_is_no_no_a_text_no_number_and_a_day_no_moment(
@@ -602,3 +603,20 @@ async def test_a_time_in_a_query_has_its_zone_and_is_no_number(http: httpx.Async
         assert "with its zone" in refused.json()["detail"], told
     for told in ("2026-03-02T09:30:00Z", "2026-03-02T09:30:00.5+01:00"):
         assert (await http.get("/v1/affected", params={"until": told})).json() == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "told"),
+    [
+        ("GET", "/v1/workspaces", {"params": {"after": "\0"}}),
+        ("GET", "/api/events", {"params": {"session": "\0"}}),
+        ("GET", "/api/events", {"params": {"name": "a\0b"}}),
+        ("POST", "/subagents/documentation-qa", {"json": {"question": "what?", "session_id": "\0"}}),
+        ("POST", "/subagents/documentation-qa", {"json": {"question": "what?", "context": {"focus": {"a": "\ud800"}}}}),
+    ],
+)
+async def test_d46_what_is_no_text_is_refused_also_where_it_is_only_looked_for(
+    http: httpx.AsyncClient, method: str, path: str, told: dict[str, Any]
+) -> None:
+    refused = await http.request(method, path, **told)
+    assert (refused.status_code, refused.json()["title"]) == (422, "InvalidInput"), refused.text

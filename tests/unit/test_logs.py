@@ -87,6 +87,29 @@ def test_our_entry_points_log_to_the_standard_error_of_the_moment(monkeypatch: p
     assert "sorry" in json.dumps(told[3])
 
 
+def test_t10_the_trace_of_a_defect_tells_where_it_was_and_nothing_of_what_a_caller_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    configure_logs()
+
+    def meet(secret: str) -> None:
+        kept = {"body": secret}
+        raise RuntimeError(f"a defect of {len(kept)}")
+
+    for log in (logging.getLogger("uvicorn.error"), structlog.get_logger("x")):
+        try:
+            meet("hw_3f9a1c7e5b2d_secret")
+        except RuntimeError:
+            log.exception("it failed")
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    for told in (first, second):
+        assert [frame["name"] for frame in told["exception"][0]["frames"]][-1] == "meet"
+        assert told["exception"][0]["exc_value"] == "a defect of 1"
+    assert "hw_3f9a" not in stream.getvalue()
+
+
 def test_no_module_of_the_library_logs_to_structlog_itself() -> None:
     direct = {
         str(path.relative_to(ROOT))

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from knowledge.errors import StorageRejected, StorageUnavailable
+from knowledge.errors import InvalidInput, StorageRejected, StorageUnavailable
 
 _SERVER_SETTINGS = {"application_name": "hardwon", "timezone": "UTC"}
 _CONNECT_SECONDS = 10
@@ -86,28 +86,38 @@ _GONE = (
     asyncpg.InternalClientError,
 )
 _OF_DRIVER = (DBAPIError, PoolTimeout, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_NO_TEXT = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)
 _REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 
 
-def translate(error: BaseException) -> StorageUnavailable | None:
-    """Return our error for a driver's that says Postgres is gone, full or closed to us; None for any other."""
+def translate(error: BaseException) -> StorageUnavailable | InvalidInput | None:
+    """Return our error for a driver's that says Postgres is gone, full or closed to us, or that a text is none.
+
+    None for any other.
+    """
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, _REFUSED):
-            return StorageUnavailable(
-                f"Postgres refuses the connection: {_first_line(cause)}; check HARDWON_DATABASE_URL"
-            )
-        if isinstance(cause, asyncpg.DeadlockDetectedError):
-            return StorageUnavailable("Postgres broke off two operations that waited for each other; do it again")
-        if isinstance(cause, asyncpg.DiskFullError):
-            return StorageUnavailable(
-                f"there is no space left for Postgres ({_first_line(cause)}): make room on its disk, and it goes on"
-            )
-        if isinstance(cause, _BUSY + _GONE):
-            return _silent(cause)
-        if isinstance(cause, DBAPIError) and cause.connection_invalidated:
-            return StorageUnavailable("Postgres closed the connection; the same call may work now")
+        if isinstance(cause, _NO_TEXT):  # of what is only looked for or noted down, and was not looked at before
+            return InvalidInput("text", "holds a NUL character or half of a pair of surrogates, which is no text")
+        if ours := _unavailable(cause):
+            return ours
         cause = cause.__cause__ or getattr(cause, "orig", None)
+    return None
+
+
+def _unavailable(cause: BaseException) -> StorageUnavailable | None:
+    if isinstance(cause, _REFUSED):
+        return StorageUnavailable(f"Postgres refuses the connection: {_first_line(cause)}; check HARDWON_DATABASE_URL")
+    if isinstance(cause, asyncpg.DeadlockDetectedError):
+        return StorageUnavailable("Postgres broke off two operations that waited for each other; do it again")
+    if isinstance(cause, asyncpg.DiskFullError):
+        return StorageUnavailable(
+            f"there is no space left for Postgres ({_first_line(cause)}): make room on its disk, and it goes on"
+        )
+    if isinstance(cause, _BUSY + _GONE):
+        return _silent(cause)
+    if isinstance(cause, DBAPIError) and cause.connection_invalidated:
+        return StorageUnavailable("Postgres closed the connection; the same call may work now")
     return None
 
 
