@@ -20,7 +20,7 @@ from uuid import UUID
 from knowledge.errors import InvalidInput
 
 FORMAT = "hardwon-archive"
-VERSION = 4
+VERSION = 5
 PARTS = (
     "workspaces",
     "spaces",
@@ -35,18 +35,31 @@ PARTS = (
     "checkpoints",
     "contexts",
     "outcomes",
+    "partitions",
+    "grants",
+    "sources",
+    "documents",
+    "document_versions",
+    "passages",
+    "log_lines",
+    "passage_vectors",
+    "scales",
+    "escalations",
+    "qa_events",
+    "feedback",
 )
 """In this order each row comes after those it refers to."""
 
-_SINCE = {"match_keys": 2, "links": 2, "workspaces": 3}
+DOCUMENT_PARTS = PARTS[PARTS.index("partitions") :]
+_SINCE = {"match_keys": 2, "links": 2, "workspaces": 3} | dict.fromkeys(DOCUMENT_PARTS, 5)
 """The format version a part came with, where it is not the first; older archives are read without it."""
 
 SLICE_ROWS = 500
 SLICE_BYTES = 4 * 1024 * 1024
 """Rows are read in slices of at most this much (a single row may be larger)."""
 
-_MAX_LINE = 16 * 1024 * 1024
-"""No row is as long as this: an entry has some ten texts of at most 64 KiB."""
+_MAX_LINE = 128 * 1024 * 1024
+"""No row is as long as this: a document has at most 15 MB, and JSON writes six characters for one at most."""
 
 Row = dict[str, Any]
 
