@@ -80,7 +80,7 @@ def make_answering(
         if synthesis is not None:
             return ModelDrafter(synthesis)
         room = await documents.search.room()
-        return ExtractiveDrafter(embedder=room.embedder, statistics=statistics, scope=scope)
+        return ExtractiveDrafter(embedder=room.embedder, statistics=statistics, scope=scope, sentences=models.sentences)
 
     async def rewriter() -> Rewriter:
         return Rewriter(language_model=await allowed(models.synthesis))
