@@ -13,6 +13,7 @@ from knowledge.documents.access import Scope
 from knowledge.documents.answering import GroundedAnswerer
 from knowledge.documents.answers import Answering, Models, StoreStatistics
 from knowledge.documents.drafting import Drafter, ModelDrafter
+from knowledge.documents.entailing import Entailment
 from knowledge.documents.extracting import ExtractiveDrafter
 from knowledge.documents.finding import DirectFinder, KeywordFinder, MultiQueryFinder
 from knowledge.documents.keyword_score import KeywordWeights
@@ -85,11 +86,21 @@ def make_answering(
     async def rewriter() -> Rewriter:
         return Rewriter(language_model=await allowed(models.synthesis))
 
+    async def entailment() -> Entailment | None:
+        synthesis = await allowed(models.synthesis)
+        return None if synthesis is None else Entailment(synthesis)
+
     cache = PostgresAnswers(engine, stores.workspace, stores.clock)
     return Answering(
         workspace=stores.workspace,
         access=documents.access,
-        answerer=GroundedAnswerer(quotes=documents.quotes, drafter=drafter, rewriter=rewriter, cache=cache),
+        answerer=GroundedAnswerer(
+            quotes=documents.quotes,
+            drafter=drafter,
+            rewriter=rewriter,
+            cache=cache,
+            entailment=entailment if settings.verify_entailment else None,
+        ),
         direct=DirectFinder(searcher=documents.search, evidence=documents.evidence),
         by_queries=MultiQueryFinder(searcher=documents.search, rewriter=rewriter),
         by_keywords=KeywordFinder(

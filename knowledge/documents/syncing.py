@@ -10,6 +10,7 @@ from uuid import uuid4
 from knowledge.documents.access import Permission, Scope
 from knowledge.documents.fetching import check_url
 from knowledge.documents.library import DocumentLibrary
+from knowledge.documents.links import link_of
 from knowledge.documents.models import DocumentStatus, NewDocument, SourceId
 from knowledge.documents.parsing import readable
 from knowledge.documents.ports import DocumentStore, Repositories, Repository, Source, SourceStore, TreeFile
@@ -107,7 +108,7 @@ class GitSync:
             new = NewDocument(
                 uri=uri,
                 content=await repository.content(file.mark) if file.size <= self.library.max_bytes else b"",
-                link=link_of(source, commit, file.path),
+                link=link_of(source.url, commit, file.path),
                 mark=file.mark,
                 source_id=source.source_id,
             )
@@ -139,13 +140,6 @@ class GitSync:
         await self.store.delete(partition, source_id)
         await self.repositories.forget(source_id)
         return deleted
-
-
-def link_of(source: Source, commit: str, path: str) -> str:
-    """Return where a person can open a file of a commit: hosts of git all understand this form, or forward it."""
-    if source.url.startswith("file://"):
-        return f"{source.url.rstrip('/')}#{path}@{commit}"
-    return f"{source.url.removesuffix('.git').rstrip('/')}/blob/{commit}/{path}"
 
 
 def _uri(source: Source, file: TreeFile) -> str:
