@@ -56,6 +56,7 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "lint": ("the fast half of check", LINT),
     "faults": ("kills, outages, races, full disks: the long form", [["python", "-m", "tests.faults"]]),
     "soak": ("200,000 random operations against a model", [["python", "-m", "tests.faults.soak"]]),
+    "isolation": ("200 workspaces, 100,000 operations: does one see another", [["python", "-m", "tests.isolation"]]),
     "serve": ("the API, the scheduler and the web page, on 127.0.0.1:8420", [["hardwon", "serve"]]),
     "bench": ("the benchmarks", [["python", "-m", "benchmarks"]]),
     "evaluate": ("quality on labelled sets", [["python", "-m", "benchmarks.evaluate"]]),

@@ -247,6 +247,8 @@ def _knowledge(
     audit = Auditor(store=PostgresAudit(engine), clock=stores.clock, workspace=stores.workspace)
     of_store = replace(audit, workspace="")
     provenance = PostgresProvenance(engine, stores.workspace)
+    capture = KnowledgeCaptureService(stores=stores, redaction=settings.redaction, review=settings.review, audit=audit)
+    outcomes = OutcomeService(stores=stores)
     switch = _switch(stores.embedder)
 
     def upkeep_of(workspace: str) -> KnowledgeUpkeepService:
@@ -264,9 +266,7 @@ def _knowledge(
         workspace=stores.workspace,
         stores=stores,
         jobs=jobs,
-        capture=KnowledgeCaptureService(
-            stores=stores, redaction=settings.redaction, review=settings.review, audit=audit
-        ),
+        capture=capture,
         checkpoints=CheckpointEmbeddingService(
             stores=stores,
             batch=settings.checkpoint_batch,
@@ -285,8 +285,8 @@ def _knowledge(
         ),
         pruning=KnowledgePruningService(stores=stores, audit=audit),
         contexts=ContextLog(stores=stores),
-        outcomes=OutcomeService(stores=stores),
-        events=TaskEventService(stores=stores),
+        outcomes=outcomes,
+        events=TaskEventService(stores=stores, capture=capture, outcomes=outcomes),
         grouping=PatternGroupingService(
             stores=stores, grouping=PostgresGrouping(engine, stores.workspace), audit=audit
         ),

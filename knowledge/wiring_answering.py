@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.answers import PostgresAnswers, PostgresJournal
+from knowledge.adapters.redacting_journal import RedactingJournal
 from knowledge.documents.access import Scope
 from knowledge.documents.answering import GroundedAnswerer
 from knowledge.documents.answers import Answering, Models, StoreStatistics
@@ -91,6 +92,7 @@ def make_answering(
         return None if synthesis is None else Entailment(synthesis)
 
     cache = PostgresAnswers(engine, stores.workspace, stores.clock)
+    journal = PostgresJournal(engine, stores.workspace)
     return Answering(
         workspace=stores.workspace,
         access=documents.access,
@@ -99,6 +101,7 @@ def make_answering(
             drafter=drafter,
             rewriter=rewriter,
             cache=cache,
+            redaction=settings.redaction,
             entailment=entailment if settings.verify_entailment else None,
         ),
         direct=DirectFinder(searcher=documents.search, evidence=documents.evidence),
@@ -113,7 +116,7 @@ def make_answering(
             max_tokens=settings.kb_max_tokens,
         ),
         cache=cache,
-        journal=PostgresJournal(engine, stores.workspace),
+        journal=RedactingJournal(journal) if settings.redaction else journal,
         clock=stores.clock,
         main=lambda: allowed(models.main),
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from fastapi import Depends, FastAPI, Query
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from knowledge.documents.access import Principal
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
@@ -68,13 +68,23 @@ class ContextBody:
     focus: dict[str, Any] | None = None
 
 
+def _given_back(text: str) -> str:
+    """Return a text that can be given back as it came."""
+    if any(0xD800 <= ord(sign) <= 0xDFFF for sign in text):
+        raise ValueError("holds a character that is no text")
+    return text
+
+
+GivenBack = Annotated[str, AfterValidator(_given_back)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerPayloadBody:
     """What the planner gets back as it gave it."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
     tool_name: str = "documentation_qa"
-    result_key: str | None = None
+    result_key: GivenBack | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +94,7 @@ class DocumentationBody:
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
     question: str
     session_id: int | str | None = None
-    step_id: str | None = None
+    step_id: GivenBack | None = None
     context: ContextBody | None = None
     planner_payload: PlannerPayloadBody | None = None
 

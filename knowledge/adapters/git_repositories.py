@@ -1,18 +1,17 @@
 """Git repositories by dulwich: bare mirrors in the data directory, fetched without a git program.
 
 A connection is refused where it leads inside, after it was made and before anything is sent: whatever a name meant when
-it was looked up. Redirects are not followed.
+it was looked up. Redirects are not followed (`git_guards.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 from weakref import WeakValueDictionary
 
@@ -23,10 +22,8 @@ from dulwich.object_store import iter_tree_contents
 from dulwich.objects import Blob, Commit, ObjectID
 from dulwich.refs import Ref
 from dulwich.repo import Repo
-from urllib3.connection import HTTPSConnection
-from urllib3.connectionpool import HTTPSConnectionPool
 
-from knowledge.documents.fetching import is_inside
+from knowledge.adapters.git_guards import Pools, check_folder
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Repositories, Repository, Source, TreeFile
 from knowledge.errors import SourceUnavailable
@@ -91,19 +88,11 @@ class GitRepositories(Repositories):
     def _get(self, url: str, repo: Repo, wants: Callable[..., list[ObjectID]]) -> None:
         parts = urlsplit(url)
         if parts.scheme == "file":
-            LocalGitClient().fetch(unquote(parts.path), repo, determine_wants=wants)
+            LocalGitClient().fetch(str(check_folder(Path(unquote(parts.path)))), repo, determine_wants=wants)
             return
-        taken = 0
-
-        def count(data: bytes) -> None:
-            nonlocal taken
-            taken += len(data)
-            if taken > _MOST_BYTES:
-                raise GitProtocolError(f"it has more than {_MOST_BYTES // 1_000_000} MB")
-
-        manager = _Pools(inside=self._inside)
+        manager = Pools(url, inside=self._inside, most_bytes=_MOST_BYTES)
         client = HttpGitClient(f"https://{parts.netloc}", pool_manager=manager, timeout=_TIMEOUT_SECONDS, quiet=True)
-        client.fetch(parts.path, repo, determine_wants=wants, depth=1, progress=count)
+        client.fetch(parts.path, repo, determine_wants=wants, depth=1)
 
 
 def _tip(refs: Mapping[Ref, ObjectID | None], branch: str | None) -> ObjectID:
@@ -140,29 +129,3 @@ class _Fetched(Repository):
     async def content(self, mark: str) -> bytes:
         blob = self._repo[ObjectID(mark.encode())]
         return blob.data if isinstance(blob, Blob) else b""
-
-
-class _Guarded(HTTPSConnection):
-    """A connection that is closed again where it leads inside."""
-
-    def _new_conn(self) -> socket.socket:
-        made = super()._new_conn()
-        if is_inside([made.getpeername()[0]]):
-            made.close()
-            raise urllib3.exceptions.NewConnectionError(self, "it lies inside: internal addresses are not fetched")
-        return made
-
-
-class _GuardedPool(HTTPSConnectionPool):
-    ConnectionCls = _Guarded
-
-
-class _Pools(urllib3.PoolManager):
-    def __init__(self, *, inside: bool) -> None:
-        super().__init__(retries=urllib3.Retry(total=0, redirect=0))
-        if not inside:
-            self.pool_classes_by_scheme = {"https": _GuardedPool}
-
-    def urlopen(self, method: str, url: str, redirect: bool = False, **told: Any) -> Any:  # type: ignore[override]  # noqa: FBT001, FBT002
-        del redirect  # to where, nobody allowed
-        return super().urlopen(method, url, redirect=False, **told)

@@ -32,6 +32,7 @@ from knowledge.documents.rewriting import Rewriter
 from knowledge.documents.verifying import Evidence, Verified, verify
 from knowledge.errors import ChatRejected, InvalidInput, Unavailable
 from knowledge.logs import get_logger
+from knowledge.redaction import redact
 
 log = get_logger(__name__)
 
@@ -69,6 +70,7 @@ class GroundedAnswerer:
     """Answers from documents, or says that they do not answer. Holds no state: two of them answer alike.
 
     `entailment` gives what is asked whether claims follow from their quotes, None where nothing is.
+    With `redaction` it works on a question without its secrets, as the documents are, and keeps no other.
     """
 
     quotes: QuoteSource
@@ -76,14 +78,19 @@ class GroundedAnswerer:
     rewriter: Rewriters
     cache: AnswerCache | None = None
     entailment: Callable[[], Awaitable[Entailment | None]] | None = None
+    redaction: bool = True
 
     async def answer(self, request: Request, scope: Scope, profile: Profile, finder: Finder) -> Answer:
         """Return the answer to a question within a scope; what fails comes as the status `error`, with a trace id.
 
-        Raises InvalidInput for a question that is none.
+        Raises InvalidInput for a question that is none, or asked under what is no text.
         """
         check_question(request.question)
+        check_text("conversation", "".join(turn.content for turn in request.conversation))
+        check_text("focus", "".join(f"{name}{text}" for name, text in (request.focus or {}).items()))
         began = time.perf_counter()
+        asked = request.question
+        request = without_secrets(request) if self.redaction else request
         try:
             drafter = await self.drafter(scope)
             answer = await self._answer(request, scope, profile, finder, drafter)
@@ -92,7 +99,7 @@ class GroundedAnswerer:
         if answer.status is AnswerStatus.ERROR:
             answer = _traced(answer)
         took = (time.perf_counter() - began) * 1000
-        return replace(answer, metrics={**answer.metrics, "latency_ms": round(took, 1)})
+        return replace(answer, question=asked, metrics={**answer.metrics, "latency_ms": round(took, 1)})
 
     async def _answer(
         self, request: Request, scope: Scope, profile: Profile, finder: Finder, drafter: Drafter
@@ -199,14 +206,29 @@ class GroundedAnswerer:
             return None  # another version of hardwon kept it
 
 
+def without_secrets(request: Request) -> Request:
+    """Return a question redacted, with what it is asked under."""
+    return replace(
+        request,
+        question=redact(request.question).text,
+        conversation=tuple(replace(turn, content=redact(turn.content).text) for turn in request.conversation),
+        focus=None if request.focus is None else {name: redact(text).text for name, text in request.focus.items()},
+    )
+
+
 def check_question(question: str) -> None:
     """Raise InvalidInput unless a question can be one."""
     if not question.strip():
         raise InvalidInput("question", "is empty")
     if len(question) > MAX_QUESTION:
         raise InvalidInput("question", f"has {len(question):,} characters, more than the {MAX_QUESTION:,} allowed")
-    if "\0" in question or any(0xD800 <= ord(sign) <= 0xDFFF for sign in question):
-        raise InvalidInput("question", "holds a character that is no text")
+    check_text("question", question)
+
+
+def check_text(field: str, text: str) -> None:
+    """Raise InvalidInput for what cannot be stored or sent as text."""
+    if "\0" in text or any(0xD800 <= ord(sign) <= 0xDFFF for sign in text):
+        raise InvalidInput(field, "holds a character that is no text")
 
 
 def refused(question: str, finding: Finding, profile: Profile) -> Answer | None:

@@ -78,6 +78,8 @@ def _covers(prefix: str, scheme: str, url: str) -> bool:
     if scheme == "file":
         return Path(asked.path).resolve().is_relative_to(Path(allowed.path).resolve())
     below = allowed.path.rstrip("/")
+    if "//" in asked.path:  # what reads an address as relative to its host takes what follows for another host
+        return False
     same_host = (allowed.host, allowed.port) == (asked.host, asked.port)
     steps = asked.path.split("/")
     return same_host and ".." not in steps and (asked.path == below or asked.path.startswith(f"{below}/"))

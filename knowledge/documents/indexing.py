@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -86,6 +86,7 @@ class _Work:
     """What a run has taken and done so far, all its hands together."""
 
     most: int | None
+    told_of: Collection[str] | None = None
     taken: int = 0
     stopped: bool = False
     done: Counter[str] = field(default_factory=Counter)
@@ -116,10 +117,13 @@ class DocumentIndexing:
     chunk_tokens: int = CHUNK_TOKENS
     summariser: Summariser | None = None
 
-    async def run(self, *, most: int | None = None, wait: bool = False) -> IndexReport:
+    async def run(
+        self, *, most: int | None = None, wait: bool = False, told_of: Collection[str] | None = None
+    ) -> IndexReport:
         """Index all that waits now, the oldest first, at most `most` documents; then remove what is stale.
 
-        With `wait` also until what others hold is done, or their lease is over.
+        With `wait` also until what others hold is done, or their lease is over. `told_of`: the partitions that the
+        report is about, all unless given.
 
         A document that fails is noted with the reason and does not stop the others; where a part does not answer it is
         put off, and the run ends.
@@ -127,13 +131,14 @@ class DocumentIndexing:
         if not await self.store.anything():
             return IndexReport()  # no space is bound for documents that are not there
         await self.index.ensure((await self.room()).space)
-        work = _Work(most=most)
+        work = _Work(most=most, told_of=told_of)
         while True:
             await self._take_abreast(work)
             if not wait or work.over or not await self.store.held():
                 break
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-        return IndexReport(**work.done, removed=await self.remove_stale())
+        removed = await self.remove_stale()
+        return IndexReport(**work.done, removed=removed if told_of is None else 0)
 
     async def _take_abreast(self, work: _Work) -> None:
         hands = [asyncio.create_task(self._take(work)) for _ in range(ABREAST)]
@@ -152,7 +157,8 @@ class DocumentIndexing:
                 work.taken -= 1
                 return
             outcome = await self._index_or_note(jobs[0])
-            work.done[outcome] += 1
+            if work.told_of is None or jobs[0].partition in work.told_of:
+                work.done[outcome] += 1
             work.stopped = work.stopped or outcome == "postponed"
 
     async def _index_or_note(self, job: Job) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -16,17 +16,19 @@ from knowledge.documents.parsing import Unreadable, converts, described, read
 from knowledge.documents.ports import Converter, DocumentStore, Parsed, Received
 from knowledge.errors import InvalidInput, NoAccess
 from knowledge.logs import get_logger
+from knowledge.redaction import redact
 
 log = get_logger(__name__)
 
 MAX_BYTES: Final = 15_000_000
 """A larger file is refused: what it says is hardly read, and its lines would crowd out those of others."""
 
-_READER: Final = "1"
+_READER: Final = "2"
 """Goes into the hash of what was read: raised when files are read otherwise than before."""
 
 _LONGEST_URI: Final = 1000
 _LONGEST_NAME: Final = 300
+_LONGEST_PRINCIPAL: Final = 200
 _PAGE: Final = 500
 
 
@@ -52,26 +54,27 @@ class DocumentLibrary:
     async def add(self, new: NewDocument, scope: Scope) -> Added:
         """Read a file, take secrets out, and keep it to be indexed. A file that cannot be read is kept as failed.
 
-        The same uri again is a newer version; the same content changes nothing. Raises NoAccess, InvalidInput, Conflict
-        for a closed case.
+        The same uri again is a newer version; the same content changes nothing. What is told of a file is kept without
+        secrets, too. Raises NoAccess, InvalidInput, Conflict for a closed case.
         """
         partition = _writable(scope)
         _check(new)
-        known = await self.documents.known(partition, new.uri)
-        content_hash = _hash(new, redaction=self.redaction)
+        told = _without_secrets(new) if self.redaction else new
+        _check(told)
+        known = await self.documents.known(partition, told.uri)
+        converted = converts(new.uri, new.content)
+        parsed, refused = (None, None) if converted else await self._tried(new)
+        content_hash = _hash(told, parsed, redaction=self.redaction)
         if known is not None and known[1] == content_hash:
-            return Added(document=await self.documents.named(partition, new.uri), changed=False)
-        parsed, refused = None, None
-        try:
-            parsed = await self._read(new)
-        except Unreadable as error:
-            refused = str(error)
+            return Added(document=await self.documents.named(partition, told.uri), changed=False)
+        if converted:  # which takes a while: only what changed
+            parsed, refused = await self._tried(new)
         received = Received(
-            uri=new.uri,
-            title=new.title,
-            category=new.category,
-            tags=new.tags,
-            link=new.link,
+            uri=told.uri,
+            title=told.title,
+            category=told.category,
+            tags=told.tags,
+            link=told.link,
             mark=new.mark,
             source_id=new.source_id,
             content_hash=content_hash,
@@ -81,6 +84,13 @@ class DocumentLibrary:
         document, changed = await self.documents.put(partition, received)
         log.info("document_added", document_id=str(document.document_id), changed=changed, status=document.status)
         return Added(document=document, changed=changed)
+
+    async def _tried(self, new: NewDocument) -> tuple[Parsed | None, str | None]:
+        """Return what was read of a file, or why it cannot be read."""
+        try:
+            return await self._read(new), None
+        except Unreadable as error:
+            return None, redact(str(error)).text if self.redaction else str(error)
 
     async def _read(self, new: NewDocument) -> Parsed:
         if len(new.content) > self.max_bytes:
@@ -102,8 +112,14 @@ class DocumentLibrary:
             notes=converted.notes,
         )
 
+    def kept_as(self, uri: str) -> str:
+        """Return the uri that a file is kept under."""
+        return redact(uri).text if self.redaction else uri
+
     async def listed(self, scope: Scope, *, limit: int = _PAGE, after: str | None = None) -> list[Document]:
         """Return documents of a scope with their states, ascending by uri within a partition."""
+        if after:
+            _check_text("after", after, _LONGEST_URI)
         found: list[Document] = []
         for partition in scope.partitions:
             found += await self.documents.listed(partition, limit=limit, after=after)
@@ -129,10 +145,12 @@ class DocumentLibrary:
 
     async def grant(self, by: Principal, kb: str, scope_id: str, to: str) -> None:
         """Give a principal access to a case or a team. Raises NoAccess unless an administrator does."""
+        _check_text("principal", to, _LONGEST_PRINCIPAL)
         await self.access.grants.grant(self._granted(by, kb, scope_id), scope_id, to)
 
     async def revoke(self, by: Principal, kb: str, scope_id: str, from_: str) -> bool:
         """Take access away, from the next question on; return whether there was any."""
+        _check_text("principal", from_, _LONGEST_PRINCIPAL)
         return await self.access.grants.revoke(self._granted(by, kb, scope_id), scope_id, from_)
 
     async def granted(self, by: Principal, kb: str, scope_id: str) -> list[str]:
@@ -156,10 +174,31 @@ def _writable(scope: Scope) -> str:
     return scope.partitions[0]
 
 
-def _hash(new: NewDocument, *, redaction: bool) -> str:
-    """Return the hash of a file and of all that is told of it or changes how it is read."""
+def _without_secrets(new: NewDocument) -> NewDocument:
+    """Return a file with what is told of it redacted."""
+    return replace(
+        new,
+        uri=redact(new.uri).text,
+        title=new.title and redact(new.title).text,
+        category=new.category and redact(new.category).text,
+        tags=tuple(redact(tag).text for tag in new.tags),
+        link=new.link and redact(new.link).text,
+    )
+
+
+def _hash(new: NewDocument, parsed: Parsed | None, *, redaction: bool) -> str:
+    """Return the hash of a file and of all that is told of it or changes how it is read.
+
+    Of a text as it is kept: from the hash of the whole, and all of it but a secret, the secret could be guessed.
+    """
     told = [_READER, redaction, new.uri, new.title, new.category, new.tags, new.link]
-    return hashlib.sha256(json.dumps(told).encode() + b"\0" + new.content).hexdigest()
+    content = new.content if parsed is None else parsed.text.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(json.dumps(told).encode() + b"\0" + content).hexdigest()
+
+
+def _check_text(field: str, text: str, longest: int) -> None:
+    if not text.strip() or len(text) > longest or not text.isprintable():
+        raise InvalidInput(field, f"give 1 to {longest} printable characters")
 
 
 def _check(new: NewDocument) -> None:
@@ -170,10 +209,8 @@ def _check(new: NewDocument) -> None:
         ("link", new.link, 2 * _LONGEST_URI),
         *(("tags", tag, _LONGEST_NAME) for tag in new.tags),
     ):
-        if text is None:
-            continue
-        if not text.strip() or len(text) > longest or any(not (c.isprintable()) for c in text):
-            raise InvalidInput(field, f"give 1 to {longest} printable characters")
+        if text is not None:
+            _check_text(field, text, longest)
     if new.uri.startswith("/") or ".." in new.uri.split("/") or "\\" in new.uri or not new.uri.rsplit("/", 1)[-1]:
         raise InvalidInput("uri", "name the file by a path without a leading '/', '..' or '\\'")
     if new.link is not None and not new.link.startswith(("https://", "http://", "file://")):

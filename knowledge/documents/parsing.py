@@ -108,6 +108,7 @@ def described(
     if redacting:
         text, extra = without_secrets(text)
         notes += extra
+        title = title and redact(title).text
     front = _front_matter(text) if document_type is DocumentType.MARKDOWN else {}
     heading = _HEADING.search(text) if document_type is DocumentType.MARKDOWN else None
     found = front.get("title") or title or (heading and heading[1]) or None

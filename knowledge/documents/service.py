@@ -53,8 +53,14 @@ class KnowledgeBases:
         return await self.documents.library.add(new, await self._writable(kb, scope_id))
 
     async def index(self) -> IndexReport:
-        """Index all that waits in the workspace now, and remove what nothing shows any more."""
-        return await self.documents.indexing.run(wait=True)
+        """Index all that waits in the workspace now, and remove what nothing shows any more.
+
+        Only an administrator is told of all of it, others of what they may read.
+        """
+        told_of = None
+        if not self.principal.admin:
+            told_of = (await self.documents.access.everything(self.principal)).partitions
+        return await self.documents.indexing.run(wait=True, told_of=told_of)
 
     async def listed(
         self, kb: str, scope_id: str | None, *, limit: int = 100, after: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -16,10 +17,13 @@ from knowledge.documents.parsing import readable
 from knowledge.documents.ports import DocumentStore, Repositories, Repository, Source, SourceStore, TreeFile
 from knowledge.errors import InvalidInput, NoAccess, SourceUnavailable
 from knowledge.logs import get_logger
+from knowledge.redaction import redact
 
 log = get_logger(__name__)
 
 MOST_FILES: Final = 20_000
+_LONGEST_URL: Final = 2000
+_LONGEST_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +63,9 @@ class GitSync:
     async def add(self, new: NewSource, scope: Scope) -> Source:
         """Make a repository a source of a partition. Raises InvalidInput for an address that may not be fetched."""
         check_url(new.url, self.allowed)
-        if ".." in new.subdir.split("/") or new.subdir.startswith("/"):
-            raise InvalidInput("subdir", "give a folder of the repository, without a leading '/' or '..'")
+        _check_names(new)
+        if self.library.redaction:
+            _check_secrets(new)
         source = Source(
             source_id=SourceId(uuid4()),
             partition=_one(scope),
@@ -89,24 +94,25 @@ class GitSync:
             async with self.repositories.fetched(source) as (commit, repository):
                 report = await self._take_over(source, scope, commit, repository)
         except (SourceUnavailable, InvalidInput) as error:
-            await self.store.synced(source.source_id, commit=None, error=str(error))
-            log.warning("source_not_synced", source_id=str(source.source_id), reason=str(error))
-            return SyncReport(source_id=source.source_id, url=source.url, error=str(error))
+            reason = redact(str(error)).text if self.library.redaction else str(error)
+            await self.store.synced(source.source_id, commit=None, error=reason)
+            log.warning("source_not_synced", source_id=str(source.source_id), reason=reason)
+            return SyncReport(source_id=source.source_id, url=source.url, error=reason)
         await self.store.synced(source.source_id, commit=report.commit, error=None)
         log.info("source_synced", source_id=str(source.source_id), commit=report.commit, added=report.added)
         return report
 
     async def _take_over(self, source: Source, scope: Scope, commit: str, repository: Repository) -> SyncReport:
-        wanted = {_uri(source, file): file for file in await repository.files() if _wanted(source, file)}
+        wanted, passed_over = self._by_uri(source, await repository.files())
         if len(wanted) > MOST_FILES:
             raise InvalidInput("url", f"holds {len(wanted)} files, more than {MOST_FILES}: name a folder or patterns")
         known = await self.documents.marks(source.partition, source.source_id)
-        added = unreadable = 0
+        added, unreadable = 0, passed_over
         for uri, file in wanted.items():
             if uri in known and known[uri][1] == file.mark:
                 continue
             new = NewDocument(
-                uri=uri,
+                uri=_uri(source, file),
                 content=await repository.content(file.mark) if file.size <= self.library.max_bytes else b"",
                 link=link_of(source.url, commit, file.path),
                 mark=file.mark,
@@ -132,6 +138,18 @@ class GitSync:
             unchanged=len(wanted) - added,
         )
 
+    def _by_uri(self, source: Source, files: Iterable[TreeFile]) -> tuple[dict[str, TreeFile], int]:
+        """Return the files that become documents, and how many do not: their names differ in a secret alone."""
+        found: dict[str, TreeFile] = {}
+        passed_over = 0
+        for file in files:
+            if not _wanted(source, file):
+                continue
+            if found.setdefault(self.library.kept_as(_uri(source, file)), file) is not file:
+                passed_over += 1
+                log.warning("file_passed_over", reason="another file has the same name without its secrets")
+        return found, passed_over
+
     async def forget(self, scope: Scope, source_id: SourceId) -> int:
         """Forget a source with its documents; return how many. Raises NotFound."""
         partition = _one(scope)
@@ -140,6 +158,28 @@ class GitSync:
         await self.store.delete(partition, source_id)
         await self.repositories.forget(source_id)
         return deleted
+
+
+def _check_names(new: NewSource) -> None:
+    if ".." in new.subdir.split("/") or new.subdir.startswith("/"):
+        raise InvalidInput("subdir", "give a folder of the repository, without a leading '/' or '..'")
+    for field, text, longest in (
+        ("url", new.url, _LONGEST_URL),
+        ("branch", new.branch or "", _LONGEST_NAME),
+        ("subdir", new.subdir, _LONGEST_URL),
+        *(("globs", glob, _LONGEST_NAME) for glob in new.globs),
+    ):
+        if len(text) > longest or not text.isprintable():
+            raise InvalidInput(field, f"give at most {longest} printable characters")
+
+
+def _check_secrets(new: NewSource) -> None:
+    """Raise InvalidInput for what looks like a secret: a source without it would be another one."""
+    told = {"url": (new.url,), "branch": (new.branch or "",), "subdir": (new.subdir,), "globs": new.globs}
+    for field, texts in told.items():
+        for text in texts:
+            if found := redact(text).found:
+                raise InvalidInput(field, f"holds what looks like a secret ({found[0]}): write it without")
 
 
 def _uri(source: Source, file: TreeFile) -> str:

@@ -100,9 +100,9 @@ class KnowledgeCaptureService:
         Returns the entry's id; of a solution that had been handed out for this very task, the id of the entry it
         repeats: that is an outcome of its pattern, and no new evidence.
         """
-        solution_steps = self._text("solution_steps", solution_steps)
-        verified_by = self._text("verified_by", verified_by)
-        when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
+        solution_steps = self.as_stored("solution_steps", solution_steps)
+        verified_by = self.as_stored("verified_by", verified_by)
+        when_to_try = when_to_try if when_to_try is None else self.as_stored("when_to_try", when_to_try)
         await self._must_be(entry_id, EntryType.FAILURE_SOLUTION, "resolve_failure")
         entry = await self.stores.entries.resolve(
             entry_id,
@@ -166,9 +166,9 @@ class KnowledgeCaptureService:
         when_to_try: str | None = None,
     ) -> EntryId:
         """Give an open rejection the accepted revision and stage it. Raises NotFound, NotOpen or InvalidInput."""
-        revision_approach = self._text("revision_approach", revision_approach)
-        verified_by = verified_by if verified_by is None else self._text("verified_by", verified_by)
-        when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
+        revision_approach = self.as_stored("revision_approach", revision_approach)
+        verified_by = verified_by if verified_by is None else self.as_stored("verified_by", verified_by)
+        when_to_try = when_to_try if when_to_try is None else self.as_stored("when_to_try", when_to_try)
         await self._must_be(entry_id, EntryType.GATE_REJECTION, "resolve_gate_rejection")
         entry = await self.stores.entries.resolve(
             entry_id,
@@ -332,8 +332,8 @@ class KnowledgeCaptureService:
             raise RejectionOnRecord(_on_record(entry))
         return entry
 
-    def _text(self, field: str, text: str) -> str:
-        """Return a text of a resolution as it is stored."""
+    def as_stored(self, field: str, text: str) -> str:
+        """Return a text of a resolution as it is stored. Raises InvalidInput."""
         check_text(field, text)
         return redacted_text(field, text) if self.redaction else text
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory.capture import KnowledgeCaptureService
@@ -43,9 +43,14 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEventService:
-    """Turns events into entries and outcomes. Each event may be told again: it comes to the same."""
+    """Turns events into entries and outcomes. Each event may be told again: it comes to the same.
+
+    `capture` keeps the entries, in the name of `by`.
+    """
 
     stores: Stores
+    capture: KnowledgeCaptureService
+    outcomes: OutcomeService
     by: Provenance = TRUSTED
 
     async def task_failed(
@@ -103,7 +108,7 @@ class TaskEventService:
         _check(project_id=project_id, task_id=task_id, run_id=run_id)
         resolved: list[EntryId] = []
         if solution_steps is not None:
-            check_text("solution_steps", solution_steps)
+            solution_steps = self.capture.as_stored("solution_steps", solution_steps)
             if verified_by is None:
                 raise InvalidInput("verified_by", "is required: what showed that the solution works?")
             failures = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
@@ -149,6 +154,7 @@ class TaskEventService:
         if accepted and approach is None:
             raise InvalidInput("approach", "is required: what was accepted?")
         if accepted and approach is not None:
+            approach = self.capture.as_stored("approach", approach)
             rejections = await self.stores.entries.of_task(
                 project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
             )
@@ -197,17 +203,13 @@ class TaskEventService:
                 if pattern_id in done or (tried is not None and pattern_id not in tried):
                     continue
                 with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
-                    await self._outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
+                    await self.outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
                     done.add(pattern_id)
         return len(done)
 
     @property
     def _capture(self) -> KnowledgeCaptureService:
-        return KnowledgeCaptureService(stores=self.stores, by=self.by)
-
-    @property
-    def _outcomes(self) -> OutcomeService:
-        return OutcomeService(stores=self.stores)
+        return replace(self.capture, by=self.by)
 
 
 def _check(**told: str | None) -> None:

@@ -8,7 +8,9 @@ from itertools import pairwise
 from typing import Literal
 
 import pytest
+import sqlalchemy as sa
 
+from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.access import Permission, Principal, Scope
 from knowledge.documents.indexing import ABREAST
 from knowledge.documents.models import DocumentStatus, NewDocument, Query
@@ -326,3 +328,15 @@ async def test_some_documents_are_embedded_while_others_are_written(opens: Opens
         await put(knowledge, "late.txt", b"A late one.")
         embedder.unavailable = "It does not answer."
         assert (await knowledge.documents.indexing.run()).postponed == 1
+
+
+async def test_a_document_whose_embeddings_another_version_kept_elsewhere_is_indexed_again(
+    knowledge: Knowledge,
+) -> None:
+    document = await add(knowledge, "timeouts.md", GUIDE)
+    async with transaction(knowledge.engine) as connection:
+        await connection.execute(sa.text("UPDATE kb_vectors SET workspace = ''"))
+    assert (await knowledge.documents.upkeep.reconcile()).requeued == 1
+    assert (await knowledge.documents.indexing.run()).indexed == 1
+    assert (await find(knowledge, "how large is the pool?")).passages[0].document_id == document.document_id
+    assert (await knowledge.documents.upkeep.reconcile()).requeued == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from uuid import uuid4
 
 import asyncpg
@@ -17,20 +18,26 @@ from knowledge.adapters.postgres.database import make_engine, reading, transacti
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import migrate
 from knowledge.adapters.postgres.row_security import GRANTS, OWNED, THROUGH, ensure_role, row_security
-from knowledge.adapters.postgres.tables import knowledge_staging, metadata
+from knowledge.adapters.postgres.schema import metadata
+from knowledge.adapters.postgres.tables import knowledge_staging
+from knowledge.documents.journal import Event, EventId, NewEscalation
+from knowledge.documents.models import SourceId
+from knowledge.documents.ports import Source
+from knowledge.documents.upkeep import Reconciled
 from knowledge.errors import NotFound
 from knowledge.models import EntryId, RowSecurity
 from knowledge.wiring import Knowledge
+from tests.support.documents import GUIDE, add, find, readable, writable
+from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure, stored
 from tests.support.postgres import create_database, drop_database
 
 OF_THE_STORE = {"job_run", "embedding_spaces", "api_keys"}
 """The role may not even see keys and job runs."""
-OF_DOCUMENTS = {
-    *(name for name in metadata.tables if name.startswith("kb_")),
+OF_DOCUMENTS = (
+    *sorted(name for name in metadata.tables if name.startswith("kb_")),
     *("answer_cache", "answer_feedback", "escalations", "qa_events"),
-}
-"""Not under it yet (docs/adr/0013): the role may not see them either, and each statement asks for its workspace."""
+)
 
 
 @pytest.fixture
@@ -76,9 +83,9 @@ async def two_workspaces(engine: AsyncEngine) -> None:
 
 
 async def test_every_table_is_closed_and_forced(engine: AsyncEngine) -> None:
-    assert {*OWNED, *THROUGH} | OF_THE_STORE | OF_DOCUMENTS == set(metadata.tables)
+    assert {*OWNED, *THROUGH} | OF_THE_STORE == set(metadata.tables)
     carrying = {name for name, table in metadata.tables.items() if "workspace" in table.c}
-    assert carrying - OF_THE_STORE - OF_DOCUMENTS == set(OWNED)
+    assert carrying - OF_THE_STORE == set(OWNED)
     assert set(GRANTS) >= {*OWNED, *THROUGH}
     forced = "SELECT relname FROM pg_class WHERE relrowsecurity AND relforcerowsecurity"
     async with reading(engine) as connection:
@@ -93,6 +100,123 @@ async def test_t7_a_statement_without_its_condition_sees_one_workspace_alone(eng
     assert await seen(within(engine, "theirs")) == 5
     assert await seen(within(engine, "nobody's")) == 0
     assert await seen(engine) == 8  # whoever names none: jobs, exports, the release before
+
+
+def a_source() -> Source:
+    return Source(
+        source_id=SourceId(uuid4()),
+        partition="global_kb",
+        url="https://git.example/docs",
+        branch=None,
+        subdir="",
+        globs=(),
+        last_commit=None,
+        last_error=None,
+        synced_at=None,
+    )
+
+
+async def documents_of(knowledge: Knowledge, workspace: str) -> None:
+    """Leave a row in every table of documents."""
+    of = knowledge.in_workspace(workspace)
+    await add(of, "guide.md", GUIDE)
+    await add(of, "app.log", b"2026-01-15T11:00:00Z ERROR the pool is exhausted\n" * 3)
+    await of.kb.grant("team", "web", "ann")
+    source = a_source()
+    await of.documents.syncing.store.add(source)
+    await of.documents.quotes.keep_scale((await of.documents.search.room()).space, 0.1, 0.9, 3)
+    answering, at = of.answering, of.stores.clock.now()
+    await answering.cache.put("key", "{}", ["global_kb"], lifetime=timedelta(hours=1))
+    await answering.journal.record(Event(event_id=EventId(uuid4()), name="told", happened_at=at, payload={}))
+    asked = NewEscalation(question="how?", transcript=[], passage_ids=[], suggested_fix="write it down")
+    await answering.journal.escalate(asked, at)
+    await answering.journal.feedback(uuid4(), up=True, comment=None, now=at)
+
+
+async def test_t7_a_statement_on_documents_without_its_condition_sees_one_workspace_alone(
+    knowledge: Knowledge,
+) -> None:
+    for workspace in ("ours", "theirs"):
+        await documents_of(knowledge, workspace)
+    for table in OF_DOCUMENTS:
+        ours, theirs, all_of_them = [
+            await seen(engine, table)
+            for engine in (*(within(knowledge.engine, name) for name in ("ours", "theirs")), knowledge.engine)
+        ]
+        assert ours == theirs > 0, table
+        assert all_of_them == ours + theirs, table
+        assert await seen(within(knowledge.engine, "nobody's"), table) == 0, table
+        async with transaction(knowledge.engine) as connection:
+            await connection.execute(sa.text("SET LOCAL ROLE hardwon_app"))
+            assert await connection.scalar(sa.text(f"SELECT count(*) FROM {table}")) == 0, table
+
+
+async def test_t8_nothing_of_documents_is_written_into_another_workspace(knowledge: Knowledge) -> None:
+    for workspace in ("ours", "theirs"):
+        await documents_of(knowledge, workspace)
+    owned = [name for name in OF_DOCUMENTS if "workspace" in metadata.tables[name].c]
+    through = [name for name in OF_DOCUMENTS if name in THROUGH]
+    assert {*owned, *through} == set(OF_DOCUMENTS)
+    theirs = "SELECT id FROM kb_documents WHERE workspace = 'theirs' LIMIT 1"
+    async with reading(knowledge.engine) as connection:
+        document_id = await connection.scalar(sa.text(theirs))
+    for table in owned:
+        with pytest.raises(DBAPIError, match="row-level security"):
+            await execute(within(knowledge.engine, "ours"), sa.text(f"UPDATE {table} SET workspace = 'theirs'"))
+    for table in through:
+        moved = sa.text(f"UPDATE {table} SET document_id = :there").bindparams(there=document_id)
+        with pytest.raises(DBAPIError, match="row-level security"):
+            await execute(within(knowledge.engine, "ours"), moved)
+    for table in OF_DOCUMENTS:
+        column = "document_id" if table in through else "workspace"
+        async with transaction(within(knowledge.engine, "nobody's")) as connection:
+            same = sa.text(f"UPDATE {table} SET {column} = {column}")
+            assert (await connection.execute(same)).rowcount == 0, table
+    for table in ("qa_events", "escalations", "answer_feedback"):
+        with pytest.raises(DBAPIError, match="permission denied"):
+            await execute(within(knowledge.engine, "ours"), sa.text(f"DELETE FROM {table}"))
+
+
+async def test_t8_a_guessed_id_of_a_document_of_another_workspace_opens_nothing(knowledge: Knowledge) -> None:
+    theirs = knowledge.in_workspace("theirs")
+    document = await add(theirs, "guide.md", GUIDE)
+    found = await find(theirs, "database timeouts")
+    passage, ours = found.passages[0], await readable(knowledge)
+    source = a_source()
+    await theirs.documents.syncing.store.add(source)
+    scope = await writable(knowledge)
+    assert await knowledge.documents.library.delete(scope, [document.document_id]) == 0
+    with pytest.raises(NotFound):
+        await knowledge.documents.library.documents.get("global_kb", document.document_id)
+    with pytest.raises(NotFound):
+        await knowledge.documents.syncing.forget(scope, source.source_id)
+    await knowledge.documents.syncing.store.synced(source.source_id, commit="planted", error=None)
+    assert await knowledge.documents.quotes.passages([passage.passage_id], ours) == []
+    assert await knowledge.documents.quotes.visible([passage], ours) == {}
+    assert await knowledge.documents.quotes.whole(ours, [document.document_id]) == []
+    assert (await find(knowledge, "database timeouts")).passages == ()
+    assert [each.last_commit for each in await theirs.documents.syncing.store.of(None)] == [None]
+    assert (await find(theirs, "database timeouts")).passages == found.passages
+
+
+async def test_what_another_workspace_embedded_is_embedded_again(
+    knowledge: Knowledge, embedder: HashingEmbedder
+) -> None:
+    """That it came at once would tell that the text is there; and a purge here leaves the embeddings of others."""
+    for workspace in ("ours", "theirs"):
+        before = embedder.texts
+        await add(knowledge.in_workspace(workspace), "guide.md", GUIDE)
+        assert embedder.texts > before
+    old = sa.text("UPDATE kb_vectors SET made_at = now() - interval '2 hours'")
+    await execute(knowledge.engine, old)
+    ours, kept = knowledge.in_workspace("ours"), await seen(within(knowledge.engine, "theirs"), "kb_vectors")
+    assert await ours.documents.upkeep.purge() == 0
+    listed = await ours.documents.library.listed(await readable(ours))
+    await ours.documents.library.delete(await writable(ours), [each.document_id for each in listed])
+    await ours.documents.indexing.run()
+    assert await ours.documents.upkeep.purge() == kept
+    assert await seen(within(knowledge.engine, "theirs"), "kb_vectors") == kept
+    assert await knowledge.in_workspace("theirs").documents.upkeep.reconcile() == Reconciled()
 
 
 async def test_t7_the_role_that_names_no_workspace_sees_nothing(engine: AsyncEngine) -> None:

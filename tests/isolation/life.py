@@ -3,87 +3,30 @@
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from enum import StrEnum
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from pydantic import SecretStr
-from qdrant_edge import FieldCondition, Filter
-from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters import qdrant_edge
-from knowledge.adapters.postgres import entries
 from knowledge.adapters.postgres.database import reading
-from knowledge.adapters.postgres.entries import PostgresEntries
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
-from knowledge.adapters.postgres.tables import knowledge_staging, points
+from knowledge.adapters.postgres.tables import points
 from knowledge.errors import HardwonError, InvalidInput, NotFound
-from knowledge.models import ContextId, Entry, EntryId, PatternId, PointId, SparseVector, Task, Where
+from knowledge.models import ContextId, EntryId, PatternId, PointId, SparseVector, Task, Where
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.context import OrchestratorContextBuilder
 from tests.conftest import SetClock
+from tests.isolation.leaks import CASES, Leak, own
+from tests.isolation.papers import Papers
 from tests.support.embedders import HashingEmbedder, hashed_bag
 from tests.support.entries import failure
 
-CASES = ("the cart total fails", "the login loops", "the export is empty", "the build hangs", "the page is blank")
-_MARK = re.compile(r"mark(\d+)x")
-
-
-class Leak(AssertionError):
-    """Something of another workspace came back, or was changed."""
-
-
-class Mutant(StrEnum):
-    """A store that is wrong in one way."""
-
-    INDEX = "the index is asked without the workspace"
-    STATEMENT = "a statement forgets the workspace, and Postgres does not mind"
-    GUARDED = "a statement forgets the workspace, and Postgres does mind"
-
-
-async def _get_any(self: PostgresEntries, entry_id: EntryId) -> Entry:
-    """`PostgresEntries.get` without its workspace."""
-    async with reading(self._engine) as connection:
-        query = sa.select(*ENTRY_COLUMNS).where(knowledge_staging.c.id == entry_id)
-        row = (await connection.execute(query)).first()
-    if row is None:
-        raise NotFound(str(entry_id))
-    return to_entry(row)
-
-
-def _within_any(_: str, *conditions: FieldCondition | Filter, without: object = ()) -> Filter:
-    return Filter(must=list(conditions))
-
-
-def _whole_store(engine: AsyncEngine, _: str) -> AsyncEngine:
-    """Return the engine as the login has it, which is above all rules."""
-    return engine
-
-
-@contextmanager
-def mutated(mutant: Mutant | None) -> Iterator[None]:
-    """Put a mutant in its place for a while."""
-    changed: list[tuple[Any, str, Any]] = []
-    if mutant is Mutant.INDEX:
-        changed = [(qdrant_edge, "_within", _within_any)]
-    elif mutant is not None:
-        changed = [(PostgresEntries, "get", _get_any)]
-        if mutant is Mutant.STATEMENT:
-            changed.append((entries, "within", _whole_store))
-    kept = [(where, name, getattr(where, name)) for where, name, _ in changed]
-    try:
-        for where, name, wrong in changed:
-            setattr(where, name, wrong)
-        yield
-    finally:
-        for where, name, right in kept:
-            setattr(where, name, right)
+_STAYS = 8
+"""Fewer operations than this are done in a workspace before another one has its turn, on the same connections."""
 
 
 class Life:
@@ -99,38 +42,37 @@ class Life:
         self._contexts: defaultdict[int, list[ContextId]] = defaultdict(list)
         self._told = 0
         self.done: Counter[str] = Counter()
-        self._may_find = (self._query, self._context, self._entry, self._pattern, self._search, self._scan)
+        self._papers = Papers(self._of, chance, self._there)
         self._acts = {
-            self._capture: 30,
-            self._query: 22,
-            self._context: 8,
-            self._entry: 8,
-            self._pattern: 6,
-            self._foreign: 10,
-            self._search: 6,
-            self._scan: 2,
-            self._outcome: 4,
-            self._delete: 2,
-            self._checkpoint: 1.5,
+            self._capture: 24,
+            self._query: 12,
+            self._context: 5,
+            self._entry: 10,
+            self._pattern: 10,
+            self._foreign: 18,
+            self._search: 8,
+            self._scan: 3,
+            self._outcome: 5,
+            self._delete: 3,
+            self._checkpoint: 1,
             self._grouping: 0.5,
+            **self._papers.acts,
         }
 
     async def live(self, operations: int) -> None:
-        """Do so many operations, each in a random workspace; raise Leak at the first that sees another one."""
+        """Do so many operations, a few in one workspace, then in the next; raise Leak at the first that leaks."""
         for here in range(len(self._of)):  # something is to be found in each of them
             await self._capture(here)
             await self._checkpoint(here)
+            await self._papers.begin(here)
         acts, weights = list(self._acts), list(self._acts.values())
-        for act in self._chance.choices(acts, weights, k=operations):
+        left = operations
+        while left > 0:
             here = self._chance.randrange(len(self._of))
-            await act(here)
-            self.done[act.__name__.lstrip("_")] += 1
-
-    def _own(self, here: int, found: object) -> None:
-        """Raise Leak where a text of another workspace is in what came back."""
-        foreign = {int(mark) for mark in _MARK.findall(repr(found))} - {here}
-        if foreign:
-            raise Leak(f"workspace {here} was shown something of {sorted(foreign)}")
+            for act in self._chance.choices(acts, weights, k=min(left, self._chance.randrange(1, _STAYS))):
+                await act(here)
+                self.done[act.__name__.lstrip("_")] += 1
+                left -= 1
 
     def _there(self, here: int) -> int:
         """Return another workspace."""
@@ -156,25 +98,25 @@ class Life:
         found = await self._of[here].queries.query_for_failure(
             self._chance.choice(CASES), min_relevance=0.0, max_results=self._chance.choice((1, 3, 10))
         )
-        self._own(here, found)
+        own(here, found)
         self._patterns[here] = [*self._patterns[here][-5:], *(pattern.pattern_id for pattern in found)]
 
     async def _context(self, here: int) -> None:
         task = Task(description=self._chance.choice(CASES), project_id="project 1", task_id="T-1")
         context = await OrchestratorContextBuilder(self._of[here]).build_context_for_task(task, "backend")
-        self._own(here, context)
+        own(here, context)
         if context.patterns:
             self._contexts[here] = [*self._contexts[here][-5:], context.context_id]
 
     async def _entry(self, here: int) -> None:
         if self._entries[here]:
             with suppress(NotFound):
-                self._own(here, await self._of[here].capture.get(self._chance.choice(self._entries[here])))
+                own(here, await self._of[here].capture.get(self._chance.choice(self._entries[here])))
 
     async def _pattern(self, here: int) -> None:
         if self._patterns[here]:
             with suppress(NotFound):
-                self._own(here, await self._of[here].queries.get(self._chance.choice(self._patterns[here])))
+                own(here, await self._of[here].queries.get(self._chance.choice(self._patterns[here])))
 
     async def _foreign(self, here: int) -> None:
         """Ask for, change and delete what is another's, by its id."""
@@ -212,7 +154,7 @@ class Life:
         foreign = sa.select(points.c.workspace).where(
             points.c.id.in_(ids), points.c.workspace != self._of[here].workspace
         )
-        async with self._store.engine.connect() as connection:
+        async with reading(self._store.engine) as connection:
             if found := (await connection.execute(foreign)).scalars().all():
                 raise Leak(f"the index showed workspace {here} points of {set(found)}")
 
@@ -241,8 +183,8 @@ class Life:
             await self._of[here].checkpoints.process_all()
 
     async def _grouping(self, here: int) -> None:
-        self._own(here, await self._of[here].grouping.suggest(limit=5))
-        self._own(here, await self._of[here].stats())
+        own(here, await self._of[here].grouping.suggest(limit=5))
+        own(here, await self._of[here].stats())
 
 
 @asynccontextmanager

@@ -6,25 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.isolation.life import Leak, Mutant, mutated, one_store
+from tests.isolation.leaks import Leak
+from tests.isolation.life import one_store
+from tests.isolation.mutants import CAUGHT, GUARDED, Mutant, mutated
 
 
 async def test_t7_random_operations_see_their_own_workspace_alone(database_url: str, home: Path) -> None:
     async with one_store(database_url, home, workspaces=12, seed=1) as life:
-        await life.live(600)
-    assert len(life.done) >= 11, "every kind of operation was done"
+        await life.live(800)
+    assert len(life.done) >= 18, "every kind of operation was done"
 
 
-@pytest.mark.parametrize("mutant", [Mutant.INDEX, Mutant.STATEMENT])
+@pytest.mark.parametrize("mutant", CAUGHT)
 async def test_t7_a_store_that_forgets_the_workspace_is_caught(database_url: str, home: Path, mutant: Mutant) -> None:
     with mutated(mutant), pytest.raises(Leak):
         async with one_store(database_url, home, workspaces=6, seed=2) as life:
             await life.live(600)
 
 
+@pytest.mark.parametrize("mutant", GUARDED)
 async def test_t7_a_statement_that_forgets_the_workspace_still_sees_its_own_alone(
-    database_url: str, home: Path
+    database_url: str, home: Path, mutant: Mutant
 ) -> None:
-    with mutated(Mutant.GUARDED):
+    with mutated(mutant):
         async with one_store(database_url, home, workspaces=6, seed=2) as life:
             await life.live(400)

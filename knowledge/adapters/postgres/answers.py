@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.answer_tables import answer_cache, answer_feedback, escalations, qa_events
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.journal import (
     WEEK,
@@ -39,7 +41,7 @@ class PostgresAnswers(AnswerCache):
     """Answers of one workspace; their time is that of `clock`."""
 
     def __init__(self, engine: AsyncEngine, workspace: str, clock: Clock) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
         self._clock = clock
 
@@ -82,7 +84,7 @@ class PostgresJournal(Journal):
     """The journal of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def record(self, event: Event) -> None:
@@ -90,9 +92,9 @@ class PostgresJournal(Journal):
             id=event.event_id,
             workspace=self._workspace,
             name=event.name,
-            session=event.session,
-            step=event.step,
-            payload=dict(event.payload),
+            session=_storable(event.session),
+            step=_storable(event.step),
+            payload=_storable(event.payload),
             happened_at=event.happened_at,
             reviewed=event.reviewed,
         )
@@ -103,9 +105,9 @@ class PostgresJournal(Journal):
     async def events(self, *, name: str | None = None, session: str | None = None, limit: int = 100) -> list[Event]:
         query = sa.select(qa_events).where(_E.workspace == self._workspace)
         if name is not None:
-            query = query.where(_E.name == name)
+            query = query.where(_E.name == _storable(name))
         if session is not None:
-            query = query.where(_E.session == session)
+            query = query.where(_E.session == _storable(session))
         query = query.order_by(_E.happened_at.desc(), _E.id).limit(limit)
         async with reading(self._engine) as connection:
             return [_event(row) for row in await connection.execute(query)]
@@ -122,7 +124,7 @@ class PostgresJournal(Journal):
             workspace=self._workspace,
             question_hash=question_hash(new.question),
             question=new.question,
-            transcript=[dict(turn) for turn in new.transcript],
+            transcript=_storable(new.transcript),
             passage_ids=list(new.passage_ids),
             suggested_fix=new.suggested_fix,
             created_at=now,
@@ -165,7 +167,7 @@ class PostgresJournal(Journal):
 
     async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None, now: datetime) -> None:
         row = insert(answer_feedback).values(
-            workspace=self._workspace, answer_id=answer_id, up=up, comment=comment, given_at=now
+            workspace=self._workspace, answer_id=answer_id, up=up, comment=_storable(comment), given_at=now
         )
         keep = row.on_conflict_do_update(
             index_elements=[_F.workspace, _F.answer_id],
@@ -179,6 +181,24 @@ class PostgresJournal(Journal):
         async with reading(self._engine) as connection:
             row = (await connection.execute(query)).first()
         return None if row is None else (row.up, row.comment)
+
+
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+def _storable(told: Any) -> Any:
+    """Return a text, or all texts in what a payload holds, with what Postgres has no place for replaced."""
+    match told:
+        case str():
+            return _NO_TEXT.sub("\ufffd", told)
+        case Mapping():
+            return {_storable(name): _storable(value) for name, value in told.items()}
+        case list() | tuple():
+            return [_storable(each) for each in told]
+        case float() if not math.isfinite(told):
+            return None
+        case _:
+            return told
 
 
 def _event(row: sa.Row[Any]) -> Event:

@@ -71,7 +71,7 @@ DOCUMENTS: Final[Mapping[str, tuple[sa.Table, tuple[str, ...]]]] = {
         ),
         ("passages", kb_chunks, _CHUNK),
         ("log_lines", kb_lines, "document_id generation line ts severity template text"),
-        ("passage_vectors", kb_vectors, "space text_hash vector made_at"),
+        ("passage_vectors", kb_vectors, "workspace space text_hash vector made_at"),
         ("scales", kb_scales, "workspace space low high passages measured_at"),
         ("escalations", escalations, _ESCALATION),
         ("qa_events", qa_events, "id workspace name session step payload happened_at reviewed"),
@@ -101,7 +101,10 @@ def selected(part: str) -> tuple[sa.Select[Any], int]:
             of_it = sa.and_(V.document_id == table.c.document_id, V.generation == table.c.generation)
             query = query.where(sa.exists().where(of_it, D.id == V.document_id, _SHOWN_OR_NEXT))
         case "passage_vectors":
-            query = query.where(sa.exists().where(C.text_hash == kb_vectors.c.text_hash))
+            k = kb_vectors.c
+            query = query.where(
+                sa.exists().where(C.text_hash == k.text_hash, D.id == C.document_id, D.workspace == k.workspace)
+            )
     return query, _SLICES.get(part, _SLICE)
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V, changed, count_terms, locked_partition
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents, kb_lines, kb_vectors, kb_versions
 from knowledge.documents.models import (
@@ -41,7 +41,7 @@ class PostgresIndexing(IndexingStore):
     """The queue of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
@@ -132,12 +132,17 @@ class PostgresIndexing(IndexingStore):
             await connection.execute(update.values(**told, error=reason, **_FREE))
 
     async def requeue(self, space: EmbeddingSpace) -> int:
+        other = sa.exists().where(
+            V.document_id == D.id, V.generation == D.active_generation, V.space.is_distinct_from(space.fingerprint)
+        )
+        # a process of a version before keeps embeddings for no workspace
+        lacking = sa.exists().where(
+            C.document_id == D.id,
+            C.generation == D.active_generation,
+            ~sa.exists().where(*self._kept(space), _K.text_hash == C.text_hash),
+        )
         elsewhere = sa.select(D.id, D.latest).where(
-            D.workspace == self._workspace,
-            D.status == DocumentStatus.INDEXED,
-            sa.exists().where(
-                V.document_id == D.id, V.generation == D.active_generation, V.space.is_distinct_from(space.fingerprint)
-            ),
+            D.workspace == self._workspace, D.status == DocumentStatus.INDEXED, sa.or_(other, lacking)
         )
         kept = [
             name
@@ -195,7 +200,7 @@ class PostgresIndexing(IndexingStore):
 
     async def vectors(self, space: EmbeddingSpace, text_hashes: Collection[bytes]) -> Mapping[bytes, Vector]:
         among = _K.text_hash == sa.any_(sa.literal(list(text_hashes), sa.ARRAY(sa.LargeBinary)))
-        query = sa.select(_K.text_hash, _K.vector).where(_K.space == space.fingerprint, among)
+        query = sa.select(_K.text_hash, _K.vector).where(*self._kept(space), among)
         async with reading(self._engine) as connection:
             return {row.text_hash: _read_vector(row.vector) for row in await connection.execute(query)}
 
@@ -204,6 +209,7 @@ class PostgresIndexing(IndexingStore):
             return
         rows = [
             {
+                "workspace": self._workspace,
                 "space": space.fingerprint,
                 "text_hash": each,
                 "vector": vectors[each].astype(np.float16).tobytes(),
@@ -214,10 +220,14 @@ class PostgresIndexing(IndexingStore):
             await connection.execute(insert(kb_vectors).on_conflict_do_nothing(), rows)
 
     async def purge_vectors(self) -> int:
-        used = sa.exists().where(C.text_hash == _K.text_hash)
+        used = sa.exists().where(C.text_hash == _K.text_hash, D.id == C.document_id, D.workspace == self._workspace)
         fresh = _K.made_at > sa.func.now() - timedelta(hours=1)  # of a generation that is being written
+        gone = sa.delete(kb_vectors).where(_K.workspace == self._workspace, ~used, ~fresh)
         async with transaction(self._engine) as connection:
-            return (await connection.execute(sa.delete(kb_vectors).where(~used, ~fresh))).rowcount
+            return (await connection.execute(gone)).rowcount
+
+    def _kept(self, space: EmbeddingSpace) -> tuple[sa.ColumnElement[bool], ...]:
+        return _K.workspace == self._workspace, _K.space == space.fingerprint
 
     async def points(
         self, space: EmbeddingSpace, *, after: PassageId | None, limit: int
@@ -226,7 +236,7 @@ class PostgresIndexing(IndexingStore):
             sa.select(kb_chunks, D.partition, V.title, V.category, _K.vector)
             .join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
             .join(kb_versions, sa.and_(V.document_id == C.document_id, V.generation == C.generation))
-            .join(kb_vectors, sa.and_(_K.space == space.fingerprint, _K.text_hash == C.text_hash))
+            .join(kb_vectors, sa.and_(*self._kept(space), _K.text_hash == C.text_hash))
             .where(D.workspace == self._workspace, SHOWN)
             .order_by(C.id)
             .limit(limit)

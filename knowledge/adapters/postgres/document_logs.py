@@ -8,7 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.document_rows import SHOWN, D, in_scope
 from knowledge.adapters.postgres.document_tables import kb_documents, kb_lines
 from knowledge.documents.access import Scope
@@ -23,7 +23,7 @@ class PostgresLogs(LogStore):
     """Lines of the visible logs of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def by_severity(self, documents: Collection[DocumentId], scope: Scope) -> Mapping[str, int]:

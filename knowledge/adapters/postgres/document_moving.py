@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V
 from knowledge.adapters.postgres.document_tables import (
     kb_chunks,
@@ -30,7 +30,7 @@ class PostgresMoving(MovingStore):
     """Passages of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
@@ -75,8 +75,10 @@ class PostgresMoving(MovingStore):
         s = kb_scales.c
         ours = (s.workspace == self._workspace, s.space == space.fingerprint)
         async with transaction(self._engine) as connection:
-            await connection.execute(sa.delete(kb_vectors).where(_K.space == space.fingerprint))
+            kept = (_K.workspace == self._workspace, _K.space == space.fingerprint)
+            await connection.execute(sa.delete(kb_vectors).where(*kept))
             await connection.execute(sa.delete(kb_scales).where(*ours))
 
     def _kept(self, space: EmbeddingSpace) -> sa.ColumnElement[bool]:
-        return sa.and_(_K.space == space.fingerprint, _K.text_hash == C.text_hash)
+        ours = sa.and_(_K.workspace == self._workspace, _K.space == space.fingerprint)
+        return sa.and_(ours, _K.text_hash == C.text_hash)

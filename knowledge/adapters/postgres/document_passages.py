@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_rows import (
     PASSAGE_COLUMNS,
     PASSAGES_COUNT,
@@ -61,7 +61,7 @@ class PostgresPassages(PassageStore):
     """Passages of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def passages(self, passage_ids: Sequence[PassageId], scope: Scope) -> list[Passage]:
@@ -165,7 +165,8 @@ class PostgresPassages(PassageStore):
         query = (
             sa.select(C.text, k.vector)
             .select_from(kb_chunks.join(kb_documents, _ACTIVE).join(kb_vectors, k.text_hash == C.text_hash))
-            .where(D.workspace == self._workspace, SHOWN, k.space == space.fingerprint, C.kind == PassageKind.CHUNK)
+            .where(D.workspace == self._workspace, SHOWN, k.workspace == self._workspace, k.space == space.fingerprint)
+            .where(C.kind == PassageKind.CHUNK)
             .order_by(C.id)  # ids are hashes: the first ones are a fair sample
             .limit(limit)
         )

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_tables import kb_partitions, kb_sources
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Source, SourceStore
@@ -21,7 +21,7 @@ class PostgresSources(SourceStore):
     """Sources of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def add(self, source: Source) -> Source:

@@ -156,12 +156,14 @@ sa.Index("ix_kb_chunks_text_hash", kb_chunks.c.text_hash)
 kb_vectors = sa.Table(
     "kb_vectors",
     metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True, server_default=""),
     sa.Column("space", sa.String(64), primary_key=True),
     sa.Column("text_hash", sa.LargeBinary, primary_key=True),
     sa.Column("vector", sa.LargeBinary, nullable=False),
     sa.Column("made_at", TIME, nullable=False, server_default=NOW),
 )
-"""The embedding of a chunk's text in a space, as float16: the same text is embedded once, and a rebuild costs none."""
+"""The embedding of a chunk's text in a space, as float16: the same text is embedded once in a workspace, and a rebuild
+costs none. What another workspace embedded is not taken: that it was there at once would tell that it is there."""
 
 kb_lines = sa.Table(
     "kb_lines",

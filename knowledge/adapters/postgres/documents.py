@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.database import reading, transaction
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_rows import (
     NEWEST,
     SHOWN,
@@ -38,7 +38,7 @@ class PostgresDocuments(DocumentStore):
     """Documents of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def known(self, partition: str, uri: str) -> tuple[str | None, str] | None:
@@ -219,7 +219,7 @@ class PostgresGrants(Grants):
     """Grants of one workspace."""
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
-        self._engine = engine
+        self._engine = within(engine, workspace)
         self._workspace = workspace
 
     async def allowed(self, base: str, scope_id: str, principal: str) -> bool:

@@ -33,6 +33,17 @@ OWNED: Final = (
     "outcomes",
     "lexicon",
     "audit_log",
+    "kb_partitions",
+    "kb_grants",
+    "kb_sources",
+    "kb_documents",
+    "kb_vectors",
+    "kb_terms",
+    "kb_scales",
+    "answer_cache",
+    "qa_events",
+    "escalations",
+    "answer_feedback",
 )
 """Tables that carry a workspace."""
 
@@ -40,14 +51,19 @@ THROUGH: Final = {
     "vectors": "(EXISTS (SELECT 1 FROM points WHERE points.id = vectors.point_id))",
     "distillations": "(EXISTS (SELECT 1 FROM patterns WHERE patterns.id = distillations.pattern_id))",
     "distilled_from": "(EXISTS (SELECT 1 FROM patterns WHERE patterns.id = distilled_from.pattern_id))",
+    "kb_versions": "(EXISTS (SELECT 1 FROM kb_documents WHERE kb_documents.id = kb_versions.document_id))",
+    "kb_chunks": "(EXISTS (SELECT 1 FROM kb_documents WHERE kb_documents.id = kb_chunks.document_id))",
+    "kb_lines": "(EXISTS (SELECT 1 FROM kb_documents WHERE kb_documents.id = kb_lines.document_id))",
 }
 """Tables that carry none: whose their rows are is read off the row they belong to, which has to be visible."""
 
 _ALL = "SELECT, INSERT, UPDATE, DELETE"
+_KEPT = "SELECT, INSERT, UPDATE"
 GRANTS: Final = {
     **dict.fromkeys((*OWNED, *THROUGH), _ALL),
     "embedding_spaces": "SELECT",
     "audit_log": "SELECT, INSERT",
+    **dict.fromkeys(("qa_events", "escalations", "answer_feedback"), _KEPT),
 }
 """What the role of the application may do."""
 

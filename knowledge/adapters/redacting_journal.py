@@ -1,0 +1,63 @@
+"""Whatever is told of questions is kept without its secrets, whoever tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from knowledge.documents.journal import Escalation, EscalationId, Event, EventId, Journal, NewEscalation
+from knowledge.redaction import redact
+
+
+class RedactingJournal(Journal):
+    """Keeps texts redacted, at any depth of a payload. Ids of sessions and steps are left."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def record(self, event: Event) -> None:
+        await self._journal.record(replace(event, payload=_redacted(event.payload)))
+
+    async def events(self, *, name: str | None = None, session: str | None = None, limit: int = 100) -> list[Event]:
+        return await self._journal.events(name=name, session=session, limit=limit)
+
+    async def review(self, event_id: EventId) -> None:
+        await self._journal.review(event_id)
+
+    async def escalate(self, new: NewEscalation, now: datetime) -> Escalation:
+        told = replace(
+            new,
+            question=redact(new.question).text,
+            transcript=[_redacted(turn) for turn in new.transcript],
+            suggested_fix=redact(new.suggested_fix).text,
+        )
+        return await self._journal.escalate(told, now)
+
+    async def escalations(self, now: datetime, *, overdue: bool = False, limit: int = 100) -> list[Escalation]:
+        return await self._journal.escalations(now, overdue=overdue, limit=limit)
+
+    async def close(self, escalation_id: EscalationId, now: datetime) -> None:
+        await self._journal.close(escalation_id, now)
+
+    async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None, now: datetime) -> None:
+        comment = None if comment is None else redact(comment).text
+        await self._journal.feedback(answer_id, up=up, comment=comment, now=now)
+
+    async def feedback_of(self, answer_id: UUID) -> tuple[bool, str | None] | None:
+        return await self._journal.feedback_of(answer_id)
+
+
+def _redacted(told: Any) -> Any:
+    """Return what a payload holds with its texts redacted, names included."""
+    match told:
+        case str():
+            return redact(told).text
+        case Mapping():
+            return {_redacted(name): _redacted(value) for name, value in told.items()}
+        case list() | tuple():
+            return [_redacted(each) for each in told]
+        case _:
+            return told
