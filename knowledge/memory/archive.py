@@ -10,7 +10,7 @@ import gzip
 import json
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -140,26 +140,28 @@ def check(file: IO[bytes]) -> dict[str, int]:
     return {name: part.count for name, part in sums.items()}
 
 
-def slices(file: IO[bytes], *, only: str | None = None) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the rows of a checked archive, from its beginning, in slices of one part each; `only` those of one part."""
+def slices(file: IO[bytes], *, only: Collection[str] = PARTS) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows of a checked archive, from its beginning, in slices of one part each; `only` those of some."""
     rows: list[Row] = []
     size = 0
     part = PARTS[0]
+    last = max(map(PARTS.index, only))
     for line in _lines(file):
         told = _parsed(line)
         if not isinstance(told, list):
             break
+        if PARTS.index(told[0]) > last:
+            break
+        if told[0] not in only:
+            continue
         if rows and (told[0] != part or len(rows) >= SLICE_ROWS or size >= SLICE_BYTES):
             yield part, rows
             rows, size = [], 0
         part = told[0]
-        if only is not None and PARTS.index(part) > PARTS.index(only):
-            break
-        if only in {None, part}:
-            rows.append(told[1])
-            size += len(line)
+        rows.append(told[1])
+        size += len(line)
     if rows:
-        yield part if only is None else only, rows
+        yield part, rows
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:

@@ -105,9 +105,9 @@ class ArchiveService:
                 token = LeaseToken(UUID(bytes=digest.digest()[:16]))  # the same again, so that the same import goes on
                 new = await self._write(file, sum(found.values()), token, progress)
                 await self.archive.analyse()  # else what follows is planned as if the tables were empty
-                async for _, rows in _apart(slices(file, only="patterns")):
+                async for _, rows in _apart(slices(file, only=("patterns",))):
                     await self.archive.recount(rows)
-                async for _, rows in _apart(slices(file, only="documents")):
+                async for _, rows in _apart(slices(file, only=("documents",))):
                     await self.archive.show(rows, token=token)
         except OSError as error:
             raise StorageUnavailable(f"there is no room to keep the archive meanwhile: {error.strerror}") from error
@@ -117,13 +117,12 @@ class ArchiveService:
         return ImportReport(rows=found, new=new, points=points, embedded=embedded, passages=passages)
 
     async def _refuse_foreign(self, file: IO[bytes]) -> None:
-        for part in _CHECKED:
-            async for _, rows in _apart(slices(file, only=part)):
-                for row in rows:
-                    if part == "spaces" and row.get("active"):
-                        await self._refuse_other_space(row.get("space"))
-                if why := await self.archive.foreign(part, rows):
-                    raise Conflict(why)
+        async for part, rows in _apart(slices(file, only=_CHECKED)):
+            for row in rows:
+                if part == "spaces" and row.get("active"):
+                    await self._refuse_other_space(row.get("space"))
+            if why := await self.archive.foreign(part, rows):
+                raise Conflict(why)
 
     async def _refuse_other_space(self, told: object) -> None:
         """Raise Conflict where this process embeds with another model: what it asked for would mean nothing here."""

@@ -13,11 +13,13 @@ from knowledge.adapters.conversion import SubprocessConverter
 from knowledge.documents.library import MAX_BYTES
 from knowledge.documents.models import NewDocument
 from knowledge.documents.parsing import Unreadable
+from knowledge.documents.rendering import NOTHING_YET, STILL_INDEXING
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.folders import contents_of, files_of
 from orchestrator.http_api import make_app
+from tests.support.documents import put
 from tests.support.processes import Commands
 
 POOL = "# Pool\n\nThe connection pool of the api holds forty connections.\n"
@@ -81,6 +83,16 @@ async def client(knowledge: Knowledge) -> AsyncIterator[KnowledgeClient]:
     transport = httpx.ASGITransport(app=make_app(knowledge))
     async with KnowledgeClient("http://test", transport=transport) as opened:
         yield opened
+
+
+async def test_the_page_asks_where_there_is_nothing_yet_and_is_told_so(
+    client: KnowledgeClient, knowledge: Knowledge
+) -> None:
+    early = await client.answers.ask("How many connections does the pool hold?")
+    assert (early["status"], early["answer"]) == ("empty_scope", NOTHING_YET)
+    await put(knowledge, "pool.md", POOL.encode())
+    waiting = await client.answers.ask("How many connections does the pool hold?")
+    assert (waiting["status"], waiting["answer"]) == ("indexing", STILL_INDEXING)
 
 
 async def test_a_document_of_the_size_that_is_promised_goes_over_http(client: KnowledgeClient) -> None:
