@@ -607,12 +607,21 @@ class ArchiveStore(Protocol):
         """Return why rows of an archive can never be written here, in a sentence, if so. Writes nothing."""
         ...
 
-    async def write(self, part: str, rows: Sequence[Mapping[str, Any]]) -> int:
+    async def write(self, part: str, rows: Sequence[Mapping[str, Any]], *, token: LeaseToken) -> int:
         """Write a slice of a part in one transaction; what is there already stays; return how many rows were new.
 
-        An entry that is further in its life in the archive than here goes on to there. Raises InvalidInput (field
-        `archive`) for rows that cannot be, Conflict for those that contradict what is here.
+        An entry that is further in its life in the archive than here goes on to there. Documents are held by `token`,
+        and not shown, until `show`. Raises InvalidInput (field `archive`) for rows that cannot be, Conflict for those
+        that contradict what is here.
         """
+        ...
+
+    async def hold(self, token: LeaseToken) -> None:
+        """Go on holding the documents of an import; called every few minutes."""
+        ...
+
+    async def show(self, rows: Sequence[Mapping[str, Any]], *, token: LeaseToken) -> None:
+        """Show documents of which all parts are written, and let go of them."""
         ...
 
     async def analyse(self) -> None:

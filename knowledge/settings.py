@@ -101,6 +101,8 @@ class KnowledgeSettings(BaseSettings):
     synthesis_base_url: str | None = None
     """Unset: OpenAI's, or where HARDWON_SYNTHESIS_MODEL is unset too, that of HARDWON_CHAT_BASE_URL."""
     synthesis_api_key: SecretStr | None = None
+    verify_entailment: bool = False
+    """A model is asked whether each claim follows from what it quotes, beside the rules that every claim is held to."""
     main_model: str | None = None
     """The model that picks tools and documents, apart from the one that writes; unset: that of HARDWON_CHAT_MODEL."""
     main_base_url: str | None = None

@@ -43,6 +43,7 @@ from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
 from knowledge.documents.answers import Answering, Models
 from knowledge.documents.askers import asker
+from knowledge.documents.moving import DocumentMoves
 from knowledge.documents.ports import PassageIndex
 from knowledge.documents.service import Documents, KnowledgeBases
 from knowledge.errors import AccessDenied, InvalidInput, InvalidSetting, NotFound, Unavailable
@@ -67,7 +68,7 @@ from knowledge.ports import ChatModel, Clock, Embedder, JobStore, Stores, Vector
 from knowledge.provenance import Auditor
 from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
 from knowledge.wiring_answering import make_answering, make_models
-from knowledge.wiring_documents import make_documents, open_passages
+from knowledge.wiring_documents import make_documents, make_moves, open_passages
 
 
 class SystemClock(Clock):
@@ -258,6 +259,10 @@ def _knowledge(
             stores=of_workspace, upkeep=PostgresUpkeep(engine, workspace), audit=replace(audit, workspace=workspace)
         )
 
+    def moves_of(workspace: str) -> DocumentMoves:
+        of_workspace = _stores(engine, workspace, stores.index, stores.embedder, stores.clock)
+        return make_moves(engine, of_workspace, make_documents(settings, engine, of_workspace, passages, chat=None))
+
     return Knowledge(
         settings=settings,
         workspace=stores.workspace,
@@ -291,6 +296,7 @@ def _knowledge(
         store_upkeep=StoreUpkeepService(
             workspaces=jobs.workspaces,
             of=upkeep_of,
+            beside=moves_of,
             use=switch.use,
             make=lambda choice: switch.keep(make_embedder(_chosen(settings, choice))),
             audit=of_store,
@@ -301,6 +307,7 @@ def _knowledge(
             embedder=stores.embedder,
             workspaces=jobs.workspaces,
             of=upkeep_of,
+            beside=moves_of,
             spool=settings.home if settings.home.is_dir() else None,  # /tmp may be memory
             audit=of_store,
         ),

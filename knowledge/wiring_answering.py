@@ -14,6 +14,7 @@ from knowledge.documents.access import Scope
 from knowledge.documents.answering import GroundedAnswerer
 from knowledge.documents.answers import Answering, Models, StoreStatistics
 from knowledge.documents.drafting import Drafter, ModelDrafter
+from knowledge.documents.entailing import Entailment
 from knowledge.documents.extracting import ExtractiveDrafter
 from knowledge.documents.finding import DirectFinder, KeywordFinder, MultiQueryFinder
 from knowledge.documents.keyword_score import KeywordWeights
@@ -81,10 +82,14 @@ def make_answering(
         if synthesis is not None:
             return ModelDrafter(synthesis)
         room = await documents.search.room()
-        return ExtractiveDrafter(embedder=room.embedder, statistics=statistics, scope=scope)
+        return ExtractiveDrafter(embedder=room.embedder, statistics=statistics, scope=scope, sentences=models.sentences)
 
     async def rewriter() -> Rewriter:
         return Rewriter(language_model=await allowed(models.synthesis))
+
+    async def entailment() -> Entailment | None:
+        synthesis = await allowed(models.synthesis)
+        return None if synthesis is None else Entailment(synthesis)
 
     cache = PostgresAnswers(engine, stores.workspace, stores.clock)
     journal = PostgresJournal(engine, stores.workspace)
@@ -92,7 +97,12 @@ def make_answering(
         workspace=stores.workspace,
         access=documents.access,
         answerer=GroundedAnswerer(
-            quotes=documents.quotes, drafter=drafter, rewriter=rewriter, cache=cache, redaction=settings.redaction
+            quotes=documents.quotes,
+            drafter=drafter,
+            rewriter=rewriter,
+            cache=cache,
+            redaction=settings.redaction,
+            entailment=entailment if settings.verify_entailment else None,
         ),
         direct=DirectFinder(searcher=documents.search, evidence=documents.evidence),
         by_queries=MultiQueryFinder(searcher=documents.search, rewriter=rewriter),

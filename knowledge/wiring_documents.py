@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.document_indexing import PostgresIndexing
 from knowledge.adapters.postgres.document_logs import PostgresLogs
+from knowledge.adapters.postgres.document_moving import PostgresMoving
 from knowledge.adapters.postgres.document_passages import PostgresPassages
 from knowledge.adapters.postgres.document_sources import PostgresSources
 from knowledge.adapters.postgres.documents import PostgresDocuments, PostgresGrants
@@ -20,6 +21,7 @@ from knowledge.documents.evidence import LogEvidence
 from knowledge.documents.indexing import DocumentIndexing, Room
 from knowledge.documents.library import DocumentLibrary
 from knowledge.documents.models import SourceId
+from knowledge.documents.moving import DocumentMoves
 from knowledge.documents.ports import Converter, PassageIndex, Repositories, Repository, Source
 from knowledge.documents.searching import DocumentSearch
 from knowledge.documents.service import Documents
@@ -150,4 +152,13 @@ def make_documents(
             allowed=settings.fetch_from,
         ),
         upkeep=DocumentUpkeep(indexing=indexing, library=library, spaces=stores.spaces),
+    )
+
+
+def make_moves(engine: AsyncEngine, stores: Stores, documents: Documents) -> DocumentMoves:
+    """Return what has documents of one workspace rebuilt, embedded anew or taken from an archive."""
+    return DocumentMoves(
+        store=PostgresMoving(engine, stores.workspace),
+        upkeep=documents.upkeep,
+        within=lambda embedder: Within(stores, embedder),
     )

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from knowledge.documents.answering import check_question
 from knowledge.documents.language_model import LanguageModel, Message, Role
 from knowledge.logs import get_logger
+from orchestrator.planner import DocumentationTool
 from orchestrator.tool_loop import Arguments, Handler, Loop, Offered
 from orchestrator.tools import DocumentTool
 
@@ -121,10 +122,14 @@ def _fits(tool: str, strategy: Strategy | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MainAgent:
-    """Decides which tools to ask, and what the model is told; the tools decide nothing of that."""
+    """Decides which tools to ask, and what the model is told; the tools decide nothing of that.
+
+    `documentation`: the documentation subagent, where planners may have it.
+    """
 
     model: LanguageModel
     tools: Sequence[DocumentTool]
+    documentation: DocumentationTool | None = None
     max_calls: int = MAX_CALLS
 
     async def reply(self, message: str, conversation: Conversation, *, strategy: Strategy | None = None) -> str:
@@ -132,6 +137,9 @@ class MainAgent:
         check_question(message)
         conversation.say("user", message)
         offered = [Offered(tool=tool.schema(), handler=_handler(tool, conversation)) for tool in self.tools]
+        if self.documentation is not None:
+            handler = _documentation(self.documentation, conversation)
+            offered.append(Offered(tool=self.documentation.schema(), handler=handler))
         loop = Loop(model=self.model, offered=offered, max_calls=self.max_calls)
         told = [Message(role="system", content=AGENT_PROMPT), *conversation.messages(strategy)]
         said = await loop.run(told)
@@ -150,6 +158,17 @@ def _handler(tool: DocumentTool, conversation: Conversation) -> Handler:
             "confidence": answer["confidence"],
             "status": answer["status"],
         }
+        return json.dumps(shown)
+
+    return ask
+
+
+def _documentation(tool: DocumentationTool, conversation: Conversation) -> Handler:
+    async def ask(arguments: Arguments) -> str:
+        answer = await tool.asked(arguments, conversation.for_tools()[:-1])
+        sources = list(dict.fromkeys(citation["title"] for citation in answer["citations"]))
+        conversation.found_out(tool.name, answer["answer"], sources)
+        shown: Mapping[str, Any] = {"answer": answer["answer"], "sources": sources, "status": answer["status"]}
         return json.dumps(shown)
 
     return ask

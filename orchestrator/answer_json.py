@@ -7,11 +7,15 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from knowledge.documents.links import commit_of
 from knowledge.documents.models import Citation, Turn
 
 
 class CitationJson(TypedDict):
-    """A quote with where it stands. `path` is the document's link where it has one, else its uri."""
+    """A quote with where it stands. `path` is the document's link where it has one, else its uri.
+
+    `commit`: of the repository it was read from, as it was then.
+    """
 
     number: int
     title: str
@@ -24,6 +28,7 @@ class CitationJson(TypedDict):
     lines: list[int] | None
     time: str | None
     category: str | None
+    commit: str | None
 
 
 def citation_json(citation: Citation) -> CitationJson:
@@ -43,6 +48,7 @@ def citation_json(citation: Citation) -> CitationJson:
         lines=lines,
         time=citation.timestamp.isoformat() if citation.timestamp else None,
         category=citation.category,
+        commit=commit_of(citation.link),
     )
 
 

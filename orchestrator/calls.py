@@ -33,9 +33,11 @@ LEAVING_HEADER = "Hardwon-Leaving"
 QUICK_SECONDS = 60.0
 """What an answer that does no long work may take."""
 MAX_BODY_BYTES = 256 * 1024
-"""What a request may hold, a batch apart."""
+"""What a request may hold, a batch and a document apart."""
 BATCH_PATH = "/v1/entries:batch"
 MAX_BATCH_BYTES = 16 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+"""A little more than a document may have, so that one that has too much is told of as one."""
 ARCHIVE_PATH = "/v1/archive"
 ARCHIVE_TYPE = "application/gzip"
 PROBLEM = "application/problem+json"

@@ -51,25 +51,26 @@ def add(
     """Add files, folders or repositories; a file that was added before is replaced where it changed."""
     from knowledge.documents.models import NewDocument
     from knowledge.documents.syncing import NewSource
+    from knowledge.errors import InvalidInput
     from orchestrator import connect
-    from orchestrator.folders import files_of
+    from orchestrator.folders import contents_of, files_of
     from orchestrator.reports_kb import print_added, print_reports
 
     base, scope_id = base_of(case, user, team)
 
     async def work() -> None:
+        files = [found for path in paths if "://" not in path for found in files_of(Path(path))]
+        if title is not None and len(files) > 1:
+            raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")
         async with connect(workspace=workspace) as knowledge:
-            added = []
-            for path in (each for each in paths if "://" not in each):
-                for found in files_of(Path(path)):
-                    new = NewDocument(
-                        uri=found.uri,
-                        content=found.path.read_bytes(),
-                        title=title,
-                        category=category,
-                        tags=tuple(tag or ()),
-                    )
-                    added.append(await knowledge.kb.add(base, scope_id, new))
+            added, passed = [], []
+            for found in files:
+                content = contents_of(found.path)
+                if isinstance(content, str):
+                    passed.append(f"{found.uri}: {content}")
+                    continue
+                new = NewDocument(uri=found.uri, content=content, title=title, category=category, tags=tuple(tag or ()))
+                added.append(await knowledge.kb.add(base, scope_id, new))
             sources = [each for each in paths if "://" in each]
             for url in sources:
                 source = NewSource(url=url, branch=branch, subdir=subdir, globs=tuple(glob or ()))
@@ -79,8 +80,8 @@ def add(
         if sources:
             print_reports(reports, as_json=as_json)
         if added or not sources:
-            print_added(added, indexed, as_json=as_json)
-        if any(each.document.error for each in added) or any(report.error for report in reports):
+            print_added(added, indexed, passed, as_json=as_json)
+        if passed or any(each.document.error for each in added) or any(report.error for report in reports):
             raise typer.Exit(1)
 
     run(work)

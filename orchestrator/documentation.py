@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NotRequired
@@ -27,7 +26,6 @@ COVERING = (2, 0.55)
 """So many passages above so much relevance end the search."""
 LEAST_MEAN = 0.45
 MAX_QUERIES = 2
-_KEPT_RESULTS = 1_000
 
 DOCUMENTATION_PROMPT = """You answer questions about a product from its documentation.
 
@@ -213,23 +211,3 @@ def _response(request: DocumentationRequest, answer: Answer) -> DocumentationRes
         trace = next((each.removeprefix("trace id ") for each in answer.trace if each.startswith("trace id ")), "")
         response["error"] = ErrorJson(message=answer.error or "unknown", trace_id=trace)
     return response
-
-
-@dataclass(slots=True)
-class PlannerResults:
-    """What a planner's aggregator keeps of a session, by result key: two steps with the same key ask once."""
-
-    subagent: DocumentationQASubagent
-    _kept: OrderedDict[tuple[str, str, str], DocumentationResponse] = field(default_factory=OrderedDict)
-
-    async def answer(self, request: DocumentationRequest, principal: Principal) -> DocumentationResponse:
-        """Return what was answered under the key in this session, else ask; errors are not kept."""
-        key = (principal.name, str(request.session_id), request.result_key or "")
-        if request.result_key and key in self._kept:
-            return {**self._kept[key], "step_id": request.step_id}
-        response = await self.subagent.answer(request, principal)
-        if request.result_key and response["status"] != "error":
-            self._kept[key] = response
-            while len(self._kept) > _KEPT_RESULTS:
-                self._kept.popitem(last=False)
-        return response

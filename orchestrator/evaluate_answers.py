@@ -22,6 +22,7 @@ from orchestrator.tools import AnswerFromGlobalKB
 
 _DEPTH = 10
 _LINE = 200
+_LONGEST = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,8 @@ class AnswersReport:
 class Judged:
     """A question with what came of it. `sure` is the extractive chance, `place` that of the first relevant document.
 
-    `follows`: it was rewritten for the search; `plain_place` is the place without that.
+    `in_conversation`: something was said before. `follows`: the question was rewritten for the search; `plain_place` is
+    the place without that, `whole_place` that of the question with all of the user's questions before it.
     """
 
     question_id: str
@@ -68,6 +70,8 @@ class Judged:
     sure: float | None
     place: int | None
     plain_place: int | None
+    whole_place: int | None
+    in_conversation: bool
     follows: bool
     milliseconds: float
     extractive: bool
@@ -153,11 +157,19 @@ async def _judged(knowledge: Knowledge, scope: Scope, row: Mapping[str, Any], re
         sure=answer.metrics.get("sure"),
         place=place,
         plain_place=await _place(knowledge, scope, row["text"], relevant) if follows else place,
+        whole_place=await _place(knowledge, scope, _whole(row), relevant) if conversation else place,
+        in_conversation=bool(conversation),
         follows=follows,
         milliseconds=took,
         extractive=answer.extractive,
         signs={name: value for name, value in answer.metrics.items() if name.startswith("sign_")},
     )
+
+
+def _whole(row: Mapping[str, Any]) -> str:
+    """Return a question below all that the user asked before it, the latest of it where that is too long."""
+    said = [turn["text"] for turn in row.get("history", ()) if turn["speaker"] == "user"]
+    return "\n".join([*said, row["text"]])[-_LONGEST:]
 
 
 async def _place(knowledge: Knowledge, scope: Scope, question: str, relevant: frozenset[str]) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from knowledge.documents.library import MAX_BYTES
 from knowledge.documents.parsing import readable
 from knowledge.errors import InvalidInput
 
@@ -24,14 +25,34 @@ class Found:
 def files_of(path: Path) -> Iterator[Found]:
     """Yield a file, or the readable files below a folder in order; hidden ones and links that lead out are passed over.
 
-    Names are relative to the folder, with its own name first. Raises InvalidInput where there is nothing.
+    Names are relative to the folder, with its own name first. Raises InvalidInput where there is nothing to read.
     """
     if path.is_file():
         yield Found(uri=path.name, path=path)
         return
     if not path.is_dir():
         raise InvalidInput("path", f"there is no file or folder {path}")
-    root = path.resolve()
+    nothing = True
+    for found in _below(path.resolve()):
+        nothing = False
+        yield found
+    if nothing:
+        raise InvalidInput("path", f"there is no file of a kind that hardwon reads in {path}: name one to have it read")
+
+
+def contents_of(path: Path) -> bytes | str:
+    """Return what a file holds; else, in a sentence, why it cannot be a document."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            most = MAX_BYTES // 1_000_000
+            return f"it has {size // 1_000_000} MB, more than the {most} MB that a document may have"
+        return path.read_bytes()
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+
+
+def _below(root: Path) -> Iterator[Found]:
     for folder, folders, names in os.walk(root):  # follows no links to folders
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _PASSED_OVER)
         for name in sorted(names):

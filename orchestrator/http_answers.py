@@ -24,6 +24,7 @@ from orchestrator.http_opened import Open, performs
 from orchestrator.http_paging import LAST, Limit, link_next
 from orchestrator.http_principal import Asking
 from orchestrator.kb_query import KBQueryResponse, KnowledgeBaseQuery
+from orchestrator.planner import DocumentationTool, PlannerResults
 from orchestrator.selection import DocumentSelection, SelectionResponse
 from orchestrator.telemetry import AnswerMetrics, Telemetry, metrics_of
 from orchestrator.tools import TOOLS, document_tools
@@ -168,6 +169,8 @@ def add_answers(app: FastAPI) -> None:
 
 
 def _add_systems(app: FastAPI) -> None:
+    results = PlannerResults()
+
     @app.post("/api/kb/query", tags=["answers"])
     @performs("answering.ask")
     async def query_knowledge_base(
@@ -183,9 +186,10 @@ def _add_systems(app: FastAPI) -> None:
     async def documentation_qa(
         body: DocumentationBody, knowledge: Open, principal: Asking, telemetry: Telling
     ) -> DocumentationResponse:
-        """Do a planner's documentation step."""
+        """Do a planner's documentation step; the same result key and question in a session is answered once."""
         context, payload = body.context or ContextBody(), body.planner_payload or PlannerPayloadBody()
-        return await DocumentationQASubagent(knowledge.answering, telemetry).answer(
+        return await results.answer(
+            DocumentationQASubagent(knowledge.answering, telemetry),
             DocumentationRequest(
                 question=body.question,
                 session_id=body.session_id,
@@ -228,7 +232,7 @@ def _add_systems(app: FastAPI) -> None:
 def _add_agent(app: FastAPI) -> None:
     @app.post("/api/agent", tags=["answers"])
     @performs("answering.ask")
-    async def ask_agent(body: MessageBody, knowledge: Open, principal: Asking) -> AgentReply:
+    async def ask_agent(body: MessageBody, knowledge: Open, principal: Asking, telemetry: Telling) -> AgentReply:
         """Have the main agent reply, with the document tools of whoever asks."""
         model = await knowledge.answering.main()
         if model is None:
@@ -238,7 +242,10 @@ def _add_agent(app: FastAPI) -> None:
             conversation.say("assistant" if turn.role == "assistant" else "user", turn.content)
         intent = intent_of(body.message)
         tools = document_tools(knowledge.answering, principal) if intent == "kb_query" else []
-        reply = await MainAgent(model, tools).reply(body.message, conversation)
+        planned = knowledge.settings.enable_documentation_qa_subagent and intent == "kb_query"
+        subagent = DocumentationQASubagent(knowledge.answering, telemetry)
+        documentation = DocumentationTool(subagent, principal) if planned else None
+        reply = await MainAgent(model, tools, documentation).reply(body.message, conversation)
         asked = [entry.tool for entry in conversation.entries if entry.tool]
         return AgentReply(reply=reply, intent=intent, tools=asked)
 

@@ -12,11 +12,12 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import InvalidInput
-from orchestrator.calls import ARCHIVE_PATH, BATCH_PATH, MAX_BATCH_BYTES, MAX_BODY_BYTES
+from orchestrator.calls import ARCHIVE_PATH, BATCH_PATH, MAX_BATCH_BYTES, MAX_BODY_BYTES, MAX_DOCUMENT_BYTES
 from orchestrator.problems import answer
 
 MAX_DEPTH: Final = 20
 """How deep objects and lists may lie in each other; an entry's lie three deep, a batch's five."""
+_DOCUMENTS = re.compile(r"/api/kb/[^/]+/[^/]+/documents")
 _PARTS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
@@ -24,6 +25,8 @@ def most_bytes(path: str) -> int | None:
     """Return how large a body may be, None where it is kept in a file while it comes in."""
     if path == ARCHIVE_PATH:
         return None
+    if _DOCUMENTS.fullmatch(path):
+        return MAX_DOCUMENT_BYTES
     return MAX_BATCH_BYTES if path == BATCH_PATH else MAX_BODY_BYTES
 
 

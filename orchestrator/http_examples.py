@@ -240,7 +240,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "split": _PATTERN_SHOWN,
     "progress": {"done": 256, "total": 1024},
     "verify": {"points": 1, "missing": 0, "orphan": 0, "stale": 0, "mismatched": 0, "repaired": 0, "examples": {}},
-    "rebuild": {"points": 1, "embedded": 0, "dry_run": False},
+    "rebuild": {"points": 1, "embedded": 0, "dry_run": False, "passages": 0},
     "reembed": {
         "from_model": "text-embedding-3-small",
         "to_model": "all-MiniLM-L6-v2",
@@ -254,7 +254,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "dead": [{"entry_id": _ENTRY, "reason": "the endpoint refuses this text"}],
     "retry_dead": {"staged": 1},
     "delete_project": {"entries": 1},
-    "import_archive": {"rows": _COUNTS, "new": _COUNTS, "points": 1, "embedded": 0},
+    "import_archive": {"rows": _COUNTS, "new": _COUNTS, "points": 1, "embedded": 0, "passages": 0},
     "create_key": _MADE,
     "rotate_key": _MADE,
     "list_waiting": [_HELD_BACK],

@@ -96,6 +96,7 @@ _CITATION: Final = {
     "lines": [3, 3],
     "time": None,
     "category": "ops",
+    "commit": None,
 }
 _COUNT: Final = {"documents": 1}
 
@@ -187,6 +188,7 @@ ANSWERS: Final[dict[str, Any]] = {
                 "category": "ops",
                 "excerpt": _SENTENCE,
                 "relevance_score": 0.95,
+                "commit": None,
             }
         ],
         "total_sources": 1,

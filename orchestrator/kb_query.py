@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from knowledge.documents.access import Principal
 from knowledge.documents.answering import Request
 from knowledge.documents.answers import Answering
+from knowledge.documents.links import commit_of
 from knowledge.documents.models import Answer, AnswerStatus, NoAnswerPolicy, Passage, Profile
 from knowledge.documents.rendering import NOT_IN_THE_KNOWLEDGE_BASE, strictly
 from orchestrator.answer_json import turns_of
@@ -36,6 +37,7 @@ class SourceJson(TypedDict):
     category: str | None
     excerpt: str
     relevance_score: float
+    commit: str | None
 
 
 class KBQueryResponse(TypedDict):
@@ -129,6 +131,7 @@ def _sources(answer: Answer) -> list[SourceJson]:
                 category=citation.category,
                 excerpt=citation.quote[:EXCERPT],
                 relevance_score=citation.score,
+                commit=commit_of(citation.link),
             ),
         )
     return list(found.values())

@@ -240,7 +240,11 @@ def _rebuild_cost(cost: RebuildReport) -> str:
     paid = (
         f"{cost.embedded:,} texts without a kept vector are embedded again" if cost.embedded else "nothing is embedded"
     )
-    return f"{cost.points:,} points go back into the index from Postgres, {paid}"
+    return f"{_points(cost.points, cost.passages)} go back into the index from Postgres, {paid}"
+
+
+def _points(learned: int, passages: int) -> str:
+    return f"{learned:,} points" + (f" and {passages:,} of documents" if passages else "")
 
 
 def print_rebuild(report: RebuildReport, *, as_json: bool) -> None:
@@ -250,7 +254,8 @@ def print_rebuild(report: RebuildReport, *, as_json: bool) -> None:
     elif report.dry_run:
         print_text(_rebuild_cost(report))
     else:
-        print_text(f"{report.points:,} points are back in the index, {report.embedded:,} of them embedded again")
+        told = _points(report.points, report.passages)
+        print_text(f"{told} are back in the index, {report.embedded:,} of them embedded again")
 
 
 def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) -> None:
@@ -280,8 +285,8 @@ def print_exported(file: str, rows: Mapping[str, int], *, as_json: bool) -> None
         print_json({"file": file, "bytes": size, "rows": rows})
         return
     print_text(
-        f"{rows['entries']:,} entries, {rows['patterns']:,} patterns and {rows['points']:,} points are in {file}"
-        f" ({size / 1e6:,.1f} MB)"
+        f"{rows['entries']:,} entries, {rows['patterns']:,} patterns, {rows['points']:,} points and"
+        f" {rows['documents']:,} documents are in {file} ({size / 1e6:,.1f} MB)"
     )
 
 
@@ -292,8 +297,9 @@ def print_imported(report: ImportReport, *, as_json: bool) -> None:
         return
     print_text(
         f"{report.new['entries']:,} of {report.rows['entries']:,} entries and {report.new['patterns']:,} of"
-        f" {report.rows['patterns']:,} patterns are new here; {report.points:,} points are in the index,"
-        f" {report.embedded:,} texts were embedded"
+        f" {report.rows['patterns']:,} patterns are new here,"
+        f" {report.new.get('documents', 0):,} of {report.rows.get('documents', 0):,} documents;"
+        f" {_points(report.points, report.passages)} are in the index, {report.embedded:,} texts were embedded"
     )
 
 

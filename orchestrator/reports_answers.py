@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from orchestrator.selection import SelectionResponse
 
 
+_NEXT = {
+    "not_found": "hardwon kb search, or kb search --anywhere, shows the passages that come nearest",
+    "empty_scope": "hardwon kb add FILE adds documents, hardwon kb list shows them",
+    "indexing": "hardwon kb list shows what waits to be indexed",
+}
+"""What a person may do where there is no answer."""
+
+
 def print_answer(answer: ToolAnswer | SelectionResponse | KBQueryResponse, *, as_json: bool) -> None:
     """Print an answer, and beside it how it came about."""
     if as_json:
@@ -25,6 +33,8 @@ def print_answer(answer: ToolAnswer | SelectionResponse | KBQueryResponse, *, as
         section = f", {citation['section']}" if citation["section"] else ""
         line = f", line {citation['lines'][0]}" if citation["lines"] else ""
         notes.print(f"[{citation['number']}] {citation['title']}{section}{line}: {citation['path']}", markup=False)
+    if answer["status"] in _NEXT:
+        notes.print(_NEXT[answer["status"]], markup=False)
     if answer["extractive"] and answer["status"] in {"answered", "success"}:
         notes.print("quoted word for word: no model is configured (HARDWON_SYNTHESIS_MODEL)", markup=False)
 

@@ -17,18 +17,28 @@ from orchestrator.terminal import out, print_json, print_text
 _SHOWN_OF_A_TEXT = 600
 
 
-def print_added(added: Sequence[Added], indexed: IndexReport | None, *, as_json: bool) -> None:
-    """Print what came of files that were added."""
+def print_added(
+    added: Sequence[Added], indexed: IndexReport | None, passed: Sequence[str] = (), *, as_json: bool
+) -> None:
+    """Print what came of files that were added; `passed` tells of those that were not even sent."""
     if as_json:
-        print_json({"added": [asdict(each) for each in added], "indexed": indexed and asdict(indexed)})
+        told = {"added": [asdict(each) for each in added], "indexed": indexed and asdict(indexed)}
+        print_json(told | {"passed_over": list(passed)})
         return
-    changed = [each for each in added if each.changed]
-    print_text(f"{len(changed)} new or changed, {len(added) - len(changed)} as before")
+    read = [each for each in added if not each.document.error]
+    changed = sum(each.changed for each in read)
+    unread = len(added) - len(read) + len(passed)
+    print_text(
+        f"{changed} new or changed, {len(read) - changed} as before"
+        + (f", {unread} could not be read" if unread else "")
+    )
     if indexed is not None:
         print_text(f"{indexed.indexed} indexed, {indexed.failed} failed, {indexed.postponed} put off")
     for each in added:
         if each.document.error:
-            out.print(f"{each.document.uri}: {each.document.error}", style="red", markup=False)
+            out.print(f"{harmless(each.document.uri)}: {each.document.error}", style="red", markup=False)
+    for reason in passed:
+        out.print(harmless(reason), style="red", markup=False)
 
 
 def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:

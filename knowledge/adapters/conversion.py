@@ -33,6 +33,7 @@ _MEMBERS: Final = 10_000
 _AT_ONCE: Final = 2
 _HEAD: Final = re.compile(r"\A---\s*\n+(?:#+ )?title:[^\n]*\n+(?:---\s*\n+)?")
 """What the library writes above the text of a page that has a title."""
+_ERROR: Final = re.compile(r"[\w.]*(?:Error|Exception)")
 _CHILD: Final = Path(__file__).with_name("conversion_child.py")
 _PASSED_ON: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
@@ -85,8 +86,9 @@ def _why(code: int, said: str) -> str:
         return "reading it took too much time"
     if code < 0 or "MemoryError" in said or "memory allocation" in said:
         return "reading it took too much memory, or it is broken"
-    last = said.strip().rsplit("\n", 1)[-1][:200]
-    return f"it cannot be read ({last or f'exit {code}'})"
+    last = said.strip().rsplit("\n", 1)[-1]
+    told = dict.fromkeys(part for part in last.split(": ") if not _ERROR.fullmatch(part))
+    return f"it cannot be read ({': '.join(told)[:200] or f'exit {code}'})"
 
 
 def _check_archive(content: bytes) -> None:

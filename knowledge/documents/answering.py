@@ -14,6 +14,7 @@ from uuid import uuid4
 from knowledge.documents.access import Scope
 from knowledge.documents.answer_cache import AnswerCache, key_of, packed, unpacked
 from knowledge.documents.drafting import Asked, Draft, Drafter
+from knowledge.documents.entailing import Entailment
 from knowledge.documents.models import (
     Answer,
     AnswerStatus,
@@ -68,6 +69,7 @@ class Request:
 class GroundedAnswerer:
     """Answers from documents, or says that they do not answer. Holds no state: two of them answer alike.
 
+    `entailment` gives what is asked whether claims follow from their quotes, None where nothing is.
     With `redaction` it works on a question without its secrets, as the documents are, and keeps no other.
     """
 
@@ -75,6 +77,7 @@ class GroundedAnswerer:
     drafter: Callable[[Scope], Awaitable[Drafter]]
     rewriter: Rewriters
     cache: AnswerCache | None = None
+    entailment: Callable[[], Awaitable[Entailment | None]] | None = None
     redaction: bool = True
 
     async def answer(self, request: Request, scope: Scope, profile: Profile, finder: Finder) -> Answer:
@@ -148,12 +151,13 @@ class GroundedAnswerer:
             conversation=request.conversation,
         )
         draft = await drafter.draft(asked)
-        found = await self._checked(draft, shown, scope, request)
+        judge = await self.entailment() if self.entailment is not None and not drafter.extractive else None
+        found = await self._checked(draft, shown, scope, request, judge)
         dropped = len(found.faults)
         if found.faults or draft.faults:
             again = await drafter.improve(asked, draft, [*draft.faults, *found.faults])
             if again is not None:
-                better = await self._checked(again, shown, scope, request)
+                better = await self._checked(again, shown, scope, request, judge)
                 if len(better.claims) >= len(found.claims):
                     draft, found = again, better
         return _answered(request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped)
@@ -166,13 +170,16 @@ class GroundedAnswerer:
             if passage.passage_id in texts
         ]
 
-    async def _checked(self, draft: Draft, shown: Sequence[Evidence], scope: Scope, request: Request) -> Verified:
+    async def _checked(
+        self, draft: Draft, shown: Sequence[Evidence], scope: Scope, request: Request, judge: Entailment | None
+    ) -> Verified:
         """Hold a draft against the documents as they are now: writing it may have taken a while."""
         if not draft.written:
             return Verified(claims=(), spans={}, faults=())
         texts = await self.quotes.visible([each.passage for each in shown], scope)
         current = [each if texts.get(each.passage.passage_id) is not None else _gone(each.passage) for each in shown]
-        return verify(draft.written, current, request.question)
+        found = verify(draft.written, current, request.question)
+        return found if judge is None else await judge.kept(request.question, found)
 
     async def _key(self, request: Request, scope: Scope, profile: Profile, drafter: Drafter, k: int) -> str | None:
         """Return the key to keep the answer under, with the versions as they were before anything was looked for."""
@@ -182,7 +189,7 @@ class GroundedAnswerer:
             profile=profile.name,
             versions=await self.quotes.versions(scope),
             model=drafter.model,
-            prompt_hash=drafter.prompt_hash(profile),
+            prompt_hash=drafter.prompt_hash(profile) + (" entailed" if self.entailment is not None else ""),
             k=k,
             question=request.question,
             conversation=request.conversation,

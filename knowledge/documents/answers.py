@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from knowledge.documents.access import AccessPolicy, Scope
 from knowledge.documents.answer_cache import AnswerCache
@@ -16,16 +16,21 @@ from knowledge.documents.language_model import LanguageModel
 from knowledge.documents.ports import PassageStore
 from knowledge.documents.scale import Scale
 from knowledge.documents.searching import DocumentSearch
+from knowledge.documents.sentence_vectors import SentenceVectors
 from knowledge.models import TermStatistics
 from knowledge.ports import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """The models by role, None where the settings name none: `main` picks tools, `synthesis` writes answers."""
+    """The models by role, None where the settings name none: `main` picks tools, `synthesis` writes answers.
+
+    `sentences`: what was embedded of passages where none writes.
+    """
 
     main: LanguageModel | None = None
     synthesis: LanguageModel | None = None
+    sentences: SentenceVectors = field(default_factory=SentenceVectors)
 
     async def aclose(self) -> None:
         """Close both."""

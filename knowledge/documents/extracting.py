@@ -18,6 +18,7 @@ from knowledge.documents.access import Scope
 from knowledge.documents.drafting import Asked, Draft, Drafter
 from knowledge.documents.models import DocumentType, PassageKind, Profile
 from knowledge.documents.scale import Scale, shipped
+from knowledge.documents.sentence_vectors import SentenceVectors
 from knowledge.documents.sentences import sentences
 from knowledge.documents.verifying import MOST_CHARS, Evidence, Written
 from knowledge.models import TermStatistics
@@ -28,6 +29,10 @@ READ_PASSAGES = 3
 """Passages whose sentences are read, the best first."""
 MOST_SENTENCES = 24
 """Sentences that are embedded, those with most of the question's words; each costs an embedding."""
+EMBEDDED_FIRST = 8
+"""Sentences that are embedded before it is looked which of the others can still come near the best."""
+NEAREST = 1.0
+"""What the cosine of a sentence to a question can be at most."""
 MOST_QUOTED = 3
 NEAR_BEST = 0.08
 """A sentence this near the best one is quoted beside it."""
@@ -154,6 +159,7 @@ class ExtractiveDrafter(Drafter):
     embedder: Embedder
     statistics: Statistics
     scope: Scope
+    sentences: SentenceVectors
     weights: SignWeights = BUNDLED
 
     @property
@@ -181,14 +187,12 @@ class ExtractiveDrafter(Drafter):
         found = read_sentences(Question(asked.searched, known), readable)
         if not found:
             return Draft(sure=0.0)
-        likely = likeliest(found)
-        texts = [f"{readable[each.source - 1].passage.title}: {each.text}" for each in likely]
         scale = await self._same_scale()
-        query = (await self.embedder.embed([asked.searched], "query")).vectors[0]
-        cosines = (await self.embedder.embed(texts, "document")).vectors @ query
-        worths = [worth(each.overlap, scale(float(cosine))) for each, cosine in zip(likely, cosines, strict=True)]
         best = next((each.passage.cosine for each in readable if each.passage.cosine is not None), None)
-        signs = signs_of(found, worths, scale(best) if best is not None else max(map(scale, map(float, cosines))))
+        first = EMBEDDED_FIRST if best is not None else MOST_SENTENCES
+        likely, cosines = await self._weighed(asked.searched, readable, likeliest(found), scale, first)
+        worths = [worth(each.overlap, cosine) for each, cosine in zip(likely, cosines, strict=True)]
+        signs = signs_of(found, worths, scale(best) if best is not None else max(cosines))
         sure = self.weights.chance(signs)
         if sure < self.weights.level:
             return Draft(sure=sure, signs=signs._asdict())
@@ -198,6 +202,27 @@ class ExtractiveDrafter(Drafter):
             sure=sure,
             signs=signs._asdict(),
         )
+
+    async def _weighed(
+        self, searched: str, readable: Sequence[Evidence], likely: Sequence[Sentence], scale: _Mapped, first: int
+    ) -> tuple[list[Sentence], list[float]]:
+        """Return sentences with their cosines to the question: all but those that cannot come near the best one.
+
+        `first`: so many are embedded before that is looked at.
+        """
+        query = (await self.embedder.embed([searched], "query")).vectors[0]
+        weighed: list[Sentence] = []
+        cosines: list[float] = []
+        rest = list(likely)
+        while rest:
+            some, rest = rest[:first], rest[first:]
+            texts = [f"{readable[each.source - 1].passage.title}: {each.text}" for each in some]
+            vectors = await self.sentences.of(texts, self.embedder, self.scope.workspace)
+            weighed += some
+            cosines += [scale(float(cosine)) for cosine in vectors @ query]
+            best = max(worth(each.overlap, cosine) for each, cosine in zip(weighed, cosines, strict=True))
+            rest = [each for each in rest if worth(each.overlap, NEAREST) >= best - NEAR_BEST]
+        return weighed, cosines
 
     async def improve(self, asked: Asked, draft: Draft, faults: Sequence[str]) -> Draft | None:  # noqa: ARG002
         """Return None: sentences stay what they are."""

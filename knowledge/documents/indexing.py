@@ -7,9 +7,10 @@ shows any more goes from the index, and after that from Postgres. A kill anywher
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -20,7 +21,7 @@ from knowledge.documents.log_lines import read_lines
 from knowledge.documents.models import Chunk, DocumentType, LogLine, PassageKind, PassagePoint
 from knowledge.documents.ports import Indexed, IndexingStore, Job, PassageIndex
 from knowledge.documents.texts import MEAN_TERMS, embedded_text, passage_id, text_hash
-from knowledge.errors import EmbedderRejected, HardwonError, LocalOnly, Unavailable
+from knowledge.errors import EmbedderRejected, EmbedderUnavailable, HardwonError, LocalOnly, Unavailable
 from knowledge.logs import get_logger
 from knowledge.models import EmbeddingSpace, Vector
 from knowledge.ports import Clock, Embedder
@@ -31,6 +32,9 @@ log = get_logger(__name__)
 
 TRIES: Final = 5
 """How often a document is tried again where a part does not answer; the waits between double, from a minute."""
+
+ABREAST: Final = 3
+"""Documents under way at once: while one is written, others are embedded. A question waits for two texts of each."""
 
 _LOOK_AGAIN_SECONDS: Final = 0.2
 _EMBEDDED_AT_ONCE: Final = 64
@@ -77,6 +81,29 @@ class IndexReport:
     removed: int = 0
 
 
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """What a run has taken and done so far, all its hands together."""
+
+    most: int | None
+    told_of: Collection[str] | None = None
+    taken: int = 0
+    stopped: bool = False
+    done: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is to be taken."""
+        return self.stopped or (self.most is not None and self.taken >= self.most)
+
+    def begin(self) -> bool:
+        """Take one more, if that may be."""
+        if self.over:
+            return False
+        self.taken += 1
+        return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentIndexing:
     """Indexes what waits, and removes from the index what nothing shows."""
@@ -101,32 +128,43 @@ class DocumentIndexing:
         A document that fails is noted with the reason and does not stop the others; where a part does not answer it is
         put off, and the run ends.
         """
-        report = IndexReport()
         if not await self.store.anything():
-            return report  # no space is bound for documents that are not there
-        room = await self.room()
-        await self.index.ensure(room.space)
-        done = 0
-        while most is None or done < most:
+            return IndexReport()  # no space is bound for documents that are not there
+        await self.index.ensure((await self.room()).space)
+        work = _Work(most=most, told_of=told_of)
+        while True:
+            await self._take_abreast(work)
+            if not wait or work.over or not await self.store.held():
+                break
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        removed = await self.remove_stale()
+        return IndexReport(**work.done, removed=removed if told_of is None else 0)
+
+    async def _take_abreast(self, work: _Work) -> None:
+        hands = [asyncio.create_task(self._take(work)) for _ in range(ABREAST)]
+        try:
+            await asyncio.gather(*hands)
+        finally:
+            for hand in hands:
+                hand.cancel()
+            await asyncio.gather(*hands, return_exceptions=True)
+
+    async def _take(self, work: _Work) -> None:
+        """Index one document after the other until none waits that may be taken."""
+        while work.begin():
             jobs = await self.store.claim(limit=1, lease=self.lease)
             if not jobs:
-                if wait and await self.store.held():
-                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-                    continue
-                break
-            done += 1
-            outcome = await self._index_or_note(jobs[0], room)
-            if told_of is None or jobs[0].partition in told_of:
-                report = replace(report, **{outcome: getattr(report, outcome) + 1})
-            if outcome == "postponed":
-                break
-        removed = await self.remove_stale()
-        return replace(report, removed=removed) if told_of is None else report
+                work.taken -= 1
+                return
+            outcome = await self._index_or_note(jobs[0])
+            if work.told_of is None or jobs[0].partition in work.told_of:
+                work.done[outcome] += 1
+            work.stopped = work.stopped or outcome == "postponed"
 
-    async def _index_or_note(self, job: Job, room: Room) -> str:
+    async def _index_or_note(self, job: Job) -> str:
         try:
             async with self._kept(job):
-                shown = await self._index(job, room)
+                shown = await self._index(job)
         except Unavailable as error:
             last = job.attempts >= TRIES
             await self._fail(job, str(error), None if last else timedelta(minutes=2 ** (job.attempts - 1)))
@@ -142,8 +180,9 @@ class DocumentIndexing:
         with suppress(HardwonError):  # Postgres is what fails: the lease runs out, another run takes it
             await self.store.fail(job, reason, retry_after=retry_after)
 
-    async def _index(self, job: Job, room: Room) -> bool:
+    async def _index(self, job: Job) -> bool:
         """Write a generation and show it; return whether it is shown."""
+        room = await self.room()
         indexed, lexical, vectors = await self._made(job, room)
         await self.store.write(job, indexed)
         points = [
@@ -165,6 +204,8 @@ class DocumentIndexing:
             for number, (passage, chunk) in enumerate(zip(indexed.passage_ids, indexed.chunks, strict=True))
         ]
         await self.index.upsert(room.space, points)
+        if (await self.room()).space.fingerprint != room.space.fingerprint:
+            raise EmbedderUnavailable("The embedding model was changed meanwhile: the document is indexed again.")
         return await self.store.activate(job, room.space, indexed.notes)
 
     async def _made(self, job: Job, room: Room) -> tuple[Indexed, list[dict[int, int]], Vector]:
@@ -197,8 +238,7 @@ class DocumentIndexing:
             lines = tuple(every[:MOST_LINES])
             if len(every) > MOST_LINES:
                 notes += (f"Only the first {MOST_LINES:,} of {len(every):,} lines are counted and searched.",)
-        tokens = min(self.chunk_tokens, max(64, space.max_tokens - _ROOM))
-        return lines, cut(job.parsed, lines, tokens=tokens), notes
+        return lines, cut(job.parsed, lines, tokens=longest_passage(space, self.chunk_tokens)), notes
 
     async def _summary(self, job: Job) -> str | None:
         if self.summariser is None or job.parsed.document_type is DocumentType.LOG:
@@ -249,6 +289,11 @@ class DocumentIndexing:
             beating.cancel()
             with suppress(asyncio.CancelledError):
                 await beating
+
+
+def longest_passage(space: EmbeddingSpace, most: int) -> int:
+    """Return how many tokens a passage has at most, so that a space's model reads it whole with the names above it."""
+    return min(most, max(64, space.max_tokens - _ROOM))
 
 
 def _summary_chunk(text: str, ordinal: int) -> Chunk:

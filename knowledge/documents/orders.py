@@ -7,6 +7,7 @@ stands without a quote and without its names and numbers in what was quoted (`ve
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _WHOM = (
     r"(?:ai|a\.i\.|llms?|chat ?bots?|bots?|gpt(?:-?\d\w*)?|claude|gemini|copilot"
@@ -76,6 +77,8 @@ _FORMS = (
 )
 _ORDER = re.compile("|".join(f"(?:{form})" for form in _FORMS), re.IGNORECASE | re.MULTILINE)
 _PARAGRAPH = re.compile(r"\S(?:.|\n(?!\s*\n))*")
+_PASSAGE = 4_000
+"""Characters of a text that is looked at again and again: that of a passage, not of a whole document."""
 _UNSEEN = dict.fromkeys(
     [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF, 0xAD, *range(0xE0000, 0xE0080)]
 )
@@ -94,6 +97,15 @@ def gives_orders(text: str) -> bool:
 
 def without_orders(text: str) -> str:
     """Return a text of the same length, blanks in place of the paragraphs that give orders to a model."""
+    return _kept(text) if len(text) <= _PASSAGE else _blanked(text)
+
+
+@lru_cache(maxsize=512)
+def _kept(text: str) -> str:
+    return _blanked(text)
+
+
+def _blanked(text: str) -> str:
     if not gives_orders(text):
         return text
     return _PARAGRAPH.sub(lambda found: " " * len(found[0]) if gives_orders(found[0]) else found[0], text)

@@ -37,6 +37,7 @@ _PRIVATE_KEY = re.compile(
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
 _LONGEST_TITLE = 300
+_LOOKED_AT = 8_192
 
 
 class Unreadable(HardwonError):
@@ -67,14 +68,23 @@ def decode(content: bytes) -> str:
     """Return the text of bytes with line feeds as line breaks. Raises Unreadable for what is no text."""
     if content[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         text = content.decode("utf-16", "replace")
-    elif b"\0" in content[:8192]:
+    elif b"\0" in content[:_LOOKED_AT]:
         raise Unreadable("this is no text, and no format that hardwon reads")
     else:
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
             text = content.decode("cp1252", "replace")
+    if _strange(text):
+        raise Unreadable("this is no text, and no format that hardwon reads")
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+
+
+def _strange(text: str) -> bool:
+    """Return whether the beginning of a text is none: signs that no text has, more than one in fifty."""
+    head = text[:_LOOKED_AT]
+    strange = sum((sign < " " and sign not in "\t\n\r\f\b\x1b") or "\x7f" <= sign < "\xa0" for sign in head)
+    return strange * 50 > len(head)
 
 
 def read(uri: str, content: bytes, *, redacting: bool) -> Parsed:

@@ -13,6 +13,9 @@ GUIDANCE = (
     " feature it is about, or ask support: the question was recorded for the documentation team."
 )
 
+NOTHING_YET = "There are no documents yet, or none that you may read: add some with hardwon kb add, or ask for access."
+STILL_INDEXING = "The documents are still being indexed: ask again in a moment."
+
 
 def cited_of(claim: Claim, answer: Answer) -> list[Citation]:
     """Return the citations of a claim, in order."""
@@ -61,6 +64,12 @@ def strictly(answer: Answer) -> str:
 
 def with_guidance(answer: Answer) -> str:
     """Return the claims, one a line; what to do next where there are none."""
-    if answer.status is not AnswerStatus.ANSWERED:
-        return GUIDANCE
-    return "\n".join(claim.text for claim in answer.claims)
+    match answer.status:
+        case AnswerStatus.ANSWERED:
+            return "\n".join(claim.text for claim in answer.claims)
+        case AnswerStatus.EMPTY_SCOPE:
+            return NOTHING_YET
+        case AnswerStatus.INDEXING:
+            return STILL_INDEXING
+        case AnswerStatus.NOT_FOUND | AnswerStatus.ERROR:
+            return GUIDANCE

@@ -11,6 +11,7 @@ from uuid import uuid4
 from knowledge.documents.access import Permission, Scope
 from knowledge.documents.fetching import check_url
 from knowledge.documents.library import DocumentLibrary
+from knowledge.documents.links import link_of
 from knowledge.documents.models import DocumentStatus, NewDocument, SourceId
 from knowledge.documents.parsing import readable
 from knowledge.documents.ports import DocumentStore, Repositories, Repository, Source, SourceStore, TreeFile
@@ -113,7 +114,7 @@ class GitSync:
             new = NewDocument(
                 uri=_uri(source, file),
                 content=await repository.content(file.mark) if file.size <= self.library.max_bytes else b"",
-                link=link_of(source, commit, file.path),
+                link=link_of(source.url, commit, file.path),
                 mark=file.mark,
                 source_id=source.source_id,
             )
@@ -179,13 +180,6 @@ def _check_secrets(new: NewSource) -> None:
         for text in texts:
             if found := redact(text).found:
                 raise InvalidInput(field, f"holds what looks like a secret ({found[0]}): write it without")
-
-
-def link_of(source: Source, commit: str, path: str) -> str:
-    """Return where a person can open a file of a commit: hosts of git all understand this form, or forward it."""
-    if source.url.startswith("file://"):
-        return f"{source.url.rstrip('/')}#{path}@{commit}"
-    return f"{source.url.removesuffix('.git').rstrip('/')}/blob/{commit}/{path}"
 
 
 def _uri(source: Source, file: TreeFile) -> str:

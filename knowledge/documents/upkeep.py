@@ -55,19 +55,12 @@ class DocumentUpkeep:
                 await index.drop(other)  # no search looks there any more
         written = 0
         if await index.count(room.space, self.indexing.workspace) != await store.count_points():
-            written, strange = await self._compare(room)
+            written, strange = await self.compare(room)
             removed += strange
         return Reconciled(requeued=requeued, written=written, removed=removed)
 
-    async def rebuild(self) -> int:
-        """Drop the index of passages and write it again from Postgres; no text is embedded. Returns how many points."""
-        room = await self.indexing.room()
-        await self.indexing.index.drop(room.space)
-        await self.indexing.index.ensure(room.space)
-        written, _ = await self._compare(room)
-        return written
-
-    async def _compare(self, room: Room) -> tuple[int, int]:
+    async def compare(self, room: Room) -> tuple[int, int]:
+        """Write the points that lack in the index of a space, and remove those of nothing; return how many of each."""
         there: set[PassageId] = set()
         after: PassageId | None = None
         while found := await self.indexing.index.scan(room.space, self.indexing.workspace, after=after, limit=_PAGE):

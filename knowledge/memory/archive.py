@@ -10,7 +10,7 @@ import gzip
 import json
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -20,7 +20,7 @@ from uuid import UUID
 from knowledge.errors import InvalidInput
 
 FORMAT = "hardwon-archive"
-VERSION = 4
+VERSION = 5
 PARTS = (
     "workspaces",
     "spaces",
@@ -35,18 +35,31 @@ PARTS = (
     "checkpoints",
     "contexts",
     "outcomes",
+    "partitions",
+    "grants",
+    "sources",
+    "documents",
+    "document_versions",
+    "passages",
+    "log_lines",
+    "passage_vectors",
+    "scales",
+    "escalations",
+    "qa_events",
+    "feedback",
 )
 """In this order each row comes after those it refers to."""
 
-_SINCE = {"match_keys": 2, "links": 2, "workspaces": 3}
+DOCUMENT_PARTS = PARTS[PARTS.index("partitions") :]
+_SINCE = {"match_keys": 2, "links": 2, "workspaces": 3} | dict.fromkeys(DOCUMENT_PARTS, 5)
 """The format version a part came with, where it is not the first; older archives are read without it."""
 
 SLICE_ROWS = 500
 SLICE_BYTES = 4 * 1024 * 1024
 """Rows are read in slices of at most this much (a single row may be larger)."""
 
-_MAX_LINE = 16 * 1024 * 1024
-"""No row is as long as this: an entry has some ten texts of at most 64 KiB."""
+_MAX_LINE = 128 * 1024 * 1024
+"""No row is as long as this: a document has at most 15 MB, and JSON writes six characters for one at most."""
 
 Row = dict[str, Any]
 
@@ -127,26 +140,28 @@ def check(file: IO[bytes]) -> dict[str, int]:
     return {name: part.count for name, part in sums.items()}
 
 
-def slices(file: IO[bytes], *, only: str | None = None) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the rows of a checked archive, from its beginning, in slices of one part each; `only` those of one part."""
+def slices(file: IO[bytes], *, only: Collection[str] = PARTS) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows of a checked archive, from its beginning, in slices of one part each; `only` those of some."""
     rows: list[Row] = []
     size = 0
     part = PARTS[0]
+    last = max(map(PARTS.index, only))
     for line in _lines(file):
         told = _parsed(line)
         if not isinstance(told, list):
             break
+        if PARTS.index(told[0]) > last:
+            break
+        if told[0] not in only:
+            continue
         if rows and (told[0] != part or len(rows) >= SLICE_ROWS or size >= SLICE_BYTES):
             yield part, rows
             rows, size = [], 0
         part = told[0]
-        if only is not None and PARTS.index(part) > PARTS.index(only):
-            break
-        if only in {None, part}:
-            rows.append(told[1])
-            size += len(line)
+        rows.append(told[1])
+        size += len(line)
     if rows:
-        yield part if only is None else only, rows
+        yield part, rows
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:

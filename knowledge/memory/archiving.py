@@ -6,24 +6,30 @@ import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, TypeVar
+from uuid import UUID
 
 from pydantic import TypeAdapter, ValidationError
 
 from knowledge.errors import Conflict, StorageUnavailable, settings_of
 from knowledge.logs import get_logger
 from knowledge.memory.archive import PARTS, ArchiveWriter, check, damaged, slices
+from knowledge.memory.beside import Beside
 from knowledge.memory.settling import settle
 from knowledge.memory.upkeep import KnowledgeUpkeepService
-from knowledge.models import EmbeddingSpace
+from knowledge.models import EmbeddingSpace, LeaseToken
 from knowledge.ports import ArchiveStore, Embedder, Progress, VectorIndex
 from knowledge.provenance import UNHEARD, Auditor
 
 log = get_logger(__name__)
 
-_CHECKED = ("spaces", "patterns")
+_CHECKED = ("spaces", "patterns", "sources", "documents", "document_versions")
 """The parts that can contradict a store."""
+
+_HELD_ANEW = 120.0
+"""Seconds after which the documents that are being imported are held anew; a hold lasts ten minutes."""
 
 _SPACE = TypeAdapter(EmbeddingSpace)
 _Item = TypeVar("_Item")
@@ -31,23 +37,31 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import found in the archive and what of it was new here; `points` of the index were written."""
+    """What an import found in the archive and what of it was new here; `points` of the index were written.
+
+    `passages`: points of documents that were; `embedded`: texts, of either, that had no vector in the archive.
+    """
 
     rows: Mapping[str, int]
     new: Mapping[str, int]
     points: int
     embedded: int
+    passages: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveService:
-    """Whole stores as archives. `of` gives the upkeep of a workspace; `spool` is where what comes in is kept."""
+    """Whole stores as archives. `of` gives the upkeep of a workspace, `beside` that of its documents.
+
+    `spool` is where what comes in is kept.
+    """
 
     archive: ArchiveStore
     index: VectorIndex
     embedder: Embedder
     workspaces: Callable[[], Awaitable[list[str]]]
     of: Callable[[str], KnowledgeUpkeepService]
+    beside: Callable[[str], Beside]
     spool: Path | None
     audit: Auditor = UNHEARD
 
@@ -74,35 +88,41 @@ class ArchiveService:
     async def import_archive(self, chunks: AsyncIterator[bytes], *, progress: Progress | None = None) -> ImportReport:
         """Write an archive into this store, ids kept, and its points into the index; nothing is embedded.
 
+        A document is shown once all of it is there.
+
         Into an empty store, or one that holds the same ids: broken off and called again, it ends the same. Before
         anything is written it raises InvalidInput (field `archive`) for one that is not whole or of another version,
         Conflict for one of another embedding space or with other ids for what is here.
         """
         try:
             with tempfile.TemporaryFile(dir=self.spool, prefix="hardwon-import-") as file:
+                digest = sha256()
                 async for chunk in chunks:
+                    digest.update(chunk)
                     await asyncio.to_thread(file.write, chunk)
                 found = await asyncio.to_thread(check, file)
                 await self._refuse_foreign(file)
-                new = await self._write(file, sum(found.values()), progress)
+                token = LeaseToken(UUID(bytes=digest.digest()[:16]))  # the same again, so that the same import goes on
+                new = await self._write(file, sum(found.values()), token, progress)
                 await self.archive.analyse()  # else what follows is planned as if the tables were empty
-                async for _, rows in _apart(slices(file, only="patterns")):
+                async for _, rows in _apart(slices(file, only=("patterns",))):
                     await self.archive.recount(rows)
+                async for _, rows in _apart(slices(file, only=("documents",))):
+                    await self.archive.show(rows, token=token)
         except OSError as error:
             raise StorageUnavailable(f"there is no room to keep the archive meanwhile: {error.strerror}") from error
-        points, embedded = await self._refill(found["points"], progress)
+        points, passages, embedded = await self._refill(found["points"], progress)
         await self.audit.note("store imported", rows=sum(found.values()), new=sum(new.values()))
-        log.info("store_imported", rows=sum(found.values()), new=sum(new.values()), points=points)
-        return ImportReport(rows=found, new=new, points=points, embedded=embedded)
+        log.info("store_imported", rows=sum(found.values()), new=sum(new.values()), points=points, passages=passages)
+        return ImportReport(rows=found, new=new, points=points, embedded=embedded, passages=passages)
 
     async def _refuse_foreign(self, file: IO[bytes]) -> None:
-        for part in _CHECKED:
-            async for _, rows in _apart(slices(file, only=part)):
-                for row in rows:
-                    if part == "spaces" and row.get("active"):
-                        await self._refuse_other_space(row.get("space"))
-                if why := await self.archive.foreign(part, rows):
-                    raise Conflict(why)
+        async for part, rows in _apart(slices(file, only=_CHECKED)):
+            for row in rows:
+                if part == "spaces" and row.get("active"):
+                    await self._refuse_other_space(row.get("space"))
+            if why := await self.archive.foreign(part, rows):
+                raise Conflict(why)
 
     async def _refuse_other_space(self, told: object) -> None:
         """Raise Conflict where this process embeds with another model: what it asked for would mean nothing here."""
@@ -118,19 +138,24 @@ class ArchiveService:
                 f" {settings_of(space, asked)}, then import it again"
             )
 
-    async def _write(self, file: IO[bytes], total: int, progress: Progress | None) -> dict[str, int]:
+    async def _write(self, file: IO[bytes], total: int, token: LeaseToken, progress: Progress | None) -> dict[str, int]:
         new = dict.fromkeys(PARTS, 0)
         done = 0
+        loop = asyncio.get_running_loop()
+        held = loop.time()
         async for part, rows in _apart(slices(file)):
-            new[part] += await self.archive.write(part, rows)
+            new[part] += await self.archive.write(part, rows, token=token)
             done += len(rows)
+            if loop.time() - held > _HELD_ANEW:
+                await self.archive.hold(token)
+                held = loop.time()
             if progress:
                 progress(done, total)
         return new
 
-    async def _refill(self, expected: int, progress: Progress | None) -> tuple[int, int]:
+    async def _refill(self, expected: int, progress: Progress | None) -> tuple[int, int, int]:
         """Put the points into the index; those whose entry was here already under another id go."""
-        points = embedded = 0
+        points = passages = embedded = 0
         for workspace in await self.workspaces():
             upkeep = self.of(workspace)
             bound = await upkeep.stores.spaces.bound()
@@ -146,8 +171,10 @@ class ArchiveService:
                     progress(before + done, max(expected, before + done))
 
             report = await upkeep.refill(recount=False, progress=told)
-            points, embedded = points + report.points, embedded + report.embedded
-        return points, embedded
+            written = await self.beside(workspace).refill()
+            points, passages = points + report.points, passages + written.points
+            embedded += report.embedded + written.embedded
+        return points, passages, embedded
 
 
 async def _apart(items: Iterator[_Item]) -> AsyncIterator[_Item]:

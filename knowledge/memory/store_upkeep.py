@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from knowledge.errors import Conflict
 from knowledge.logs import get_logger
 from knowledge.memory import texts
+from knowledge.memory.beside import Beside
 from knowledge.memory.locality import refuse_remote
 from knowledge.memory.spaces import space_in_use
 from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
@@ -57,13 +58,15 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUpkeepService:
-    """Upkeep of all workspaces. `of` gives the upkeep of one; `use` makes this process embed with another embedder.
+    """Upkeep of all workspaces. `of` gives the upkeep of one, `beside` that of its documents.
 
-    `make` makes the embedder of a model; it raises InvalidInput where there can be none.
+    `use` makes this process embed with another embedder. `make` makes the embedder of a model; it raises InvalidInput
+    where there can be none.
     """
 
     workspaces: Callable[[], Awaitable[list[str]]]
     of: Callable[[str], KnowledgeUpkeepService]
+    beside: Callable[[str], Beside]
     use: Callable[[Embedder], None]
     make: Callable[[ModelChoice], Embedder]
     audit: Auditor = UNHEARD
@@ -81,23 +84,32 @@ class StoreUpkeepService:
             in_use = await space_in_use(upkeep.stores)
             if in_use is None:
                 break
+            beside = self.beside(upkeep.stores.workspace)
             if not dropped:
                 await upkeep.stores.index.drop(in_use.bound.space)
                 await upkeep.stores.index.ensure(in_use.bound.space)
+                await beside.drop(in_use.bound.space)
                 dropped = True
             part = await upkeep.refill(progress=_after(done.points, progress))
-            done = RebuildReport(points=done.points + part.points, embedded=done.embedded + part.embedded)
-        log.info("index_rebuilt", points=done.points, embedded=done.embedded)
+            written = await beside.refill()
+            done = RebuildReport(
+                points=done.points + part.points,
+                embedded=done.embedded + part.embedded + written.embedded,
+                passages=done.passages + written.points,
+            )
+        log.info("index_rebuilt", points=done.points, passages=done.passages, embedded=done.embedded)
         return done
 
     async def _rebuild_cost(self) -> RebuildReport:
-        points = lacking = 0
+        points = lacking = passages = 0
         async for upkeep in self._each():
             in_use = await space_in_use(upkeep.stores)
             if in_use is not None:
                 of_workspace = await upkeep.upkeep.tally(in_use.bound.space)
-                points, lacking = points + of_workspace[0], lacking + of_workspace[1]
-        return RebuildReport(points=points, embedded=lacking, dry_run=True)
+                of_documents = await self.beside(upkeep.stores.workspace).tally(in_use.bound.space)
+                points, passages = points + of_workspace[0], passages + of_documents[0]
+                lacking += of_workspace[1] + of_documents[1]
+        return RebuildReport(points=points, embedded=lacking, dry_run=True, passages=passages)
 
     async def reembed_to(
         self,
@@ -136,6 +148,7 @@ class StoreUpkeepService:
         into = await every[0].upkeep.prepare(space, mean_terms=bound.mean_terms, calibration=shipped(space.model))
         await every[0].stores.index.ensure(space, in_use=False)
         embedded = await _backfill(every, into, embedder, progress=progress)
+        embedded += await self._documents_into(every, space, embedder, progress=_after(embedded, progress))
         kept = await _neighbours_kept(every, bound, into)
         if kept < LEAST_KEPT and not force:
             raise Conflict(
@@ -146,6 +159,9 @@ class StoreUpkeepService:
         async with every[0].upkeep.switching(space):
             # what came in since: nothing is decided or marked while the lock is held
             embedded += await _backfill(every, into, embedder, lacking=True)
+        embedded += await self._documents_into(every, space, embedder)  # what was shown since, for the old space
+        for upkeep in every:
+            await self.beside(upkeep.stores.workspace).switched(bound.space, space)
         await every[0].stores.index.ensure(space)
         for upkeep in every:  # what went or changed since it was put there, this time or when the space was last in use
             await upkeep.verify(repair=True)
@@ -154,15 +170,31 @@ class StoreUpkeepService:
             from_model=bound.space.model, to_model=space.model, embedded=embedded, kept=kept, switched=True
         )
 
+    async def _documents_into(
+        self,
+        every: Sequence[KnowledgeUpkeepService],
+        space: EmbeddingSpace,
+        embedder: Embedder,
+        *,
+        progress: Progress | None = None,
+    ) -> int:
+        """Put documents into the collection of a space; return how many texts were embedded."""
+        embedded = 0
+        for upkeep in every:
+            told = _after(embedded, progress)
+            embedded += (await self.beside(upkeep.stores.workspace).backfill(space, embedder, progress=told)).embedded
+        return embedded
+
     async def _forget_unused(self) -> int:
         """Drop collections and vectors of spaces that are not in use: after that going back costs embedding again."""
-        async for upkeep in self._each():  # spaces are of the whole store: any workspace will do
-            spaces = await upkeep.upkeep.unused_spaces()
-            for space in spaces:
-                await upkeep.stores.index.drop(space)
-                await upkeep.upkeep.forget_space(space)
-            return len(spaces)
-        return 0
+        every = [upkeep async for upkeep in self._each()]
+        spaces = await every[0].upkeep.unused_spaces() if every else []
+        for space in spaces:  # they are of the whole store: any workspace will do for what was learned
+            for upkeep in every:
+                await self.beside(upkeep.stores.workspace).forget(space)
+            await every[0].stores.index.drop(space)
+            await every[0].upkeep.forget_space(space)
+        return len(spaces)
 
     async def _each(self) -> AsyncIterator[KnowledgeUpkeepService]:
         for workspace in await self.workspaces():

@@ -66,11 +66,15 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildReport:
-    """What a rebuild put back; `embedded` texts had no vector kept and cost the embedder. Or would, where `dry_run`."""
+    """What a rebuild put back; `embedded` texts had no vector kept and cost the embedder. Or would, where `dry_run`.
+
+    `passages`: points of documents, beside the `points` of what was learned.
+    """
 
     points: int
     embedded: int
     dry_run: bool = False
+    passages: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from uuid import UUID
 import httpx
 import pytest
 
+from knowledge.documents.access import Principal
 from knowledge.documents.drafting import Draft
 from knowledge.documents.journal import Event, Priority, one_business_day_after
 from knowledge.errors import IndexUnavailable, NotFound, StorageUnavailable
@@ -24,9 +26,9 @@ from orchestrator.documentation import (
     STARTED,
     DocumentationQASubagent,
     DocumentationRequest,
-    PlannerResults,
 )
 from orchestrator.http_api import make_app
+from orchestrator.planner import PlannerResults, PlannerSteps
 from orchestrator.telemetry import ANSWERED, Telemetry, metrics_of
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens, SetClock
@@ -301,22 +303,87 @@ async def test_a2_22_an_operator_gets_a_best_effort_with_its_caveats(
 async def test_a2_30_steps_with_one_result_key_ask_once_in_a_session(
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:
-    results = PlannerResults(subagent(knowledge))
+    """A2-30: over HTTP as in process; but never of documents as they were, nor for another asker."""
+    results = PlannerResults()
     request = DocumentationRequest(
         question=QUESTION, session_id=1, step_id="a", result_key="key", focus={"workflow": "quote_to_sales_order"}
     )
-    first = await results.answer(request, ADMIN)
+    first = await results.answer(subagent(knowledge), request, ADMIN)
     assert first["status"] == "success"
-    again = await results.answer(replace(request, step_id="b"), ADMIN)
+    again = await results.answer(subagent(knowledge), replace(request, step_id="b"), ADMIN)
     assert (again["answer"], again["step_id"], len(server.chats)) == (first["answer"], "b", 1)
-    await results.answer(replace(request, session_id=2), ADMIN)
-    assert len(server.chats) == 2
+    for other, who in (
+        (replace(request, session_id=2), ADMIN),
+        (replace(request, question=f"{QUESTION} Please."), ADMIN),
+        (replace(request, result_key=None), ADMIN),
+        (request, Principal(name="ann")),
+    ):
+        asked = len(server.chats)
+        await results.answer(subagent(knowledge), other, who)
+        assert len(server.chats) == asked + 1
+    await add(knowledge, "quotes.md", QUOTES.replace(b"press Convert", b"choose Convert"))
+    renewed = await results.answer(subagent(knowledge), request, ADMIN)
+    assert "choose Convert to Sales Order" in renewed["citations"][0]["quote"]
 
 
-def test_a2_17_planners_are_switched_by_a_flag_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a2_30_the_route_gives_a_result_key_its_first_answer_again(
+    knowledge: Knowledge, server: OpenAIServer
+) -> None:
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        first = (await client.post("/subagents/documentation-qa", json=STEP)).json()
+        again = (await client.post("/subagents/documentation-qa", json={**STEP, "step_id": "plan-step-9"})).json()
+    assert again == {**first, "step_id": "plan-step-9"}
+    assert len(server.chats) == 1
+
+
+async def test_a2_17_a2_01_planners_have_it_where_the_flag_is_set_and_the_endpoint_always(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert KnowledgeSettings().enable_documentation_qa_subagent is False
     monkeypatch.setenv("AI_ENABLE_DOCUMENTATION_QA_SUBAGENT", "true")
     assert KnowledgeSettings().enable_documentation_qa_subagent is True
+    off, on = (PlannerSteps(subagent=subagent(knowledge), enabled=flag) for flag in (False, True))
+    assert await off.take(STEP, ADMIN) is None
+    taken = await on.take(STEP, ADMIN)
+    assert taken is not None
+    assert (taken["status"], taken["result_key"], taken["step_id"]) == (
+        "success",
+        "quote_conversion_doc",
+        "plan-step-2",
+    )
+    lookup = {**STEP, "planner_payload": {"lookup_type": "documentation_lookup"}}
+    assert await on.take(lookup, ADMIN) is not None
+    for other in ({"tool_name": "docker_build"}, {"lookup_type": "row_selection"}, {}):
+        assert await on.take({**STEP, "planner_payload": other}, ADMIN) is None
+    assert (await call(knowledge, "POST", "/subagents/documentation-qa", STEP))["status"] == "success"
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+async def test_a2_17_the_main_agent_has_the_subagent_as_a_tool_where_the_flag_is_set(
+    opens: Opens, server: OpenAIServer, *, enabled: bool
+) -> None:
+    quoting = quotes_line_with("Convert a quote")
+
+    def converses(asked: dict[str, Any]) -> dict[str, Any]:
+        if not asked.get("tools"):
+            return {"content": quoting(*(message["content"] for message in asked["messages"]))}
+        if asked["messages"][-1]["role"] == "tool":
+            return {"content": "Press Convert to Sales Order."}
+        names = [offered["function"]["name"] for offered in asked["tools"]]
+        assert ("documentation_qa" in names) is enabled
+        if not enabled:
+            return {"content": "I cannot tell."}
+        function = {"name": "documentation_qa", "arguments": json.dumps({"question": QUESTION, "focus": {"a": "b"}})}
+        return {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+
+    server.converses = converses
+    flagged: dict[str, Any] = {"enable_documentation_qa_subagent": enabled, "chat_timeout_seconds": 1}
+    async with opens(**with_model(server), **with_model(server, "main"), **flagged) as knowledge:
+        await add(knowledge, "quotes.md", QUOTES)
+        told = await call(knowledge, "POST", "/api/agent", {"message": QUESTION})
+        assert (told["tools"] == ["documentation_qa"]) is enabled
+        assert bool(await knowledge.answering.journal.events(name=COMPLETED)) is enabled
 
 
 async def test_a2_08_a2_29_x_20_our_own_part_of_an_answer_takes_little(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal
 
 import pytest
 import sqlalchemy as sa
 
 from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.access import Permission, Principal, Scope
-from knowledge.documents.models import DocumentStatus, NewDocument, PassageKind, Query
+from knowledge.documents.indexing import ABREAST
+from knowledge.documents.models import DocumentStatus, NewDocument, Query
 from knowledge.errors import Conflict, InvalidInput, NoAccess, NotFound
+from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
 from tests.conftest import Opens
 from tests.support.documents import ADMIN, GUIDE, add, find, put, readable, writable
@@ -292,14 +297,41 @@ async def test_points_that_nothing_stands_for_are_removed(knowledge: Knowledge) 
     assert await knowledge.passages.count(room.space, "default") == 0
 
 
-async def test_documents_of_another_model_are_indexed_again(opens: Opens) -> None:
-    """X-07."""
-    async with opens() as knowledge:
-        await add(knowledge, "timeouts.md", GUIDE)
-        await knowledge.store_upkeep.reembed(HashingEmbedder(dims=64))
-        assert (await knowledge.documents.upkeep.reconcile()).requeued == 1
-        assert (await knowledge.documents.indexing.run()).indexed == 1
-        assert (await find(knowledge, "ERR-4521")).passages[0].kind is PassageKind.CHUNK
+class Meeting(HashingEmbedder):
+    """An embedder whose calls wait for each other until so many are under way, where that is asked for."""
+
+    at_once = most_at_once = 0
+    expected = 1
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            async with asyncio.timeout(30):
+                while self.most_at_once < self.expected:
+                    await asyncio.sleep(0.01)
+            return await super().embed(texts, kind)
+        finally:
+            self.at_once -= 1
+
+
+async def test_some_documents_are_embedded_while_others_are_written(opens: Opens) -> None:
+    """A0-70."""
+    embedder = Meeting(dims=256, refuses="forbidden")
+    async with opens(embedder=embedder) as knowledge:
+        for number in range(12):
+            text = "forbidden" if number == 5 else f"Tulip {number} is planted in autumn."
+            await put(knowledge, f"{number}.txt", text.encode())
+        assert (await knowledge.documents.indexing.run(most=1)).indexed == 1
+        assert embedder.most_at_once == 1
+        embedder.expected = ABREAST
+        report = await knowledge.documents.indexing.run()
+        assert (report.indexed, report.failed, report.postponed) == (10, 1, 0)
+        assert embedder.most_at_once == ABREAST
+        assert (await knowledge.documents.quotes.counts(await readable(knowledge)))[0] == 11
+        await put(knowledge, "late.txt", b"A late one.")
+        embedder.unavailable = "It does not answer."
+        assert (await knowledge.documents.indexing.run()).postponed == 1
 
 
 async def test_a_document_whose_embeddings_another_version_kept_elsewhere_is_indexed_again(

@@ -12,12 +12,15 @@ from dulwich import porcelain
 from dulwich.repo import Repo
 
 from knowledge.adapters.git_repositories import GitRepositories
+from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.documents.fetching import check_url, is_inside
+from knowledge.documents.links import commit_of, link_of
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import NewSource
 from knowledge.errors import InvalidInput, SourceUnavailable
 from knowledge.wiring import Knowledge
+from orchestrator.asking import LocalAnswers
 from tests.conftest import Opens
 
 WHO = b"Ann <ann@example.org>"
@@ -75,6 +78,37 @@ async def test_a_repository_is_synced_by_what_changed(opens: Opens, writes: Writ
         source = (await knowledge.kb.sources("global", None))[0]
         assert source.last_commit == second
         assert await knowledge.kb.forget_source("global", None, source.source_id) == 2
+
+
+async def test_an_answer_states_the_commit_its_quotes_were_read_at(
+    opens: Opens, writes: Writes, tmp_path: Path
+) -> None:
+    """X-30: nothing is fetched by a question; what it quotes stands in the commit that it names."""
+    first = writes.commit({"pool.md": "# Pool\n\nThe connection pool of the api holds forty connections.\n"})
+    async with opens(fetch=f"file://{tmp_path}", embedder=LocalEmbedder()) as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
+        await knowledge.kb.sync("global", None)
+        await knowledge.kb.index()
+        second = writes.commit({"other.md": "# Other\n\nNothing of it.\n"})
+        answers = LocalAnswers(knowledge)
+        asked = "How many connections does the connection pool of the api hold?"
+        for _ in range(2):
+            for told in (await answers.ask_base("global", None, asked), await answers.ask(asked)):
+                assert [(each["commit"], each["quote"]) for each in told["citations"]] == [
+                    (first, "The connection pool of the api holds forty connections.")
+                ]
+            strictly = await answers.query_knowledge_base(asked)
+            assert [source["commit"] for source in strictly["sources"]] == [first]
+            assert (await knowledge.kb.sync("global", None))[0].commit == second, "what did not change, stays"
+
+
+@pytest.mark.parametrize("url", ["https://git.example.org/acme/handbook.git", "file:///srv/handbook/"])
+@pytest.mark.parametrize("commit", ["0" * 39 + "a", "0" * 63 + "b"])
+def test_the_commit_of_a_link_is_the_one_it_was_made_of(url: str, commit: str) -> None:
+    """X-30."""
+    assert commit_of(link_of(url, commit, "docs/a b@c#d.md")) == commit
+    for other in (None, "", "https://wiki.example.org/page", f"https://x.example/{commit}", url):
+        assert commit_of(other) is None
 
 
 async def test_a_repository_that_cannot_be_fetched_says_so_and_changes_nothing(

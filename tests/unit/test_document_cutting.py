@@ -176,10 +176,16 @@ def test_text_is_read_in_the_encodings_that_files_come_in(content: bytes, text: 
     assert decode(content) == text
 
 
-def test_what_is_no_text_is_refused() -> None:
-    """A4-20."""
+@pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", bytes(range(1, 256)) * 20, b"\x01\x02 OK " * 9])
+def test_what_is_no_text_is_refused(content: bytes) -> None:
+    """A4-20: with a zero byte or without."""
     with pytest.raises(Unreadable, match="no text"):
-        decode(b"\x7fELF\0\0\0")
+        decode(content)
+
+
+def test_colours_of_a_terminal_and_a_few_odd_signs_are_text() -> None:
+    text = "\x1b[31mERROR\x1b[0m pool exhausted\r\n" * 9 + "\x01"
+    assert decode(text.encode()) == text.replace("\r\n", "\n")
 
 
 def test_relevance_is_the_place_between_two_cosines() -> None:

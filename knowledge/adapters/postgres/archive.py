@@ -16,12 +16,13 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres import tables
+from knowledge.adapters.postgres import document_archive, tables
 from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.counting import alone_with_patterns, recount
 from knowledge.adapters.postgres.database import reading, transaction, translate
+from knowledge.adapters.postgres.document_tables import kb_vectors
 from knowledge.errors import Conflict, InvalidInput
-from knowledge.models import AppliesWhen
+from knowledge.models import AppliesWhen, LeaseToken
 from knowledge.ports import ArchiveStore, Snapshot
 
 Rows = Sequence[Mapping[str, Any]]
@@ -64,7 +65,7 @@ FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
             "id workspace context_id pattern_id project_id task_id run_id worked recorded_at",
         ),
     )
-}
+} | document_archive.DOCUMENTS
 """The columns of each part: those of the format version, spelt out, so that a new column never changes it unseen.
 
 A lease is left out: what is leased here is staged there.
@@ -94,15 +95,25 @@ class _PostgresSnapshot(Snapshot):
         self._connection = connection
 
     async def total(self) -> int:
-        counts = [sa.select(sa.func.count()).select_from(table).scalar_subquery() for table, _ in FORMAT.values()]
+        counts = [
+            sa.select(sa.func.count()).select_from(_selected(part)[0].order_by(None).subquery()).scalar_subquery()
+            for part in FORMAT
+        ]
         return sum((await self._connection.execute(sa.select(*counts))).one())
 
     async def rows(self, part: str) -> AsyncIterator[Rows]:
-        table, names = FORMAT[part]
-        query = sa.select(*(table.c[name] for name in names)).order_by(*table.primary_key.columns)
-        found = await self._connection.stream(query, execution_options={"yield_per": _SLICE})
-        async for rows in found.mappings().partitions(_SLICE):
+        query, most = _selected(part)
+        found = await self._connection.stream(query, execution_options={"yield_per": most})
+        async for rows in found.mappings().partitions(most):
             yield [dict(row) for row in rows]
+
+
+def _selected(part: str) -> tuple[sa.Select[Any], int]:
+    """Return what reads a part, in one order, and how many rows at once."""
+    if part in document_archive.DOCUMENTS:
+        return document_archive.selected(part)
+    table, names = FORMAT[part]
+    return sa.select(*(table.c[name] for name in names)).order_by(*table.primary_key.columns), _SLICE
 
 
 class PostgresArchive(ArchiveStore):
@@ -130,12 +141,14 @@ class PostgresArchive(ArchiveStore):
                 return await _another_space(connection, told)
             if part == "patterns":
                 return await _other_patterns(connection, told)
-        return None
+            return await document_archive.foreign(connection, part, told)
 
-    async def write(self, part: str, rows: Rows) -> int:
+    async def write(self, part: str, rows: Rows, *, token: LeaseToken) -> int:
         told = _values(part, rows)
         try:
             async with transaction(self._engine) as connection:
+                if part in document_archive.DOCUMENTS:
+                    return await document_archive.write(connection, part, told, token)
                 return await _WRITE.get(part, _add)(connection, part, told)
         except IntegrityError as error:
             raise Conflict(
@@ -144,6 +157,15 @@ class PostgresArchive(ArchiveStore):
             ) from error
         except DBAPIError as error:
             raise InvalidInput("archive", f"holds {part} that Postgres cannot store") from error
+
+    async def hold(self, token: LeaseToken) -> None:
+        async with transaction(self._engine) as connection:
+            await document_archive.hold(connection, token)
+
+    async def show(self, rows: Rows, *, token: LeaseToken) -> None:
+        for (workspace, partition), told in document_archive.by_partition(_values("documents", rows)):
+            async with transaction(self._engine) as connection:
+                await document_archive.show(connection, workspace, partition, told, token)
 
     async def analyse(self) -> None:
         async with reading(self._engine) as connection:
@@ -175,7 +197,9 @@ def _called(space: Mapping[str, Any]) -> str:
 
 
 async def _has_vectors(connection: AsyncConnection) -> bool:
-    return bool(await connection.scalar(sa.select(sa.exists().where(tables.vectors.c.point_id.is_not(None)))))
+    learned = sa.exists().where(tables.vectors.c.point_id.is_not(None))
+    of_documents = sa.exists().where(kb_vectors.c.space.is_not(None))
+    return bool(await connection.scalar(sa.select(sa.or_(learned, of_documents))))
 
 
 async def _other_patterns(connection: AsyncConnection, told: Rows) -> str | None:
@@ -328,8 +352,13 @@ def _value(column: sa.Column[Any], told: Any) -> Any:
     if told is None:
         return None
     kind = column.type
-    if isinstance(kind, sa.ARRAY) and isinstance(kind.item_type, sa.UUID):
-        return [UUID(each) for each in told]
+    if isinstance(kind, sa.ARRAY):
+        return [_one(kind.item_type, each) for each in told]
+    return _conditions(told) if column is _E.applies_when else _one(kind, told)
+
+
+def _one(kind: sa.types.TypeEngine[Any], told: Any) -> Any:
+    """Return a value of JSON as one of a type."""
     if isinstance(kind, sa.UUID):
         return UUID(told)
     if isinstance(kind, sa.DateTime):
@@ -339,7 +368,7 @@ def _value(column: sa.Column[Any], told: Any) -> Any:
         return moment
     if isinstance(kind, sa.LargeBinary):
         return b64decode(told, validate=True)
-    return _conditions(told) if column is _E.applies_when else told
+    return told
 
 
 def _conditions(told: Mapping[str, Any]) -> dict[str, str]:

@@ -160,7 +160,8 @@ class PostgresIndexing(IndexingStore):
         return len(which)
 
     async def stale(self, limit: int) -> list[Stale]:
-        other = sa.and_(V.generation.is_distinct_from(D.active_generation), V.generation != D.latest)
+        held = sa.and_(D.lease_until.is_not(None), D.lease_until > sa.func.now())  # an import writes older ones, too
+        other = sa.and_(V.generation.is_distinct_from(D.active_generation), V.generation != D.latest, ~held)
         query = (
             sa.select(V.document_id, V.generation)
             .join(kb_documents, D.id == V.document_id)

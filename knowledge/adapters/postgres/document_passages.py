@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -75,25 +76,23 @@ class PostgresPassages(PassageStore):
     async def visible(self, passages: Sequence[Passage], scope: Scope) -> Mapping[PassageId, str]:
         if not passages:
             return {}
-        given = sa.values(
-            sa.column("n", sa.Integer),
-            sa.column("document_id", sa.UUID),
-            sa.column("generation", sa.Integer),
-            sa.column("char_start", sa.Integer),
-            sa.column("char_end", sa.Integer),
-            name="given",
-        ).data(
-            [
-                (
-                    n,
-                    each.document_id,
-                    each.generation,
-                    each.char_start or 0,
-                    _END if each.char_end is None else each.char_end,
-                )
-                for n, each in enumerate(passages)
-            ]
-        )
+        asked = [
+            (
+                n,
+                each.document_id,
+                each.generation,
+                each.char_start or 0,
+                _END if each.char_end is None else each.char_end,
+            )
+            for n, each in enumerate(passages)
+        ]
+        kinds: tuple[type[sa.types.TypeEngine[Any]], ...] = (sa.Integer, sa.UUID, sa.Integer, sa.Integer, sa.Integer)
+        arrays: list[sa.ColumnElement[Any]] = [
+            sa.literal(list(told), sa.ARRAY(kind)) for told, kind in zip(zip(*asked, strict=True), kinds, strict=True)
+        ]
+        names = ("n", "document_id", "generation", "char_start", "char_end")
+        columns: list[sa.ColumnClause[Any]] = [sa.column(name, kind) for name, kind in zip(names, kinds, strict=True)]
+        given = sa.func.unnest(*arrays).table_valued(*columns, name="given").render_derived()
         piece = sa.func.substr(V.text, given.c.char_start + 1, given.c.char_end - given.c.char_start)
         query = (
             sa.select(given.c.n, piece.label("piece"))

@@ -1,0 +1,84 @@
+"""Which passages have embeddings in which space, in Postgres, for when all of them change theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V
+from knowledge.adapters.postgres.document_tables import (
+    kb_chunks,
+    kb_documents,
+    kb_partitions,
+    kb_scales,
+    kb_vectors,
+    kb_versions,
+)
+from knowledge.documents.moving import MovingStore
+from knowledge.documents.texts import told_above
+from knowledge.models import EmbeddingSpace
+
+_K = kb_vectors.c
+_ACTIVE = sa.and_(D.id == C.document_id, D.active_generation == C.generation)
+_VERSION = sa.and_(V.document_id == C.document_id, V.generation == C.generation)
+
+
+class PostgresMoving(MovingStore):
+    """Passages of one workspace."""
+
+    def __init__(self, engine: AsyncEngine, workspace: str) -> None:
+        self._engine = within(engine, workspace)
+        self._workspace = workspace
+
+    async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
+        query = (
+            sa.select(sa.func.count().label("every"), sa.func.count().filter(_K.text_hash.is_(None)).label("lacking"))
+            .select_from(kb_chunks.join(kb_documents, _ACTIVE).outerjoin(kb_vectors, self._kept(space)))
+            .where(D.workspace == self._workspace, SHOWN)
+        )
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(query)).one()
+        return row.every, row.lacking
+
+    async def lacking(self, space: EmbeddingSpace, limit: int) -> Mapping[bytes, str]:
+        bare = (
+            sa.select(C.text_hash, V.title, C.section, C.function, C.text)
+            .select_from(kb_chunks.join(kb_documents, _ACTIVE).join(kb_versions, _VERSION))
+            .where(D.workspace == self._workspace, SHOWN, ~sa.exists().where(self._kept(space)))
+            .order_by(C.text_hash)
+            .limit(limit)
+        )
+        async with reading(self._engine) as connection:
+            return {
+                row.text_hash: told_above(row.title, row.section, row.function, row.text)
+                for row in await connection.execute(bare)
+            }
+
+    async def renew(self) -> None:
+        p = kb_partitions.c
+        later = sa.update(kb_partitions).where(p.workspace == self._workspace).values(version=p.version + 1)
+        async with transaction(self._engine) as connection:
+            ours = sa.select(p.partition).where(p.workspace == self._workspace).order_by(p.partition)
+            await connection.execute(ours.with_for_update())  # in one order: no two of these wait for each other
+            await connection.execute(later)
+
+    async def adopt(self, before: EmbeddingSpace, space: EmbeddingSpace) -> int:
+        ours = sa.exists().where(D.id == V.document_id, D.workspace == self._workspace)
+        taken = sa.update(kb_versions).where(V.space == before.fingerprint, ours).values(space=space.fingerprint)
+        async with transaction(self._engine) as connection:
+            return (await connection.execute(taken)).rowcount
+
+    async def forget(self, space: EmbeddingSpace) -> None:
+        s = kb_scales.c
+        ours = (s.workspace == self._workspace, s.space == space.fingerprint)
+        async with transaction(self._engine) as connection:
+            kept = (_K.workspace == self._workspace, _K.space == space.fingerprint)
+            await connection.execute(sa.delete(kb_vectors).where(*kept))
+            await connection.execute(sa.delete(kb_scales).where(*ours))
+
+    def _kept(self, space: EmbeddingSpace) -> sa.ColumnElement[bool]:
+        ours = sa.and_(_K.workspace == self._workspace, _K.space == space.fingerprint)
+        return sa.and_(ours, _K.text_hash == C.text_hash)

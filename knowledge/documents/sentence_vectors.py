@@ -1,0 +1,51 @@
+"""The embeddings of sentences that were read lately: the next question about the same passages costs less."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from knowledge.models import Vector
+from knowledge.ports import Embedder
+
+MOST_BYTES: Final = 16_000_000
+"""What all that is kept may take: 10,000 sentences of 384 dimensions."""
+
+
+class SentenceVectors:
+    """Embeddings by workspace, space and text, the least recently used dropped first. Texts themselves are not kept."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._kept: OrderedDict[bytes, Vector] = OrderedDict()
+
+    async def of(self, texts: Sequence[str], embedder: Embedder, workspace: str) -> Vector:
+        """Return the embeddings of texts, a row each; only those that are not kept are embedded, and then kept.
+
+        What one workspace had embedded is nothing to another: how soon an answer comes would tell what that one has.
+        """
+        space = await embedder.space()
+        head = f"{workspace}\0{space.fingerprint}\0".encode()
+        keys = [hashlib.sha256(head + text.encode()).digest() for text in texts]
+        found = {key: self._kept[key] for key in keys if key in self._kept}
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        if missing:
+            made = await embedder.embed(list(missing.values()), "document")
+            found |= {key: row.copy() for key, row in zip(missing, made.vectors, strict=True)}
+        for key in keys:
+            self._keep(key, found[key])
+        return np.array([found[key] for key in keys], dtype=np.float32).reshape(len(texts), space.dims)
+
+    def _keep(self, key: bytes, vector: Vector) -> None:
+        if key not in self._kept:
+            self._kept[key] = vector
+            self._bytes += vector.nbytes
+        self._kept.move_to_end(key)
+        while self._bytes > self._most and len(self._kept) > 1:
+            _, dropped = self._kept.popitem(last=False)
+            self._bytes -= dropped.nbytes

@@ -1,0 +1,45 @@
+"""What else a store has in its index, beside what was learned: documents, of which this package knows nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from knowledge.models import EmbeddingSpace
+from knowledge.ports import Embedder, Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """How many points were put into the index, and how many texts had to be embedded for them."""
+
+    points: int = 0
+    embedded: int = 0
+
+
+class Beside(Protocol):
+    """The documents of one workspace, where a whole store is rebuilt, changes its model or came out of an archive."""
+
+    async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
+        """Return how many points the index is to hold, and how many of them have no embedding in a space."""
+        ...
+
+    async def drop(self, space: EmbeddingSpace) -> None:
+        """Drop the points of a space, those of all workspaces, and make room for them anew."""
+        ...
+
+    async def refill(self, *, progress: Progress | None = None) -> Written:
+        """Put every point that lacks into the index in use, from kept embeddings where there are any."""
+        ...
+
+    async def backfill(self, space: EmbeddingSpace, embedder: Embedder, *, progress: Progress | None = None) -> Written:
+        """Put every point into the index of another space, embedded by its embedder; what was embedded is kept."""
+        ...
+
+    async def switched(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
+        """Take note that another space is in use now, and was filled."""
+        ...
+
+    async def forget(self, space: EmbeddingSpace) -> None:
+        """Drop what there is of a space that is not in use."""
+        ...

@@ -1,0 +1,123 @@
+"""What a newcomer types: odd files, empty folders, questions too early. Each says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from knowledge.adapters.conversion import SubprocessConverter
+from knowledge.documents.library import MAX_BYTES
+from knowledge.documents.models import NewDocument
+from knowledge.documents.parsing import Unreadable
+from knowledge.documents.rendering import NOTHING_YET, STILL_INDEXING
+from knowledge.errors import InvalidInput
+from knowledge.wiring import Knowledge
+from orchestrator.client import KnowledgeClient
+from orchestrator.folders import contents_of, files_of
+from orchestrator.http_api import make_app
+from tests.support.documents import put
+from tests.support.processes import Commands
+
+POOL = "# Pool\n\nThe connection pool of the api holds forty connections.\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    (folder / "docs").mkdir(parents=True)
+    (folder / "empty").mkdir()
+    (folder / "docs/pool.md").write_text(POOL)
+    (folder / "docs/odd.md").write_bytes(bytes(range(1, 256)) * 40)
+    with (folder / "docs/huge.txt").open("wb") as huge:
+        huge.truncate(50_000_000)
+    (folder / "odd.xyz").write_text("Odd endings are read where they are named.\n")
+    return folder
+
+
+@pytest.fixture
+def commands(database_url: str, home: Path) -> Iterator[Commands]:
+    run = Commands(home, {"HARDWON_DATABASE_URL": database_url, "NO_COLOR": "1", "COLUMNS": "200"})
+    with run.serving():
+        yield run
+
+
+@pytest.mark.timeout(300)
+def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: Path) -> None:
+    early = commands.run("kb", "ask", "How many connections does the pool hold?")
+    assert "No documents found" in early.stdout
+    assert "hardwon kb add FILE" in early.stderr
+
+    for paths, says in (
+        (["nowhere"], "there is no file or folder nowhere"),
+        ([str(files / "empty")], "there is no file of a kind that hardwon reads in"),
+        ([str(files / "docs"), "--title", "One"], "title: is of one file, these are 3"),
+    ):
+        refused = commands.run("kb", "add", *paths)
+        assert refused.returncode == 1
+        assert says in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+    added = commands.run("kb", "add", str(files / "docs"), str(files / "odd.xyz"))
+    assert added.returncode == 1
+    assert "2 new or changed, 0 as before, 2 could not be read" in added.stdout
+    assert "2 indexed, 0 failed" in added.stdout
+    assert "docs/huge.txt: it has 50 MB, more than the 15 MB that a document may have" in added.stdout
+    assert "docs/odd.md: this is no text, and no format that hardwon reads" in added.stdout
+    told = json.loads(commands.run("kb", "add", str(files / "docs"), "--json").stdout)
+    assert [each["changed"] for each in told["added"]] == [False, False]
+    assert told["passed_over"] == ["docs/huge.txt: it has 50 MB, more than the 15 MB that a document may have"]
+
+    answer = commands.run("kb", "ask", "How many connections does the connection pool hold?")
+    assert answer.stdout.startswith("The connection pool of the api holds forty connections.")
+    unknown = commands.run("kb", "ask", "Wer hat die Weltmeisterschaft gewonnen?")
+    assert (unknown.returncode, unknown.stdout.strip()) == (0, "The knowledge base does not say.")
+    assert "hardwon kb search" in unknown.stderr
+
+
+@pytest.fixture
+async def client(knowledge: Knowledge) -> AsyncIterator[KnowledgeClient]:
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with KnowledgeClient("http://test", transport=transport) as opened:
+        yield opened
+
+
+async def test_the_page_asks_where_there_is_nothing_yet_and_is_told_so(
+    client: KnowledgeClient, knowledge: Knowledge
+) -> None:
+    early = await client.answers.ask("How many connections does the pool hold?")
+    assert (early["status"], early["answer"]) == ("empty_scope", NOTHING_YET)
+    await put(knowledge, "pool.md", POOL.encode())
+    waiting = await client.answers.ask("How many connections does the pool hold?")
+    assert (waiting["status"], waiting["answer"]) == ("indexing", STILL_INDEXING)
+
+
+async def test_a_document_of_the_size_that_is_promised_goes_over_http(client: KnowledgeClient) -> None:
+    """F7: what is larger than other requests may be is still a document."""
+    text = ("The connection pool holds forty connections. " * 2_000).encode()
+    parts = b"\n\n".join([text] * (MAX_BYTES // (len(text) + 2)))
+    for size in (len(text) * 4, len(parts)):
+        added = await client.kb.add("global", None, NewDocument(uri=f"{size}.txt", content=parts[:size]))
+        assert (added.changed, added.document.error) == (True, None)
+    over = await client.kb.add("global", None, NewDocument(uri="over.txt", content=parts + b" " * 1_000_000))
+    assert "more than the 15 MB that a document may have" in (over.document.error or "")
+    with pytest.raises(InvalidInput, match="has more than the 16,777,216 bytes allowed"):
+        await client.kb.add("global", None, NewDocument(uri="far.txt", content=b" " * 17_000_000))
+
+
+async def test_a_broken_file_is_told_of_without_the_names_of_our_libraries() -> None:
+    with pytest.raises(Unreadable) as refused:
+        await SubprocessConverter().convert("broken.pdf", b"%PDF-1.4 broken")
+    assert "Error" not in str(refused.value)
+    assert "kreuzberg" not in str(refused.value)
+
+
+def test_a_file_that_cannot_be_opened_stops_no_other(files: Path) -> None:
+    (files / "docs/gone.md").symlink_to(files / "docs/pool.md")
+    found = {each.uri: each.path for each in files_of(files / "docs")}
+    assert list(found) == ["docs/gone.md", "docs/huge.txt", "docs/odd.md", "docs/pool.md"]
+    (files / "docs/pool.md").unlink()
+    assert contents_of(found["docs/pool.md"]) == "it cannot be read: No such file or directory"
