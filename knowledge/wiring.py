@@ -54,6 +54,7 @@ from knowledge.memory.contexts import ContextLog
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.events import TaskEventService
 from knowledge.memory.grouping import PatternGroupingService
+from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService
 from knowledge.memory.pruning import KnowledgePruningService
 from knowledge.memory.query import RAGQueryService
@@ -61,7 +62,6 @@ from knowledge.memory.reviewing import ReviewService
 from knowledge.memory.revoking import RevocationService
 from knowledge.memory.store_upkeep import ModelChoice, StoreUpkeepService
 from knowledge.memory.upkeep import KnowledgeUpkeepService
-from knowledge.memory.validation import check_text
 from knowledge.models import DEFAULT_WORKSPACE, Pattern, PatternId, Provenance, WorkspaceStats
 from knowledge.ports import ChatModel, Clock, Embedder, JobStore, Stores, VectorIndex
 from knowledge.provenance import Auditor

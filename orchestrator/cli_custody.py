@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 
-from knowledge.models import DEFAULT_WORKSPACE, EntryId
+from knowledge.names import DEFAULT_WORKSPACE, EntryId
 from orchestrator.cli_run import Json, Workspace, run
 
 review = typer.Typer(help="Entries by agents' keys that wait for a person.", no_args_is_help=True)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import typer
 
-from knowledge.models import DEFAULT_WORKSPACE
+from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli_run import Json, Workspace, run
 
 kb = typer.Typer(help="Documents to search and ask.", no_args_is_help=True)

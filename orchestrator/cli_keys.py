@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from knowledge.access.operations import Scope
-from knowledge.models import DEFAULT_WORKSPACE
+from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli_run import Json, run
 
 keys = typer.Typer(help="Make, list, rotate and revoke the keys of a server.", no_args_is_help=True)

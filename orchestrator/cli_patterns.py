@@ -7,7 +7,7 @@ from uuid import UUID
 
 import typer
 
-from knowledge.models import DEFAULT_WORKSPACE, EntryId, PatternId
+from knowledge.names import DEFAULT_WORKSPACE, EntryId, PatternId
 from orchestrator.cli_run import Json, Workspace, run
 
 patterns = typer.Typer(help="See, join and split patterns.", no_args_is_help=True)

@@ -9,8 +9,7 @@ from uuid import UUID
 
 import typer
 
-from knowledge.models import DEFAULT_WORKSPACE, EntryId
-from knowledge.settings import KnowledgeSettings
+from knowledge.names import DEFAULT_WORKSPACE, EntryId
 from orchestrator.cli_run import Json, Workspace, run
 
 workspace_ = typer.Typer(help="What is decided of a workspace.", no_args_is_help=True)
@@ -96,6 +95,7 @@ def reembed(
     Queries and captures go on meanwhile. Going back is the same command with the old model; it costs no embedding.
     """
     from knowledge.memory.store_upkeep import ModelChoice
+    from knowledge.settings import KnowledgeSettings
     from orchestrator import connect
     from orchestrator.reports import print_reembed
     from orchestrator.terminal import stages

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory.capture import KnowledgeCaptureService
+from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService
 from knowledge.memory.texts import resolution
-from knowledge.memory.validation import check_text
 from knowledge.models import (
     TRUSTED,
     AppliesWhen,
