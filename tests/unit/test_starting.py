@@ -26,5 +26,11 @@ def test_the_packages_load_nothing_until_a_name_is_asked_for() -> None:
 
 
 def test_a_program_that_connects_loads_no_store_and_no_documents_before_it_owns_them() -> None:
-    modules = loaded("from orchestrator import OrchestratorContextBuilder, OrchestratorHooks, connect")
-    assert not heavy(modules)
+    assert not heavy(loaded("from orchestrator import OrchestratorContextBuilder, connect"))
+
+
+def test_the_hooks_load_what_they_pass_on_to_and_neither_stores_nor_documents() -> None:
+    """They have the methods of the service of events, which redacts what it keeps."""
+    modules = loaded("from orchestrator import OrchestratorHooks")
+    theirs = {name for name in modules if name.startswith("knowledge.redaction")} | {"re2", "snowballstemmer"}
+    assert heavy(modules) <= theirs
