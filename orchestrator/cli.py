@@ -336,7 +336,7 @@ def outcome(
     from orchestrator.reports import print_outcome
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             await knowledge.outcomes.record_outcome(
                 ContextId(context_id),
                 PatternId(pattern_id),
@@ -364,7 +364,7 @@ def prune(
     from orchestrator.terminal import stages
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             with stages(quiet=as_json) as progress:
                 report = await knowledge.pruning.prune(dry_run=dry_run, progress=progress.stage("Pruning"))
         print_prune(report, as_json=as_json)
@@ -379,7 +379,7 @@ def stats(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) ->
     from orchestrator.reports import print_stats
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             found = await knowledge.stats()
         print_stats(found, as_json=as_json)
 

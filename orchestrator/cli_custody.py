@@ -35,7 +35,7 @@ def list_waiting(
     from orchestrator.reports_custody import print_waiting
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             waiting = await knowledge.reviews.waiting(limit=limit)
             alarms = await knowledge.reviews.alarms()
         print_waiting(waiting, alarms, as_json=as_json)
@@ -50,7 +50,7 @@ def show(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json:
     from orchestrator.reports_custody import print_whole_entry
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             entry = await knowledge.reviews.show(EntryId(entry_id))
         print_whole_entry(entry, as_json=as_json)
 
@@ -64,7 +64,7 @@ def approve(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_js
     from orchestrator.reports_custody import print_decided
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             entry = await knowledge.reviews.approve(EntryId(entry_id))
         print_decided(entry_id, f"approved; it is {entry.status}", as_json=as_json)
 
@@ -78,7 +78,7 @@ def reject(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_jso
     from orchestrator.reports_custody import print_decided
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             await knowledge.reviews.reject(EntryId(entry_id))
         print_decided(entry_id, "rejected and deleted", as_json=as_json)
 
@@ -102,7 +102,7 @@ def revoke(
 
     async def work() -> None:
         chosen = Chosen(key_id=key, project_id=project, since=_utc(since), until=_utc(until))
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             report = await knowledge.revocations.revoke(chosen, dry_run=dry_run)
         print_revocation(report, as_json=as_json)
 
@@ -132,7 +132,7 @@ def affected(
             until=_utc(until),
             entry_id=None if entry_id is None else EntryId(entry_id),
         )
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             tasks = await knowledge.revocations.affected(chosen)
         print_affected(tasks, as_json=as_json)
 
@@ -155,7 +155,7 @@ def list_audit(
     from orchestrator.reports_custody import print_audit
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             rows = await knowledge.audits.list(limit=limit, whole_store=store)
         print_audit(rows, as_json=as_json)
 
@@ -175,7 +175,7 @@ def verify_audit(
     from orchestrator.reports_custody import print_chain
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             report = await knowledge.audits.verify(head=head, whole_store=store)
         print_chain(report, as_json=as_json)
         if not report.whole:

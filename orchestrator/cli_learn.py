@@ -32,7 +32,7 @@ def capture_read(
     async def work() -> None:
         with CaptureReport(place=place, as_json=as_json) as report:
             first = await read_batch(rows)  # an unreadable file is told before any store is opened
-            async with connect(workspace=workspace) as knowledge:
+            async with connect(workspace=workspace, warm=False) as knowledge:
                 with stages(quiet=as_json) as progress:
                     told = progress.stage("Capturing")
                     await capture_rows_of(knowledge.capture, first, rows, report, told)

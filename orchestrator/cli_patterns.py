@@ -25,7 +25,7 @@ def suggest(
     from orchestrator.reports_patterns import print_pairs_of_patterns
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             pairs = await knowledge.grouping.suggest(limit=limit)
         print_pairs_of_patterns(pairs, as_json=as_json)
 
@@ -44,7 +44,7 @@ def show(
     from orchestrator.reports_patterns import print_details
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             details = await knowledge.grouping.show(PatternId(pattern_id))
         print_details(details, as_json=as_json)
 
@@ -64,7 +64,7 @@ def join(
     from orchestrator.reports_patterns import print_grouped
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             pattern = await knowledge.grouping.join(PatternId(keep), PatternId(other))
         print_grouped(pattern, as_json=as_json)
 
@@ -83,7 +83,7 @@ def split(
     from orchestrator.reports_patterns import print_grouped
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             pattern = await knowledge.grouping.split([EntryId(entry_id) for entry_id in entry_ids])
         print_grouped(pattern, as_json=as_json)
 

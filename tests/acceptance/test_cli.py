@@ -75,6 +75,12 @@ def test_a_command_beside_a_server_loads_neither_stores_nor_documents(beside: Co
     assert not {name for name in ours(modules) if name.startswith("orchestrator.client_")}
 
 
+def test_an_owner_that_only_counts_loads_no_model_and_no_api(alone: Commands) -> None:
+    modules = loaded("from orchestrator.cli import main; main()", "stats", **alone.environment())
+    assert "knowledge.wiring" in modules
+    assert not modules & {"alembic", "fastapi", "onnxruntime", "openai", "orchestrator.http_api"}
+
+
 def test_every_command_tells_its_help_and_takes_json() -> None:
     commands = every_command()
     assert {("capture",), ("query", "task"), ("learn", "git"), ("evaluate", "retrieval")} <= set(commands)
