@@ -37,8 +37,10 @@ LINT = [
     ["mypy"],
     ["lint-imports"],
 ]
-# a process a core: each starts servers of its own; `-n 0` runs all in one, as a debugger needs it
-TEST = ["pytest", "-q", "-n", "auto", "--maxprocesses", "8", "--dist", "worksteal"]
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+# three processes for two cores, for a test waits for processes, disks and clocks, too; each starts servers of its own;
+# `-n 0` runs all in one, as a debugger needs it
+TEST = ["pytest", "-q", "-n", str(min(8, CORES + (CORES + 1) // 2)), "--dist", "worksteal"]
 RELOCK = (
     "uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-emit-index-url"
     " --no-header pyproject.toml -o requirements.lock"

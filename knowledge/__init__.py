@@ -8,13 +8,13 @@ async with open_knowledge(KnowledgeSettings(), workspace="default") as knowledge
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from knowledge.errors import HardwonError
-from knowledge.models import AppliesWhen, CheckpointType, Context, Entry, EntryType, NewEntry, Pattern, Task
-from knowledge.settings import KnowledgeSettings
-
 if TYPE_CHECKING:
+    from knowledge.errors import HardwonError
+    from knowledge.models import AppliesWhen, CheckpointType, Context, Entry, EntryType, NewEntry, Pattern, Task
+    from knowledge.settings import KnowledgeSettings
     from knowledge.wiring import Knowledge, open_knowledge
 
 __all__ = [
@@ -33,10 +33,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load the stores' drivers only when they are asked for: a client of a running owner never needs them."""
-    if name in {"Knowledge", "open_knowledge"}:
-        from knowledge import wiring  # noqa: PLC0415 - the point of it
+_HOMES = {
+    "HardwonError": "knowledge.errors",
+    "Knowledge": "knowledge.wiring",
+    "KnowledgeSettings": "knowledge.settings",
+    "open_knowledge": "knowledge.wiring",
+}
+"""Where a public name is defined, unless it is one of the models."""
 
-        return getattr(wiring, name)
-    raise AttributeError(f"module 'knowledge' has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    """Load what a public name needs when it is asked for: a client of a running owner never needs the drivers."""
+    if name not in __all__:
+        raise AttributeError(f"module 'knowledge' has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "knowledge.models")), name)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass
-
-import structlog
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,8 @@ class EventLog:
         self._log("exception", event, ids)
 
     def _log(self, method: str, event: str, ids: dict[str, object]) -> None:
-        if structlog.is_configured():
+        structlog = sys.modules.get("structlog")  # a program that set it up has loaded it
+        if structlog is not None and structlog.is_configured():
             # looked up each time: a program may configure it after us, and again
             getattr(structlog.get_logger(self.name), method)(event, **ids)
             return

@@ -10,22 +10,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha1
-from typing import Any, ClassVar, NewType
+from typing import TYPE_CHECKING, Any, ClassVar, NewType, TypeAlias
 from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
+from knowledge.names import DEFAULT_WORKSPACE as DEFAULT_WORKSPACE
+from knowledge.names import CheckpointType as CheckpointType
+from knowledge.names import ContextId as ContextId
+from knowledge.names import EntryId as EntryId
+from knowledge.names import PatternId as PatternId
 
-EntryId = NewType("EntryId", UUID)
-PatternId = NewType("PatternId", UUID)
+if TYPE_CHECKING:  # a client holds no vectors, and numpy takes longer to load than all of this
+    import numpy as np
+    import numpy.typing as npt
+
 PointId = NewType("PointId", UUID)
-ContextId = NewType("ContextId", UUID)
 CheckpointId = NewType("CheckpointId", UUID)
 LeaseToken = NewType("LeaseToken", UUID)
 
-Vector = npt.NDArray[np.float32]
-
-DEFAULT_WORKSPACE = "default"
+Vector: TypeAlias = "npt.NDArray[np.float32]"
 
 
 class EntryType(StrEnum):
@@ -58,15 +60,6 @@ class RowSecurity(StrEnum):
     BY_ROLE = "by_role"
     BY_NAME = "by_name"
     NONE = "none"
-
-
-class CheckpointType(StrEnum):
-    """The moments at which what is staged gets embedded."""
-
-    PHASE_COMPLETION = "phase_completion"
-    PROJECT_COMPLETION = "project_completion"
-    CANCELLATION = "cancellation"
-    MANUAL = "manual"
 
 
 class View(StrEnum):

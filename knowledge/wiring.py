@@ -55,6 +55,7 @@ from knowledge.memory.contexts import ContextLog
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.events import TaskEventService
 from knowledge.memory.grouping import PatternGroupingService
+from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService
 from knowledge.memory.pruning import KnowledgePruningService
 from knowledge.memory.query import RAGQueryService
@@ -62,7 +63,6 @@ from knowledge.memory.reviewing import ReviewService
 from knowledge.memory.revoking import RevocationService
 from knowledge.memory.store_upkeep import ModelChoice, StoreUpkeepService
 from knowledge.memory.upkeep import KnowledgeUpkeepService
-from knowledge.memory.validation import check_text
 from knowledge.models import DEFAULT_WORKSPACE, Pattern, PatternId, Provenance, WorkspaceStats
 from knowledge.ports import ChatModel, Clock, Embedder, JobStore, Stores, VectorIndex
 from knowledge.provenance import Auditor
@@ -148,6 +148,10 @@ class Knowledge:
     def kb(self) -> KnowledgeBases:
         """The knowledge bases, for whoever has the stores open."""
         return self.documents.asked_by(asker(self.principal))
+
+    async def warmed(self) -> None:
+        """Load what embeds, so that no query waits for it; endpoints are not called. Costs nothing the second time."""
+        await warmed(self.settings, self.stores.embedder)
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         """Return the workspaces that hold anything, ascending; from behind `after` on, at most so many."""
@@ -487,13 +491,14 @@ async def open_knowledge(
     clock: Clock | None = None,
     embedder: Embedder | None = None,
     socket: Path | None = None,
+    warm: bool = True,
 ) -> AsyncIterator[Knowledge]:
     """Open the stores, migrate the schema and give the services; everything is closed again at the end.
 
     With the embedded index this process owns the data directory meanwhile. Raises StoreInUse, naming the owner, if
     another one does; `orchestrator.connect` is for working beside it. Also raises InvalidSetting, StorageUnavailable or
     StoreIncompatible. `clock` and `embedder` replace what the settings say; `socket` is where this process will serve
-    the API to others.
+    the API to others. Unless `warm`, what embeds is loaded when a text is first embedded, and that question waits.
     """
     settings = settings or KnowledgeSettings()
     check_text("workspace", workspace)
@@ -506,7 +511,7 @@ async def open_knowledge(
         embedder = EmbedderSwitch(embedder or make_embedder(settings))
         stack.push_async_callback(embedder.aclose)
         stack.push_async_callback(models.aclose)
-        loading = asyncio.create_task(_warm(settings, embedder))
+        loading = asyncio.create_task(warmed(settings, embedder) if warm else asyncio.sleep(0))
         try:
             engine = await _connect_postgres(settings, stack)
             await migrate(engine)
@@ -528,7 +533,11 @@ async def open_knowledge(
         yield _knowledge(settings, engine, stores, authenticator, passages=passages, models=models)
 
 
-async def _warm(settings: KnowledgeSettings, embedder: Embedder) -> None:
-    """Load bundled weights while Postgres starts, so that no query waits for them; endpoints are not called."""
+async def warmed(settings: KnowledgeSettings, embedder: Embedder) -> None:
+    """Load what embeds while Postgres starts, so that no query waits for it; endpoints are not called."""
     if settings.bundled_model:
         await embedder.space()
+        return
+    from knowledge.adapters.openai_endpoint import load  # noqa: PLC0415
+
+    await load()

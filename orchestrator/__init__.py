@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-from orchestrator.connection import connect
-from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.hooks import OrchestratorHooks
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orchestrator.connection import connect
+    from orchestrator.context import OrchestratorContextBuilder
+    from orchestrator.hooks import OrchestratorHooks
 
 __all__ = ["OrchestratorContextBuilder", "OrchestratorHooks", "connect"]
+
+_HOMES = {
+    "OrchestratorContextBuilder": "orchestrator.context",
+    "OrchestratorHooks": "orchestrator.hooks",
+    "connect": "orchestrator.connection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a door when it is asked for: none needs what the others do."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'orchestrator' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

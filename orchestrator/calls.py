@@ -8,7 +8,7 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -24,7 +24,9 @@ from knowledge.errors import (
     SpaceMismatch,
     Unavailable,
 )
-from knowledge.ports import Progress
+
+if TYPE_CHECKING:
+    from knowledge.ports import Progress
 
 WORKSPACE_HEADER = "Hardwon-Workspace"
 """Its value is percent-encoded where it is not plain ASCII."""

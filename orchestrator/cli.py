@@ -13,18 +13,17 @@ from uuid import UUID
 import typer
 
 from knowledge.errors import HardwonError
-from knowledge.models import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId, Task
-from knowledge.settings import KnowledgeSettings
+from knowledge.names import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId
 from orchestrator.cli_answers import add_answers
 from orchestrator.cli_custody import add_custody
 from orchestrator.cli_kb import kb
 from orchestrator.cli_keys import keys
+from orchestrator.cli_lazy import lazily
 from orchestrator.cli_learn import capture_read, learn
 from orchestrator.cli_mcp import add_mcp
 from orchestrator.cli_patterns import patterns
 from orchestrator.cli_run import Json, Workspace, run
 from orchestrator.cli_upkeep import add_upkeep
-from orchestrator.logs import configure_logs, warn_of_unknown_settings
 
 app = typer.Typer(
     name="hardwon",
@@ -54,6 +53,31 @@ Facts = Annotated[
 ]
 
 
+def _begin() -> None:
+    from orchestrator.logs import configure_logs, warn_of_unknown_settings
+
+    configure_logs()
+    warn_of_unknown_settings()
+
+
+def _tell_version(asked: bool) -> None:  # noqa: FBT001 - Typer calls it so
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"hardwon {version('hardwon')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_tell_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options of no command."""
+
+
 def facts_of(told: list[str] | None) -> dict[str, str] | None:
     """Return facts as they were typed. Raises a usage error for one without a name or a value."""
     facts = dict(each.partition("=")[::2] for each in told or ())
@@ -69,10 +93,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
     try:
-        configure_logs()
-        warn_of_unknown_settings()
         try:
-            app()
+            lazily(app, before=_begin)()
         finally:
             sys.stdout.flush()
     except HardwonError as error:
@@ -111,6 +133,7 @@ def serve(
     as_json: Json = False,
 ) -> None:
     """Serve the API and run the scheduler, as the owner of the data directory, until stopped."""
+    from knowledge.settings import KnowledgeSettings
     from orchestrator.reports import print_serving
     from orchestrator.service import run_service
 
@@ -278,6 +301,7 @@ def context(
     as_json: Json = False,
 ) -> None:
     """Print the context an agent would get with this task."""
+    from knowledge.models import Task
     from orchestrator import OrchestratorContextBuilder, connect
     from orchestrator.reports import print_context
 
@@ -315,7 +339,7 @@ def outcome(
     from orchestrator.reports import print_outcome
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             await knowledge.outcomes.record_outcome(
                 ContextId(context_id),
                 PatternId(pattern_id),
@@ -343,7 +367,7 @@ def prune(
     from orchestrator.terminal import stages
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             with stages(quiet=as_json) as progress:
                 report = await knowledge.pruning.prune(dry_run=dry_run, progress=progress.stage("Pruning"))
         print_prune(report, as_json=as_json)
@@ -358,7 +382,7 @@ def stats(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) ->
     from orchestrator.reports import print_stats
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             found = await knowledge.stats()
         print_stats(found, as_json=as_json)
 
@@ -383,6 +407,7 @@ def doctor(*, as_json: Json = False) -> None:
 @app.command()
 def migrate(*, as_json: Json = False) -> None:
     """Bring the database schema to this version; every start does it too."""
+    from knowledge.settings import KnowledgeSettings
     from orchestrator.doctor import migrate_now
     from orchestrator.terminal import print_json, print_text
 
@@ -404,6 +429,7 @@ def evaluate_retrieval(
     as_json: Json = False,
 ) -> None:
     """Measure how often the right record comes first, among the first 3 and 10."""
+    from knowledge.settings import KnowledgeSettings
     from orchestrator.evaluate import evaluate_retrieval as measure
     from orchestrator.reports import print_retrieval
     from orchestrator.terminal import stages
@@ -423,6 +449,7 @@ def evaluate_merging(
     as_json: Json = False,
 ) -> None:
     """Measure how well two tellings of one situation are told from two situations."""
+    from knowledge.settings import KnowledgeSettings
     from orchestrator.evaluate_merging import evaluate_merging as measure
     from orchestrator.reports import print_merging
     from orchestrator.terminal import stages
@@ -443,6 +470,7 @@ def evaluate_abstention(
     as_json: Json = False,
 ) -> None:
     """Measure how often something is said of what is not known, and nothing of what is."""
+    from knowledge.settings import KnowledgeSettings
     from orchestrator.evaluate import evaluate_abstention as measure
     from orchestrator.reports import print_abstention
     from orchestrator.terminal import stages

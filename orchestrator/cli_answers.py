@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from knowledge.models import DEFAULT_WORKSPACE
+from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli_kb import Case, Team, User, base_of, kb
 from orchestrator.cli_run import Json, Workspace, run
 

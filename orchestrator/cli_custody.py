@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 
-from knowledge.models import DEFAULT_WORKSPACE, EntryId
+from knowledge.names import DEFAULT_WORKSPACE, EntryId
 from orchestrator.cli_run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
@@ -54,7 +54,7 @@ def list_waiting(
     from orchestrator.terminal import note_more
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             reviews = knowledge.reviews
             waiting = await paged(
                 lambda last, at_most: reviews.waiting(limit=at_most, after=last),
@@ -75,7 +75,7 @@ def show(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json:
     from orchestrator.reports_custody import print_whole_entry
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             entry = await knowledge.reviews.show(EntryId(entry_id))
         print_whole_entry(entry, as_json=as_json)
 
@@ -89,7 +89,7 @@ def approve(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_js
     from orchestrator.reports_custody import print_decided
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             entry = await knowledge.reviews.approve(EntryId(entry_id))
         print_decided(entry_id, f"approved; it is {entry.status}", as_json=as_json)
 
@@ -103,7 +103,7 @@ def reject(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_jso
     from orchestrator.reports_custody import print_decided
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             await knowledge.reviews.reject(EntryId(entry_id))
         print_decided(entry_id, "rejected and deleted", as_json=as_json)
 
@@ -127,7 +127,7 @@ def revoke(
 
     async def work() -> None:
         chosen = Chosen(key_id=key, project_id=project, since=since, until=until)
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             report = await knowledge.revocations.revoke(chosen, dry_run=dry_run)
         print_revocation(report, as_json=as_json)
 
@@ -160,7 +160,7 @@ def affected(
             until=until,
             entry_id=None if entry_id is None else EntryId(entry_id),
         )
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             revocations = knowledge.revocations
             tasks = await paged(
                 lambda last, at_most: revocations.affected(chosen, limit=at_most, after=last),
@@ -191,7 +191,7 @@ def list_audit(
     from orchestrator.terminal import note_more
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             audits = knowledge.audits
             rows = await paged(
                 lambda last, at_most: audits.list(limit=at_most, after=last, whole_store=store),
@@ -217,7 +217,7 @@ def verify_audit(
     from orchestrator.reports_custody import print_chain
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             report = await knowledge.audits.verify(head=head, whole_store=store)
         print_chain(report, as_json=as_json)
         if not report.whole:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import typer
 
-from knowledge.models import DEFAULT_WORKSPACE
+from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli_run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from knowledge.access.operations import Scope
-from knowledge.models import DEFAULT_WORKSPACE
+from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli_run import Json, run
 
 keys = typer.Typer(help="Make, list, rotate and revoke the keys of a server.", no_args_is_help=True)
@@ -66,7 +66,7 @@ def create(
     from orchestrator.reports_keys import print_made
 
     async def work() -> None:
-        async with connect() as knowledge:
+        async with connect(warm=False) as knowledge:
             where = None if all_workspaces else workspace
             made = await knowledge.keys.create(scopes, workspace=where, name=name, expires_in=expires)
         print_made(made, as_json=as_json)
@@ -83,7 +83,7 @@ def list_(*, as_json: Json = False) -> None:
 
     async def work() -> None:
         found: list[ApiKey] = []
-        async with connect() as knowledge:
+        async with connect(warm=False) as knowledge:
             while page := await knowledge.keys.list(after=found[-1].key_id if found else None, limit=MAX_PAGE):
                 found += page
                 if len(page) < MAX_PAGE:
@@ -108,7 +108,7 @@ def rotate(
     from orchestrator.reports_keys import print_made
 
     async def work() -> None:
-        async with connect() as knowledge:
+        async with connect(warm=False) as knowledge:
             made = await knowledge.keys.rotate(key_id, overlap=overlap)
         print_made(made, as_json=as_json)
 
@@ -122,7 +122,7 @@ def revoke(key_id: KeyId, *, as_json: Json = False) -> None:
     from orchestrator.terminal import print_json, print_text
 
     async def work() -> None:
-        async with connect() as knowledge:
+        async with connect(warm=False) as knowledge:
             await knowledge.keys.revoke(key_id)
         if as_json:
             print_json({"revoked": key_id})

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from knowledge.errors import InvalidInput
-from knowledge.models import DEFAULT_WORKSPACE, NewEntry
+from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli_run import Json, Workspace, run
+
+if TYPE_CHECKING:
+    from knowledge.models import NewEntry
 
 learn = typer.Typer(
     help="Learn from what is already there: git history, test and SARIF reports, reviews.", no_args_is_help=True
@@ -29,7 +32,7 @@ def capture_read(
     async def work() -> None:
         with CaptureReport(place=place, as_json=as_json) as report:
             first = await read_batch(rows)  # an unreadable file is told before any store is opened
-            async with connect(workspace=workspace) as knowledge:
+            async with connect(workspace=workspace, warm=False) as knowledge:
                 with stages(quiet=as_json) as progress:
                     told = progress.stage("Capturing")
                     await capture_rows_of(knowledge.capture, first, rows, report, told)

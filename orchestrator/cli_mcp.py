@@ -7,7 +7,7 @@ import importlib.util
 import typer
 
 from knowledge.errors import InvalidSetting, NotFound
-from knowledge.models import DEFAULT_WORKSPACE
+from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli_run import Workspace, run
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import typer
 
-from knowledge.models import DEFAULT_WORKSPACE, EntryId, PatternId
+from knowledge.names import DEFAULT_WORKSPACE, EntryId, PatternId
 from orchestrator.cli_run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
@@ -26,7 +26,7 @@ def suggest(
     from orchestrator.reports_patterns import print_pairs_of_patterns
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             pairs = await knowledge.grouping.suggest(limit=limit)
         print_pairs_of_patterns(pairs, as_json=as_json)
 
@@ -74,7 +74,7 @@ def show(
     from orchestrator.reports_patterns import print_details
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             details = await knowledge.grouping.show(PatternId(pattern_id))
         print_details(details, as_json=as_json)
 
@@ -94,7 +94,7 @@ def join(
     from orchestrator.reports_patterns import print_grouped
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             pattern = await knowledge.grouping.join(PatternId(keep), PatternId(other))
         print_grouped(pattern, as_json=as_json)
 
@@ -113,7 +113,7 @@ def split(
     from orchestrator.reports_patterns import print_grouped
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             pattern = await knowledge.grouping.split([EntryId(entry_id) for entry_id in entry_ids])
         print_grouped(pattern, as_json=as_json)
 

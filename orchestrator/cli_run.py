@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import signal
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
@@ -22,6 +19,10 @@ def run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = 
 
     That is how work that goes on `until_stopped` ends well; any other exits as the signal would have made it.
     """
+    import asyncio  # what only works, and not what only helps, needs
+    import contextlib
+    import signal
+
     told: list[int] = []
 
     async def until_told() -> None:

@@ -9,8 +9,7 @@ from uuid import UUID
 
 import typer
 
-from knowledge.models import DEFAULT_WORKSPACE, EntryId
-from knowledge.settings import KnowledgeSettings
+from knowledge.names import DEFAULT_WORKSPACE, EntryId
 from orchestrator.cli_run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
@@ -43,7 +42,7 @@ def verify(
     from orchestrator.terminal import stages
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             with stages(quiet=as_json) as progress:
                 report = await knowledge.upkeep.verify(repair=repair, progress=progress.stage("Verifying"))
         print_verify(report, as_json=as_json)
@@ -64,7 +63,7 @@ def rebuild(
     from orchestrator.terminal import stages
 
     async def work() -> None:
-        async with connect() as knowledge:
+        async with connect(warm=False) as knowledge:
             cost = await knowledge.store_upkeep.rebuild(dry_run=True)
             if dry_run:
                 print_rebuild(cost, as_json=as_json)
@@ -98,6 +97,7 @@ def reembed(
     Queries and captures go on meanwhile. Going back is the same command with the old model; it costs no embedding.
     """
     from knowledge.memory.store_upkeep import ModelChoice
+    from knowledge.settings import KnowledgeSettings
     from orchestrator import connect
     from orchestrator.reports import print_reembed
     from orchestrator.terminal import stages
@@ -106,7 +106,7 @@ def reembed(
     choice = ModelChoice(model=model, dims=dims, base_url=base_url, api_key=key.get_secret_value() if key else None)
 
     async def work() -> None:
-        async with connect() as knowledge:
+        async with connect(warm=False) as knowledge:
             with stages(quiet=as_json) as progress:
                 report = await knowledge.store_upkeep.reembed_to(
                     choice, force=force, forget_old=forget_old, progress=progress.stage("Embedding")
@@ -148,7 +148,7 @@ def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = Fals
     from orchestrator.terminal import print_json, print_text
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             staged = await knowledge.upkeep.retry_dead()
         if as_json:
             print_json({"staged": staged})
@@ -193,7 +193,7 @@ def local_only(
     from orchestrator.terminal import print_json, print_text
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             if switch is not None:
                 await knowledge.upkeep.keep_local(on=switch is Switch.ON)
             on = await knowledge.upkeep.local_only()
@@ -217,7 +217,7 @@ def delete_entry(
     from orchestrator.reports import print_deleted
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             await knowledge.capture.delete(EntryId(entry_id))
         print_deleted(1, as_json=as_json)
 
@@ -237,7 +237,7 @@ def delete_project(
     from orchestrator.terminal import stages
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             with stages(quiet=as_json) as progress:
                 gone = await knowledge.capture.delete_project(project_id, progress=progress.stage("Deleting"))
         print_deleted(gone, as_json=as_json)
@@ -260,7 +260,7 @@ def export(
         raise typer.BadParameter("the archive itself goes to standard output: --json is for a FILE")
 
     async def work() -> None:
-        async with connect() as knowledge:
+        async with connect(warm=False) as knowledge:
             with stages(quiet=as_json) as progress:
                 pieces = knowledge.archives.export_archive(progress=progress.stage("Exporting"))
                 rows = await write_archive(file, pieces)
@@ -282,7 +282,7 @@ def import_(
     from orchestrator.terminal import stages
 
     async def work() -> None:
-        async with read_archive(file) as chunks, connect() as knowledge:
+        async with read_archive(file) as chunks, connect(warm=False) as knowledge:
             with stages(quiet=as_json) as progress:
                 report = await knowledge.archives.import_archive(chunks, progress=progress.stage("Importing"))
         print_imported(report, as_json=as_json)

@@ -3,161 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from importlib import import_module
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
 import httpx
 
 from knowledge.errors import InvalidInput, OwnerUnavailable
-from knowledge.memory.capture import KnowledgeCaptureService
-from knowledge.memory.validation import check_text, validate
+from knowledge.memory.limits import check_text
 from knowledge.models import (
     DEFAULT_WORKSPACE,
-    Captured,
-    CaptureOutcome,
     CheckpointId,
     CheckpointReport,
     CheckpointType,
     Context,
     ContextId,
-    Entry,
-    EntryId,
     EntryStatus,
-    NewEntry,
     Pattern,
     PatternId,
     PruneReport,
     Task,
     WorkspaceStats,
 )
-from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
-from orchestrator.calls import MAX_BODY_BYTES, Api, given, watched
-from orchestrator.client_answers import RemoteAnswers
-from orchestrator.client_custody import RemoteAudits, RemoteReviews, RemoteRevocations
-from orchestrator.client_events import RemoteEvents
-from orchestrator.client_kb import RemoteKnowledgeBases
-from orchestrator.client_keys import RemoteKeys
-from orchestrator.client_patterns import RemoteGrouping
-from orchestrator.client_upkeep import RemoteArchives, RemoteStoreUpkeep, RemoteUpkeep
-from orchestrator.entries import write_entry
+from orchestrator.calls import Api, given
 from orchestrator.paging import paged
 
-_BATCH = 500
-_BATCH_BYTES = 8 * 1024 * 1024
-"""Half of what the server takes in a body."""
-_RETURNED = TypeVar("_RETURNED")
-_TOLD = ParamSpec("_TOLD")
-
-
-def _as_in_process(
-    method: Callable[Concatenate[KnowledgeCaptureService, _TOLD], _RETURNED],
-) -> Callable[Concatenate[Any, _TOLD], _RETURNED]:
-    """Return a method that only makes an entry and calls `capture`, which is what differs over HTTP."""
-    return method
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteCapture:
-    """`KnowledgeCaptureService` over HTTP."""
-
-    api: Api
-
-    capture_failure_solution = _as_in_process(KnowledgeCaptureService.capture_failure_solution)
-    capture_gate_rejection = _as_in_process(KnowledgeCaptureService.capture_gate_rejection)
-    capture_gate_approval = _as_in_process(KnowledgeCaptureService.capture_gate_approval)
-
-    async def resolve_failure(
-        self, entry_id: EntryId, *, solution_steps: str, verified_by: str, when_to_try: str | None = None
-    ) -> EntryId:
-        """Give an open failure its verified solution."""
-        told = {"solution_steps": solution_steps, "verified_by": verified_by, "when_to_try": when_to_try}
-        return await self._resolve(entry_id, told)
-
-    async def resolve_gate_rejection(
-        self,
-        entry_id: EntryId,
-        *,
-        revision_approach: str,
-        verified_by: str | None = None,
-        when_to_try: str | None = None,
-    ) -> EntryId:
-        """Give an open rejection the revision that was accepted."""
-        told = {"revision_approach": revision_approach, "verified_by": verified_by, "when_to_try": when_to_try}
-        return await self._resolve(entry_id, told)
-
-    async def _resolve(self, entry_id: EntryId, told: dict[str, str | None]) -> EntryId:
-        answer = await self.api.call("POST", f"/v1/entries/{entry_id}/resolution", dict[str, EntryId], body=told)
-        return answer["entry_id"]
-
-    async def capture(self, entry: NewEntry) -> EntryId:
-        """Capture one entry of any type."""
-        validate(entry)
-        told = write_entry(entry)
-        if len(json.dumps(told)) > MAX_BODY_BYTES:  # a batch may be larger than what comes alone
-            (stored,) = await self.capture_all([entry])
-            if stored.entry_id is None:
-                raise InvalidInput(stored.field or "entry", stored.error or "is refused")
-            return stored.entry_id
-        answer = await self.api.call("POST", "/v1/entries", dict[str, EntryId], body=told)
-        return answer["entry_id"]
-
-    async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
-        """Capture many entries, each on its own, in order. What is refused whatever is stored never leaves."""
-        answers = [_refusal(entry) for entry in entries]
-        stored: list[Captured] = []
-        good = (write_entry(entry) for entry, answer in zip(entries, answers, strict=True) if answer is None)
-        for batch in _batches(good):
-            told = await self.api.call("POST", "/v1/entries:batch", dict[str, list[Captured]], body={"entries": batch})
-            stored += told["answers"]
-        following = iter(stored)
-        return [answer or next(following) for answer in answers]
-
-    async def get(self, entry_id: EntryId) -> Entry:
-        """Return an entry."""
-        return await self.api.call("GET", f"/v1/entries/{entry_id}", Entry)
-
-    async def delete(self, entry_id: EntryId) -> None:
-        """Delete an entry everywhere."""
-        await self.api.send("DELETE", f"/v1/entries/{entry_id}")
-
-    async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
-        """Delete a project everywhere; return how many entries went."""
-        async with watched(self.api, progress) as named:
-            params = {**named, "project_id": project_id}
-            response = await self.api.send("DELETE", "/v1/projects", params=params, timeout_seconds=None)
-        if response.status_code == httpx.codes.NO_CONTENT:  # asked twice, and the first one that was cut had done it
-            return 0
-        return self.api.read(response, dict[str, int])["entries"]
-
-
-def _refusal(entry: NewEntry) -> Captured | None:
-    try:
-        validate(entry)
-    except InvalidInput as error:
-        return Captured(outcome=CaptureOutcome.REFUSED, field=error.field, error=error.reason)
-    return None
-
-
-def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows in order, in batches that the server takes."""
-    batch: list[dict[str, Any]] = []
-    size = 0
-    for row in rows:
-        weight = len(json.dumps(row))
-        if batch and (len(batch) >= _BATCH or size + weight > _BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(row)
-        size += weight
-    if batch:
-        yield batch
+if TYPE_CHECKING:
+    from knowledge.ports import Progress
+    from orchestrator.client_answers import RemoteAnswers
+    from orchestrator.client_capture import RemoteCapture
+    from orchestrator.client_custody import RemoteAudits, RemoteReviews, RemoteRevocations
+    from orchestrator.client_events import RemoteEvents
+    from orchestrator.client_kb import RemoteKnowledgeBases
+    from orchestrator.client_keys import RemoteKeys
+    from orchestrator.client_patterns import RemoteGrouping
+    from orchestrator.client_upkeep import RemoteArchives, RemoteStoreUpkeep, RemoteUpkeep
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,12 +252,51 @@ class _Allowed:
     operations: list[str]
 
 
+_SERVICES: Final = {
+    "answers": ("orchestrator.client_answers", "RemoteAnswers"),
+    "archives": ("orchestrator.client_upkeep", "RemoteArchives"),
+    "audits": ("orchestrator.client_custody", "RemoteAudits"),
+    "capture": ("orchestrator.client_capture", "RemoteCapture"),
+    "checkpoints": (__name__, "RemoteCheckpoints"),
+    "events": ("orchestrator.client_events", "RemoteEvents"),
+    "grouping": ("orchestrator.client_patterns", "RemoteGrouping"),
+    "kb": ("orchestrator.client_kb", "RemoteKnowledgeBases"),
+    "keys": ("orchestrator.client_keys", "RemoteKeys"),
+    "outcomes": (__name__, "RemoteOutcomes"),
+    "pruning": (__name__, "RemotePruning"),
+    "queries": (__name__, "RemoteQueries"),
+    "reviews": ("orchestrator.client_custody", "RemoteReviews"),
+    "revocations": ("orchestrator.client_custody", "RemoteRevocations"),
+    "store_upkeep": ("orchestrator.client_upkeep", "RemoteStoreUpkeep"),
+    "upkeep": ("orchestrator.client_upkeep", "RemoteUpkeep"),
+}
+"""Where each service of a client is: they are loaded when they are asked for, for what they answer with takes longer
+to load than most questions take to answer."""
+
+
 class KnowledgeClient:
     """Every service of one workspace behind a hardwon server; an async context manager.
 
     Without a `workspace` it is that of the key. `place` is how errors name the server. Errors are those of
     `knowledge.errors`, as in process. Raises InvalidInput for a `url` that is no address.
     """
+
+    answers: RemoteAnswers
+    archives: RemoteArchives
+    audits: RemoteAudits
+    capture: RemoteCapture
+    checkpoints: RemoteCheckpoints
+    events: RemoteEvents
+    grouping: RemoteGrouping
+    kb: RemoteKnowledgeBases
+    keys: RemoteKeys
+    outcomes: RemoteOutcomes
+    pruning: RemotePruning
+    queries: RemoteQueries
+    reviews: RemoteReviews
+    revocations: RemoteRevocations
+    store_upkeep: RemoteStoreUpkeep
+    upkeep: RemoteUpkeep
 
     def __init__(
         self,
@@ -396,22 +321,17 @@ class KnowledgeClient:
         self._api = api
         self.workspace = api.workspace or DEFAULT_WORKSPACE
         self.settings = settings
-        self.capture = RemoteCapture(api)
-        self.checkpoints = RemoteCheckpoints(api)
-        self.queries = RemoteQueries(api)
-        self.outcomes = RemoteOutcomes(api)
-        self.events = RemoteEvents(api)
-        self.pruning = RemotePruning(api)
-        self.grouping = RemoteGrouping(api)
-        self.reviews = RemoteReviews(api)
-        self.revocations = RemoteRevocations(api)
-        self.audits = RemoteAudits(api)
-        self.upkeep = RemoteUpkeep(api)
-        self.store_upkeep = RemoteStoreUpkeep(api)
-        self.archives = RemoteArchives(api)
-        self.keys = RemoteKeys(api)
-        self.kb = RemoteKnowledgeBases(api)
-        self.answers = RemoteAnswers(api)
+
+    if not TYPE_CHECKING:  # for the checker the services are those declared above, and nothing else
+
+        def __getattr__(self, name: str) -> object:
+            """Make a service when it is first asked for."""
+            if name not in _SERVICES:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            module, kind = _SERVICES[name]
+            service = getattr(import_module(module), kind)(self._api)
+            setattr(self, name, service)
+            return service
 
     def in_workspace(self, workspace: str) -> KnowledgeClient:
         """Return a client of another workspace over the same connection."""

@@ -18,12 +18,12 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import httpx
 
 from knowledge.adapters.owner_lock import Owner, read_owner
-from knowledge.errors import OwnerUnavailable, StorageUnavailable, StoreInUse
+from knowledge.errors import HardwonError, OwnerUnavailable, StorageUnavailable, StoreInUse
 from knowledge.logs import get_logger
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.settings import KnowledgeSettings
@@ -49,12 +49,13 @@ _CUT = (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.Wr
 
 @asynccontextmanager
 async def connect(
-    settings: KnowledgeSettings | None = None, *, workspace: str = DEFAULT_WORKSPACE
+    settings: KnowledgeSettings | None = None, *, workspace: str = DEFAULT_WORKSPACE, warm: bool = True
 ) -> AsyncIterator[AnyKnowledge]:
     """Give the services of a workspace, whoever owns the stores; same methods either way.
 
     With HARDWON_API_URL a client of that server; with a Qdrant server the stores themselves; else the owner of the data
-    directory or a client of the owner. Raises StoreInUse where the owner serves nobody.
+    directory or a client of the owner. Unless `warm`, an owner loads what embeds with the first text: for
+    who embeds none. Raises StoreInUse where the owner serves nobody.
     """
     settings = settings or KnowledgeSettings()
     if settings.api_url:
@@ -63,7 +64,7 @@ async def connect(
         async with KnowledgeClient(settings.api_url, key, workspace=named, settings=settings) as client:
             yield client
         return
-    async with Membership(settings) as membership:
+    async with Membership(settings, warm=warm) as membership:
         if membership.knowledge is not None:
             yield membership.knowledge.in_workspace(workspace)
             return
@@ -81,8 +82,9 @@ async def connect(
 class Membership:
     """This process among those that use one data directory: its owner, or a client of the owner."""
 
-    def __init__(self, settings: KnowledgeSettings) -> None:
+    def __init__(self, settings: KnowledgeSettings, *, warm: bool = True) -> None:
         self._settings = settings
+        self._warm = warm
         self._stack = AsyncExitStack()
         self._joining = asyncio.Lock()
         self.knowledge: Knowledge | None = None
@@ -130,12 +132,12 @@ class Membership:
 
         settings = self._settings
         if not settings.embedded_index:
-            self.knowledge = await self._stack.enter_async_context(open_knowledge(settings))
+            self.knowledge = await self._stack.enter_async_context(open_knowledge(settings, warm=self._warm))
             self.socket = ""
             _collect()
             return
         path = socket_path(settings.home)
-        self.knowledge = await self._stack.enter_async_context(open_knowledge(settings, socket=path))
+        self.knowledge = await self._stack.enter_async_context(open_knowledge(settings, socket=path, warm=self._warm))
         await self._stack.enter_async_context(_serving(self.knowledge, path))
         self.socket = str(path)
         _collect()
@@ -257,9 +259,33 @@ def _listening(path: Path) -> Iterator[sockets.socket]:
 @asynccontextmanager
 async def _serving(knowledge: Knowledge, path: Path) -> AsyncIterator[None]:
     """Serve the API on a unix socket for a block."""
-    from orchestrator.http_api import make_app  # noqa: PLC0415
     from orchestrator.serving import serve_on  # noqa: PLC0415
 
     with _listening(path) as listener:
-        async with serve_on(make_app(knowledge), listener, grace_seconds=GRACE_SECONDS):
+        async with serve_on(_MadeWhenAsked(knowledge), listener, grace_seconds=GRACE_SECONDS):
             yield
+
+
+class _MadeWhenAsked:
+    """The API of an owner, made when somebody first asks: most commands have ended before anybody does."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+        self._making = asyncio.Lock()
+        self._app: Any = None
+        self._made = False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if not self._made:
+            async with self._making:
+                with contextlib.suppress(HardwonError):  # told to whoever has a text embedded
+                    await self._knowledge.warmed()
+                if not self._made:
+                    self._app = await asyncio.to_thread(self._make)  # it takes a second, and the owner works on
+                    self._made = True
+        await self._app(scope, receive, send)
+
+    def _make(self) -> Any:
+        from orchestrator.http_api import make_app  # noqa: PLC0415
+
+        return make_app(self._knowledge)

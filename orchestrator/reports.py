@@ -10,9 +10,6 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
-from knowledge.memory.archiving import ImportReport
-from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
-from knowledge.memory.upkeep import Fault, RebuildReport, VerifyReport
 from knowledge.models import (
     Captured,
     CaptureOutcome,
@@ -28,6 +25,9 @@ from orchestrator.context import harmless, label
 from orchestrator.terminal import json_line, notes, out, print_json, print_json_with_list, print_pairs, print_text
 
 if TYPE_CHECKING:
+    from knowledge.memory.archiving import ImportReport
+    from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
+    from knowledge.memory.upkeep import RebuildReport, VerifyReport
     from orchestrator.demo import DemoReport
     from orchestrator.doctor import Finding
     from orchestrator.evaluate import AbstentionReport, RetrievalReport
@@ -220,11 +220,10 @@ def print_verify(report: VerifyReport, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(report) | {"sound": report.sound})
         return
-    found = {fault.value: getattr(report, fault.value) for fault in Fault if getattr(report, fault.value)}
-    if not found:
+    if not report.wrong:
         print_text(f"{report.points:,} points, all as Postgres says")
         return
-    told = ", ".join(f"{number:,} {name}" for name, number in found.items())
+    told = ", ".join(f"{number:,} {name}" for name, number in report.wrong.items())
     rest = "all put right" if report.repaired else "hardwon verify --repair puts them right"
     print_text(f"{report.points:,} points; {told}: {rest}")
     for name, ids in report.examples.items():

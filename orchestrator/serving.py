@@ -8,9 +8,9 @@ import logging
 import socket as sockets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 
 KEEP_ALIVE_SECONDS = 30
 """Longer than clients keep an idle connection (httpx: 5 s), so that none is closed just as a request goes out."""
@@ -29,8 +29,8 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve_on(app: FastAPI, listener: sockets.socket, *, grace_seconds: int) -> AsyncIterator[None]:
-    """Serve for a block; at its end requests in flight have `grace_seconds` to finish, then they are cancelled."""
+async def serve_on(app: Any, listener: sockets.socket, *, grace_seconds: int) -> AsyncIterator[None]:
+    """Serve an ASGI app for a block; at its end requests in flight have `grace_seconds`, then they are cancelled."""
     config = uvicorn.Config(
         app,
         log_config=None,

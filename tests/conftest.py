@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import tempfile
@@ -22,9 +23,18 @@ from knowledge.ports import Clock, Embedder
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from tests.support.embedders import HashingEmbedder
+from tests.support.folders import keep_in_memory
 from tests.support.postgres import create_database, drop_database, throwaway_postgres
 
 TEMPLATE = "hardwon_template"
+
+keep_in_memory()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later search for garbage: it stays, and there is very much of it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import openai
-from openai.types.chat import ChatCompletionMessageParam
+from typing import TYPE_CHECKING
+
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.openai_replies import EndpointKind, RefusedError
 from knowledge.errors import ChatRejected, ChatUnavailable, QuestionRejected
 from knowledge.ports import ChatModel
+
+if TYPE_CHECKING:
+    import openai
+    from openai.types.chat import ChatCompletionMessageParam
 
 CONCURRENCY = 4
 """Questions sent at a time."""
@@ -102,6 +106,8 @@ class OpenAIChat(ChatModel):
         ]
 
         async def send(client: openai.AsyncOpenAI, seconds: float) -> bytes:
+            import openai  # noqa: PLC0415 - loaded by now
+
             response = await client.chat.completions.with_raw_response.create(
                 model=self._model,
                 messages=messages,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from knowledge.adapters.openai_chat import CONCURRENCY
@@ -14,6 +13,9 @@ from knowledge.adapters.openai_replies import EndpointKind, RefusedError
 from knowledge.documents.language_model import Asking, LanguageModel, Message, Said, ToolCall, ToolsRefused
 from knowledge.errors import ChatRejected, ChatUnavailable, QuestionRejected
 from knowledge.redaction import redact
+
+if TYPE_CHECKING:
+    import openai
 
 _LENGTHS = ("max_tokens", "max_completion_tokens")
 _FORMS = ("json_schema", "json_object", None)

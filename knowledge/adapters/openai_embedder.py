@@ -10,10 +10,9 @@ import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import openai
 from pydantic import SecretStr
 
 from knowledge.adapters.embedding_space import Recent, all_of, fingerprinted, refuse_unembeddable
@@ -22,6 +21,9 @@ from knowledge.adapters.openai_replies import Answer, EndpointKind, RefusedError
 from knowledge.errors import EmbedderRejected, EmbedderUnavailable, TextRejected
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
+
+if TYPE_CHECKING:
+    import openai
 
 KNOWN_DIMS: Mapping[str, int] = {
     "text-embedding-3-small": 1536,
@@ -178,6 +180,8 @@ class OpenAIEmbedder(Embedder):
 
     async def _ask(self, batch: list[_Input], dims: int | None) -> Answer:
         async def send(client: openai.AsyncOpenAI, seconds: float) -> bytes:
+            import openai  # noqa: PLC0415 - loaded by now
+
             response = await client.embeddings.with_raw_response.create(
                 model=self._model,
                 input=[one.text for one in batch],

@@ -7,15 +7,18 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import count
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-import openai
 from pydantic import SecretStr
 
 from knowledge.adapters.openai_replies import EndpointKind, PassingError, judged
 from knowledge.errors import InvalidSetting
+
+if TYPE_CHECKING:  # loading it takes longer than most commands do, and few of them ask an endpoint
+    import openai
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
@@ -45,6 +48,11 @@ class RetryPolicy:
         return doubled * random.uniform(0.5, 1.0)  # noqa: S311 - spreads calls
 
 
+async def load() -> None:
+    """Load the library of endpoints, so that no call waits for it; the event loop goes on meanwhile."""
+    await asyncio.to_thread(import_module, "openai")
+
+
 class Endpoint:
     """One endpoint, several requests at a time. A 429 or a Retry-After holds back every caller.
 
@@ -72,7 +80,8 @@ class Endpoint:
         self._kind = kind
         self._model = model
         self._key = api_key.get_secret_value() if api_key else "none"
-        self._client = openai.AsyncOpenAI(api_key=self._key, base_url=base_url or OPENAI_BASE_URL, max_retries=0)
+        self._base_url = base_url or OPENAI_BASE_URL
+        self._client: openai.AsyncOpenAI | None = None
         self._slots = asyncio.Semaphore(concurrency)
         self._paused_until = 0.0
         self._closed = False
@@ -117,7 +126,17 @@ class Endpoint:
     async def aclose(self) -> None:
         """Close the connections. May be called again."""
         self._closed = True
-        await self._client.close()
+        if self._client is not None:
+            await self._client.close()
+
+    async def _connected(self) -> openai.AsyncOpenAI:
+        """Return the client, made when it is first needed."""
+        if self._client is None:
+            await load()
+            import openai  # noqa: PLC0415
+
+            self._client = openai.AsyncOpenAI(api_key=self._key, base_url=self._base_url, max_retries=0)
+        return self._client
 
     async def _pause(self, give_up_at: float) -> None:
         """Wait until the endpoint takes calls again; raises at once where that is past all patience."""
@@ -135,10 +154,13 @@ class Endpoint:
         send: Callable[[openai.AsyncOpenAI, float], Awaitable[bytes]],
         read: Callable[[bytes], _Answer],
     ) -> _Answer:
+        client = await self._connected()
+        import openai  # noqa: PLC0415 - loaded by now
+
         seconds = self.retry.timeout_seconds
         try:
             async with asyncio.timeout(seconds):  # the whole call: a trickle of bytes ends too
-                content = await send(self._client, seconds)
+                content = await send(client, seconds)
         except (TimeoutError, openai.APITimeoutError) as exc:
             raise PassingError(f"gave no answer within {seconds:g} seconds") from exc
         except openai.APIConnectionError as exc:

@@ -9,15 +9,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import openai
 from pydantic import BaseModel, ConfigDict
 
 from knowledge.adapters.embedding_space import unit
 from knowledge.errors import HardwonError
 from knowledge.models import Vector
+
+if TYPE_CHECKING:
+    import openai
 
 _REASON_LENGTH = 200
 _OUT_OF_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})

@@ -9,11 +9,12 @@ from typing import NoReturn
 from uuid import uuid4
 
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
+from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import taken_for_outcome
 from knowledge.memory.redacting import as_stored, redacted
 from knowledge.memory.settling import settle_if_possible
 from knowledge.memory.suspicion import SHOWN, UNREVIEWED, suspicions
-from knowledge.memory.validation import check_text, content_hash, first_status, validate
+from knowledge.memory.validation import content_hash, first_status, validate
 from knowledge.models import (
     TRUSTED,
     AppliesWhen,

@@ -15,7 +15,7 @@ from knowledge.errors import HardwonError, InvalidInput, Unavailable
 from knowledge.logs import get_logger
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
-from knowledge.memory.validation import check_text
+from knowledge.memory.limits import check_text
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
 from knowledge.steps import step

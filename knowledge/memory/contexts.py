@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from knowledge.memory.validation import check_text
+from knowledge.memory.limits import check_text
 from knowledge.models import Context, Task
-from knowledge.ports import Stores
+
+if TYPE_CHECKING:  # who only checks a task needs no stores
+    from knowledge.ports import Stores
 
 
 def check_task(task: Task, agent_type: str) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from knowledge.errors import InvalidInput
+from knowledge.memory.limits import check_text
 from knowledge.memory.texts import normalised
-from knowledge.memory.validation import check_text
 from knowledge.models import Entry
 from knowledge.search.naming import invented
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory.capture import KnowledgeCaptureService
+from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService
 from knowledge.memory.redacting import as_stored
 from knowledge.memory.texts import resolution
-from knowledge.memory.validation import check_text
 from knowledge.models import (
     TRUSTED,
     AppliesWhen,

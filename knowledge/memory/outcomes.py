@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from knowledge.errors import InvalidInput, NotFound
 from knowledge.memory import texts
+from knowledge.memory.limits import check_text
 from knowledge.memory.ranking import shared
-from knowledge.memory.validation import check_text
 from knowledge.models import ContextId, Entry, EntryId, Outcome, PatternId
 from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from knowledge.errors import InvalidInput
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
+from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
 from knowledge.memory.ranking import Match, rank, rank_for_gate, source_of
 from knowledge.memory.searching import Question, search
-from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
 from knowledge.ports import Stores
 from knowledge.redaction import redact

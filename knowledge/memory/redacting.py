@@ -7,7 +7,8 @@ from typing import Any
 
 from knowledge.errors import InvalidInput
 from knowledge.logs import get_logger
-from knowledge.memory.validation import check_text, validate
+from knowledge.memory.limits import check_text
+from knowledge.memory.validation import validate
 from knowledge.models import NewEntry
 from knowledge.redaction import redact
 

@@ -59,6 +59,11 @@ class VerifyReport:
     examples: Mapping[str, tuple[PointId, ...]] = field(default_factory=dict)
 
     @property
+    def wrong(self) -> dict[str, int]:
+        """How many points are wrong, by what is wrong with them."""
+        return {fault.value: number for fault in Fault if (number := getattr(self, fault.value))}
+
+    @property
     def sound(self) -> bool:
         """Whether nothing differs, or all that did was put right."""
         return self.missing + self.orphan + self.stale + self.mismatched == self.repaired

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from knowledge.memory.validation import MAX_TEXT_BYTES
+from knowledge.memory.limits import MAX_TEXT_BYTES
 
 KEY_CHARS = 200
 """What project, task and run ids may have."""

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from knowledge.errors import InvalidInput
-from knowledge.memory.validation import MAX_TEXT_BYTES
+from knowledge.memory.limits import MAX_TEXT_BYTES
 from knowledge.models import EntryType, NewEntry
 from orchestrator.learn.fields import harmless, key, majority, within_limit
 from orchestrator.learn.repository import DIFF, Repository, open_repository

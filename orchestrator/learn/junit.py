@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from knowledge.errors import InvalidInput
-from knowledge.memory.validation import MAX_TEXT_BYTES, check_text
+from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, NewEntry
 from orchestrator.learn.fields import harmless, key, majority, technology, within_limit
 from orchestrator.learn.junit_report import Test, read_report

@@ -12,7 +12,7 @@ from typing import Never
 from xml.parsers import expat
 
 from knowledge.errors import InvalidInput
-from knowledge.memory.validation import MAX_TEXT_BYTES
+from knowledge.memory.limits import MAX_TEXT_BYTES
 from orchestrator.learn.fields import harmless
 
 MAX_BYTES = 256 * 1024 * 1024

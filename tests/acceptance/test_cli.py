@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from knowledge.errors import HardwonError, InvalidInput, InvalidSetting
 from orchestrator.cli import app
 from tests.conftest import TEMPLATE
+from tests.support.loaded import heavy, loaded, ours
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, drop_database
 from tests.support.processes import HARDWON, SECONDS, Commands, answers, embedding_by, entry, lines, until
@@ -66,6 +67,18 @@ def every_command() -> dict[tuple[str, ...], click.Command]:
 
     walk(typer.main.get_command(app), ())
     return found
+
+
+def test_a_command_beside_a_server_loads_neither_stores_nor_documents(beside: Commands) -> None:
+    modules = loaded("from orchestrator.cli import main; main()", "stats", **beside.environment())
+    assert not heavy(modules)
+    assert not {name for name in ours(modules) if name.startswith("orchestrator.client_")}
+
+
+def test_an_owner_that_only_counts_loads_no_model_and_no_api(alone: Commands) -> None:
+    modules = loaded("from orchestrator.cli import main; main()", "stats", **alone.environment())
+    assert "knowledge.wiring" in modules
+    assert not modules & {"alembic", "fastapi", "onnxruntime", "openai", "orchestrator.http_api"}
 
 
 def test_every_command_tells_its_help_and_takes_json() -> None:

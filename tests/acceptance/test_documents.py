@@ -303,13 +303,19 @@ class Meeting(HashingEmbedder):
     at_once = most_at_once = 0
     expected = 1
 
+    def expect(self, calls: int) -> None:
+        """Have calls wait from now on until so many are under way."""
+        self.expected, self.met = calls, asyncio.Event()
+
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            async with asyncio.timeout(30):
-                while self.most_at_once < self.expected:
-                    await asyncio.sleep(0.01)
+            if self.expected > 1:
+                if self.at_once == self.expected:
+                    self.met.set()
+                async with asyncio.timeout(30):
+                    await self.met.wait()
             return await super().embed(texts, kind)
         finally:
             self.at_once -= 1
@@ -324,7 +330,7 @@ async def test_some_documents_are_embedded_while_others_are_written(opens: Opens
             await put(knowledge, f"{number}.txt", text.encode())
         assert (await knowledge.documents.indexing.run(most=1)).indexed == 1
         assert embedder.most_at_once == 1
-        embedder.expected = ABREAST
+        embedder.expect(ABREAST)
         report = await knowledge.documents.indexing.run()
         assert (report.indexed, report.failed, report.postponed) == (10, 1, 0)
         assert embedder.most_at_once == ABREAST

@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from knowledge.adapters.postgres.rows import to_row
 from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.errors import InvalidInput, NotFound, NotOpen, RejectionOnRecord
-from knowledge.memory.validation import MAX_TEXT_BYTES
+from knowledge.memory.limits import MAX_TEXT_BYTES
 from knowledge.models import EntryStatus, NewEntry
 from knowledge.wiring import Knowledge
 from tests.conftest import SetClock

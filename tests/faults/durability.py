@@ -18,6 +18,7 @@ from knowledge.adapters.postgres.embedded import EmbeddedPostgres
 from tests.conftest import TEMPLATE
 from tests.faults.ground import Ground, make_template
 from tests.faults.herd import Herd, entry_ids
+from tests.support.folders import DISK
 from tests.support.postgres import create_database
 
 
@@ -34,7 +35,7 @@ class Durability:
 @contextmanager
 def on_disk(herd: Herd) -> Iterator[tuple[Ground, EmbeddedPostgres]]:
     """Make a store on a Postgres of its own, as shipped: it waits for the disk."""
-    with tempfile.TemporaryDirectory(prefix="hardwon-durable-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="hardwon-durable-", dir=DISK, ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         home.chmod(0o755)
         with EmbeddedPostgres(home / "home") as server:

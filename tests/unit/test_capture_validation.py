@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knowledge.errors import InvalidInput
-from knowledge.memory.validation import MAX_TEXT_BYTES, check_text, content_hash, first_status, validate
+from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
+from knowledge.memory.validation import content_hash, first_status, validate
 from knowledge.models import AppliesWhen, EntryStatus, EntryType, NewEntry
 from tests.support.entries import approval, failure, rejection
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from knowledge.errors import InvalidInput
-from knowledge.memory.validation import MAX_TEXT_BYTES, validate
+from knowledge.memory.limits import MAX_TEXT_BYTES
+from knowledge.memory.validation import validate
 from knowledge.models import EntryType, NewEntry
 from orchestrator.learn.sarif import read_findings
 

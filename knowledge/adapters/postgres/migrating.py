@@ -6,7 +6,7 @@ import asyncio
 import functools
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, ProgrammingError
@@ -20,6 +20,7 @@ from knowledge.logs import get_logger
 
 if TYPE_CHECKING:
     from alembic.config import Config
+    from alembic.script import ScriptDirectory
 
 log = get_logger(__name__)
 
@@ -99,7 +100,7 @@ async def _upgrade(engine: AsyncEngine, found: str | None) -> None:
         ) from error
     give_up_at = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     for revision in reversed(ahead):
-        while not await _applied(engine, revision):
+        while not await _applied(engine, scripts, revision):
             if asyncio.get_running_loop().time() > give_up_at:
                 raise StorageUnavailable(
                     f"others hold tables that revision {revision} changes, and have not let go of them for"
@@ -108,18 +109,22 @@ async def _upgrade(engine: AsyncEngine, found: str | None) -> None:
             await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311 - lets those that wait go first
 
 
-async def _applied(engine: AsyncEngine, revision: str) -> bool:
+async def _applied(engine: AsyncEngine, scripts: ScriptDirectory, revision: str) -> bool:
     """Apply one revision, or nothing and return False where a lock was not to be had in time.
 
     Whoever works meanwhile may hold a table that we wait for and wait for one that we hold. We let go before Postgres
     notices, which takes it a second (deadlock_timeout), and would end the work of one of us.
     """
-    from alembic import command  # noqa: PLC0415
+    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
+
+    def ahead(found: Any, _: object) -> Any:
+        return scripts._upgrade_revs(revision, found)  # noqa: SLF001 - as `alembic upgrade` does, with the same scripts
 
     def upgrade(connection: sa.Connection) -> None:
         config = alembic_config()
         config.attributes["connection"] = connection
-        command.upgrade(config, revision)
+        with EnvironmentContext(config, scripts, fn=ahead, destination_rev=revision):
+            scripts.run_env()
 
     try:
         async with transaction(engine) as connection:
