@@ -258,6 +258,14 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refilled:
+    """How many points were put into the index, and how many texts had to be embedded for them."""
+
+    points: int = 0
+    embedded: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """A point a search found: cosine of the dense vectors, dot product of the lexical ones (0 if no term is shared)."""
 

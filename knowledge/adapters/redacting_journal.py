@@ -21,8 +21,10 @@ class RedactingJournal(Journal):
     async def record(self, event: Event) -> None:
         await self._journal.record(replace(event, payload=_redacted(event.payload)))
 
-    async def events(self, *, name: str | None = None, session: str | None = None, limit: int = 100) -> list[Event]:
-        return await self._journal.events(name=name, session=session, limit=limit)
+    async def events(
+        self, *, name: str | None = None, session: str | None = None, limit: int = 100, after: EventId | None = None
+    ) -> list[Event]:
+        return await self._journal.events(name=name, session=session, limit=limit, after=after)
 
     async def review(self, event_id: EventId) -> None:
         await self._journal.review(event_id)
@@ -36,8 +38,10 @@ class RedactingJournal(Journal):
         )
         return await self._journal.escalate(told, now)
 
-    async def escalations(self, now: datetime, *, overdue: bool = False, limit: int = 100) -> list[Escalation]:
-        return await self._journal.escalations(now, overdue=overdue, limit=limit)
+    async def escalations(
+        self, now: datetime, *, overdue: bool = False, limit: int = 100, after: EscalationId | None = None
+    ) -> list[Escalation]:
+        return await self._journal.escalations(now, overdue=overdue, limit=limit, after=after)
 
     async def close(self, escalation_id: EscalationId, now: datetime) -> None:
         await self._journal.close(escalation_id, now)

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from knowledge.documents.indexing import Room, longest_passage
 from knowledge.documents.upkeep import DocumentUpkeep
 from knowledge.logs import get_logger
-from knowledge.models import EmbeddingSpace
+from knowledge.models import EmbeddingSpace, Refilled
 from knowledge.ports import Embedder, Progress
 
 log = get_logger(__name__)
@@ -45,14 +45,6 @@ class MovingStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
-    """How many points were put into the index, and how many texts had to be embedded for them."""
-
-    points: int = 0
-    embedded: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentMoves:
     """The documents of one workspace. `within`: an embedder that gets only texts that may go to it."""
 
@@ -70,21 +62,23 @@ class DocumentMoves:
         await index.drop(space)
         await index.ensure(space)
 
-    async def refill(self, *, progress: Progress | None = None) -> Moved:
+    async def refill(self, *, progress: Progress | None = None) -> Refilled:
         """Put every point that lacks into the index in use, from kept embeddings where there are any.
 
         What is found changes, so no answer that was kept meanwhile is given afterwards.
         """
         if not (await self._any()):
-            return Moved()
+            return Refilled()
         moved = await self._filled(await self.upkeep.indexing.room(), progress)
         await self.store.renew()
         return moved
 
-    async def backfill(self, space: EmbeddingSpace, embedder: Embedder, *, progress: Progress | None = None) -> Moved:
+    async def backfill(
+        self, space: EmbeddingSpace, embedder: Embedder, *, progress: Progress | None = None
+    ) -> Refilled:
         """Put every point into the index of another space, embedded by its embedder; what was embedded is kept."""
         if not (await self._any()):
-            return Moved()
+            return Refilled()
         return await self._filled(Room(space=space, embedder=self.within(embedder)), progress)
 
     async def switched(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
@@ -108,7 +102,7 @@ class DocumentMoves:
     async def _any(self) -> bool:
         return await self.upkeep.indexing.store.anything()
 
-    async def _filled(self, room: Room, progress: Progress | None) -> Moved:
+    async def _filled(self, room: Room, progress: Progress | None) -> Refilled:
         indexing = self.upkeep.indexing
         await indexing.index.ensure(room.space)
         embedded = 0
@@ -120,4 +114,4 @@ class DocumentMoves:
                 progress(embedded, None)
         points, _ = await self.upkeep.compare(room)
         log.info("passages_written", points=points, embedded=embedded, model=room.space.model)
-        return Moved(points=points, embedded=embedded)
+        return Refilled(points=points, embedded=embedded)

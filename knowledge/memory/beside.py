@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
-from knowledge.models import EmbeddingSpace
+from knowledge.models import EmbeddingSpace, Refilled
 from knowledge.ports import Embedder, Progress
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """How many points were put into the index, and how many texts had to be embedded for them."""
-
-    points: int = 0
-    embedded: int = 0
 
 
 class Beside(Protocol):
@@ -28,11 +19,13 @@ class Beside(Protocol):
         """Drop the points of a space, those of all workspaces, and make room for them anew."""
         ...
 
-    async def refill(self, *, progress: Progress | None = None) -> Written:
+    async def refill(self, *, progress: Progress | None = None) -> Refilled:
         """Put every point that lacks into the index in use, from kept embeddings where there are any."""
         ...
 
-    async def backfill(self, space: EmbeddingSpace, embedder: Embedder, *, progress: Progress | None = None) -> Written:
+    async def backfill(
+        self, space: EmbeddingSpace, embedder: Embedder, *, progress: Progress | None = None
+    ) -> Refilled:
         """Put every point into the index of another space, embedded by its embedder; what was embedded is kept."""
         ...
 

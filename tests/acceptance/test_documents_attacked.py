@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
@@ -470,17 +470,21 @@ def test_a_repository_comes_whole_past_all_that_is_looked_at(tmp_path: Path) -> 
         porcelain.add(repo, [str(folder / "mine.md")])
         tip = porcelain.commit(repo, message=b"y", author=WHO, committer=WHO)
         porcelain.gc(repo)
-        serving = make_server("127.0.0.1", 0, make_wsgi_chain(DictBackend({"/": repo})), handler_class=_Quiet)
+        app = make_wsgi_chain(DictBackend(cast("Any", {"/": repo})))
+        serving = make_server("127.0.0.1", 0, app, handler_class=_Quiet)
+            "127.0.0.1", 0, make_wsgi_chain(DictBackend(cast("Any", {"/": repo}))), handler_class=_Quiet
+        )
         thread = Thread(target=serving.serve_forever, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{serving.server_port}"
         with Repo.init_bare(str(tmp_path / "mirror"), mkdir=True) as mirror:
             pools = Pools(url, inside=True, most_bytes=10_000_000)
             client = CheckedClient(url, pool_manager=pools, quiet=True)
-            client.fetch("/", mirror, determine_wants=lambda *_, **__: [tip])
-            got = mirror[mirror[tip].tree]
-            assert mirror[got[b"mine.md"][1]].data.decode() == (folder / "mine.md").read_text()
-            assert len(mirror[tip].parents) == 1
+            client.fetch("/", mirror, determine_wants=cast("Any", lambda *_, **__: [tip]))
+            objects = cast("Any", mirror)
+            got = objects[objects[tip].tree]
+            assert objects[got[b"mine.md"][1]].data.decode() == (folder / "mine.md").read_text()
+            assert len(objects[tip].parents) == 1
         serving.shutdown()
         thread.join()
         serving.server_close()

@@ -37,35 +37,42 @@ _ENTRY = (
     " pattern_id point_ids embedded_at expires_at"
 )
 FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
-    part: (table, tuple(columns.split()))
-    for part, table, columns in (
-        ("workspaces", tables.workspaces, "workspace local_only"),
-        ("spaces", tables.embedding_spaces, "fingerprint space mean_terms calibration active bound_at"),
-        ("projects", tables.projects, "workspace project_id created_at"),
-        (
-            "patterns",
-            tables.patterns,
-            "id workspace entry_type match_key founding_entry_id success_count attempt_count project_count founded_at",
-        ),
-        ("match_keys", tables.match_keys, "workspace match_key pattern_id why ruled decided_at"),
-        ("links", tables.links, "lower_id upper_id workspace kind probability why found_at"),
-        ("entries", tables.knowledge_staging, _ENTRY),
-        ("points", tables.points, "id workspace pattern_id view embedded_at expires_at counted"),
-        ("vectors", tables.vectors, "point_id space vector"),
-        ("lexicon", tables.lexicon, "workspace term documents"),
-        ("checkpoints", tables.checkpoints, "id workspace project_id checkpoint_type started_at finished_at report"),
-        (
-            "contexts",
-            tables.contexts,
-            "id workspace project_id task_id run_id agent_type pattern_ids entry_ids created_at",
-        ),
-        (
-            "outcomes",
-            tables.outcomes,
-            "id workspace context_id pattern_id project_id task_id run_id worked recorded_at",
-        ),
-    )
-} | document_archive.DOCUMENTS
+    **{
+        part: (table, tuple(columns.split()))
+        for part, table, columns in (
+            ("workspaces", tables.workspaces, "workspace local_only"),
+            ("spaces", tables.embedding_spaces, "fingerprint space mean_terms calibration active bound_at"),
+            ("projects", tables.projects, "workspace project_id created_at"),
+            (
+                "patterns",
+                tables.patterns,
+                "id workspace entry_type match_key founding_entry_id success_count attempt_count project_count founded_at",
+            ),
+            ("match_keys", tables.match_keys, "workspace match_key pattern_id why ruled decided_at"),
+            ("links", tables.links, "lower_id upper_id workspace kind probability why found_at"),
+            ("entries", tables.knowledge_staging, _ENTRY),
+            ("points", tables.points, "id workspace pattern_id view embedded_at expires_at counted"),
+            ("vectors", tables.vectors, "point_id space vector"),
+            ("lexicon", tables.lexicon, "workspace term documents"),
+            (
+                "checkpoints",
+                tables.checkpoints,
+                "id workspace project_id checkpoint_type started_at finished_at report",
+            ),
+            (
+                "contexts",
+                tables.contexts,
+                "id workspace project_id task_id run_id agent_type pattern_ids entry_ids created_at",
+            ),
+            (
+                "outcomes",
+                tables.outcomes,
+                "id workspace context_id pattern_id project_id task_id run_id worked recorded_at",
+            ),
+        )
+    },
+    **document_archive.DOCUMENTS,
+}
 """The columns of each part: those of the format version, spelt out, so that a new column never changes it unseen.
 
 A lease is left out: what is leased here is staged there.
