@@ -606,17 +606,28 @@ async def test_a_time_in_a_query_has_its_zone_and_is_no_number(http: httpx.Async
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "told"),
+    ("path", "told"),
     [
-        ("GET", "/v1/workspaces", {"params": {"after": "\0"}}),
-        ("GET", "/api/events", {"params": {"session": "\0"}}),
-        ("GET", "/api/events", {"params": {"name": "a\0b"}}),
-        ("POST", "/subagents/documentation-qa", {"json": {"question": "what?", "session_id": "\0"}}),
-        ("POST", "/subagents/documentation-qa", {"json": {"question": "what?", "context": {"focus": {"a": "\ud800"}}}}),
+        ("/v1/workspaces", {"after": "\0"}),
+        ("/api/events", {"session": "\0"}),
+        ("/api/events", {"name": "a\0b"}),
     ],
 )
 async def test_d46_what_is_no_text_is_refused_also_where_it_is_only_looked_for(
-    http: httpx.AsyncClient, method: str, path: str, told: dict[str, Any]
+    http: httpx.AsyncClient, path: str, told: dict[str, str]
 ) -> None:
-    refused = await http.request(method, path, **told)
+    refused = await http.get(path, params=told)
     assert (refused.status_code, refused.json()["title"]) == (422, "InvalidInput"), refused.text
+
+
+@pytest.mark.parametrize(
+    "told", [{"session_id": "\0"}, {"context": {"focus": {"a": "\ud800"}}}, {"step_id": "\0"}, {"step_id": "\ud800"}]
+)
+async def test_d46_what_cannot_be_noted_down_of_a_question_stops_no_answer(
+    http: httpx.AsyncClient, told: dict[str, Any]
+) -> None:
+    body = json.dumps({"question": "How long does the cart service wait?", **told})
+    answered = await http.post(
+        "/subagents/documentation-qa", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert (answered.status_code, answered.json()["status"]) == (200, "no_answer"), answered.text

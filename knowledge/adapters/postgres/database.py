@@ -86,7 +86,7 @@ _GONE = (
     asyncpg.InternalClientError,
 )
 _OF_DRIVER = (DBAPIError, PoolTimeout, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
-_NO_TEXT = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)
+_NO_TEXT = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError, UnicodeEncodeError)
 _REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 
 
@@ -97,7 +97,8 @@ def translate(error: BaseException) -> StorageUnavailable | InvalidInput | None:
     """
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, _NO_TEXT):  # of what is only looked for or noted down, and was not looked at before
+        # of what is only looked for or noted down, and was not looked at before
+        if isinstance(cause, _NO_TEXT) or "surrogate" in (getattr(cause, "detail", None) or ""):
             return InvalidInput("text", "holds a NUL character or half of a pair of surrogates, which is no text")
         if ours := _unavailable(cause):
             return ours
