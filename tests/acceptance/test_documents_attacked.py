@@ -472,8 +472,6 @@ def test_a_repository_comes_whole_past_all_that_is_looked_at(tmp_path: Path) -> 
         porcelain.gc(repo)
         app = make_wsgi_chain(DictBackend(cast("Any", {"/": repo})))
         serving = make_server("127.0.0.1", 0, app, handler_class=_Quiet)
-            "127.0.0.1", 0, make_wsgi_chain(DictBackend(cast("Any", {"/": repo}))), handler_class=_Quiet
-        )
         thread = Thread(target=serving.serve_forever, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{serving.server_port}"
