@@ -46,7 +46,8 @@ FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
             (
                 "patterns",
                 tables.patterns,
-                "id workspace entry_type match_key founding_entry_id success_count attempt_count project_count founded_at",
+                "id workspace entry_type match_key founding_entry_id success_count attempt_count project_count"
+                " founded_at",
             ),
             ("match_keys", tables.match_keys, "workspace match_key pattern_id why ruled decided_at"),
             ("links", tables.links, "lower_id upper_id workspace kind probability why found_at"),
