@@ -36,6 +36,7 @@ _ENTRY = (
     " content_hash timestamp status attempts dead_reason"
     " pattern_id point_ids embedded_at expires_at"
 )
+_PATTERN = "id workspace entry_type match_key founding_entry_id success_count attempt_count project_count founded_at"
 FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
     **{
         part: (table, tuple(columns.split()))
@@ -46,8 +47,7 @@ FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
             (
                 "patterns",
                 tables.patterns,
-                "id workspace entry_type match_key founding_entry_id success_count attempt_count project_count"
-                " founded_at",
+                _PATTERN,
             ),
             ("match_keys", tables.match_keys, "workspace match_key pattern_id why ruled decided_at"),
             ("links", tables.links, "lower_id upper_id workspace kind probability why found_at"),
