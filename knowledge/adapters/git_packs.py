@@ -114,7 +114,9 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 class CheckedClient(HttpGitClient):
     """A client that looks at packs before they are unpacked."""
 
-    def fetch_pack(self, path: Any, determine_wants: Any, graph_walker: Any, pack_data: Any, **told: Any) -> Any:
+    def fetch_pack(
+        self, path: Any, determine_wants: Any, graph_walker: Any, pack_data: Any, *told: Any, **more: Any
+    ) -> Any:
         """Fetch a pack. Raises GitProtocolError."""
         check = PackCheck()
 
@@ -123,4 +125,4 @@ class CheckedClient(HttpGitClient):
             written: int = pack_data(data)
             return written
 
-        return super().fetch_pack(path, determine_wants, graph_walker, checked, **told)
+        return super().fetch_pack(path, determine_wants, graph_walker, checked, *told, **more)

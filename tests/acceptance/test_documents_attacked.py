@@ -470,14 +470,17 @@ def test_a_repository_comes_whole_past_all_that_is_looked_at(tmp_path: Path) -> 
         porcelain.add(repo, [str(folder / "mine.md")])
         tip = porcelain.commit(repo, message=b"y", author=WHO, committer=WHO)
         porcelain.gc(repo)
-        serving = make_server("127.0.0.1", 0, make_wsgi_chain(DictBackend({"/": repo})), handler_class=_Quiet)
+        served: dict[str, Any] = {"/": repo}
+        serving = make_server("127.0.0.1", 0, make_wsgi_chain(DictBackend(served)), handler_class=_Quiet)
         thread = Thread(target=serving.serve_forever, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{serving.server_port}"
+        mirror: Any
         with Repo.init_bare(str(tmp_path / "mirror"), mkdir=True) as mirror:
             pools = Pools(url, inside=True, most_bytes=10_000_000)
             client = CheckedClient(url, pool_manager=pools, quiet=True)
-            client.fetch("/", mirror, determine_wants=lambda *_, **__: [tip])
+            wants: Any = lambda *_, **__: [tip]  # noqa: E731
+            client.fetch("/", mirror, determine_wants=wants)
             got = mirror[mirror[tip].tree]
             assert mirror[got[b"mine.md"][1]].data.decode() == (folder / "mine.md").read_text()
             assert len(mirror[tip].parents) == 1
