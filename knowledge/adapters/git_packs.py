@@ -114,8 +114,8 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 class CheckedClient(HttpGitClient):
     """A client that looks at packs before they are unpacked."""
 
-    def fetch_pack(  # type: ignore[override]  # what it is given besides is handed on as it comes
-        self, path: Any, determine_wants: Any, graph_walker: Any, pack_data: Any, **told: Any
+    def fetch_pack(
+        self, path: Any, determine_wants: Any, graph_walker: Any, pack_data: Any, *told: Any, **more: Any
     ) -> Any:
         """Fetch a pack. Raises GitProtocolError."""
         check = PackCheck()
@@ -125,4 +125,4 @@ class CheckedClient(HttpGitClient):
             written: int = pack_data(data)
             return written
 
-        return super().fetch_pack(path, determine_wants, graph_walker, checked, **told)
+        return super().fetch_pack(path, determine_wants, graph_walker, checked, *told, **more)
