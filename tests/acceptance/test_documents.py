@@ -295,16 +295,24 @@ async def test_points_that_nothing_stands_for_are_removed(knowledge: Knowledge) 
     assert await knowledge.passages.count(room.space, "default") == 0
 
 
-class Slow(HashingEmbedder):
-    """An embedder that takes its time, and knows how many calls it had at once."""
+class Meeting(HashingEmbedder):
+    """An embedder whose calls wait for each other until so many are under way, where that is asked for."""
 
     at_once = most_at_once = 0
+    expected = 1
+
+    def __init__(self, *, dims: int, refuses: str) -> None:
+        super().__init__(dims=dims, refuses=refuses)
+        self.met = asyncio.Event()
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
+        if self.at_once >= self.expected:
+            self.met.set()
         try:
-            await asyncio.sleep(0.02)
+            async with asyncio.timeout(30):
+                await self.met.wait()
             return await super().embed(texts, kind)
         finally:
             self.at_once -= 1
@@ -312,13 +320,15 @@ class Slow(HashingEmbedder):
 
 async def test_some_documents_are_embedded_while_others_are_written(opens: Opens) -> None:
     """A0-70."""
-    embedder = Slow(dims=256, refuses="forbidden")
+    embedder = Meeting(dims=256, refuses="forbidden")
     async with opens(embedder=embedder) as knowledge:
         for number in range(12):
             text = "forbidden" if number == 5 else f"Tulip {number} is planted in autumn."
             await put(knowledge, f"{number}.txt", text.encode())
         assert (await knowledge.documents.indexing.run(most=1)).indexed == 1
         assert embedder.most_at_once == 1
+        embedder.expected = ABREAST
+        embedder.met.clear()
         report = await knowledge.documents.indexing.run()
         assert (report.indexed, report.failed, report.postponed) == (10, 1, 0)
         assert embedder.most_at_once == ABREAST
