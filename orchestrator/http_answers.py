@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from fastapi import Depends, FastAPI, Query, Request, Response
-from pydantic import Field, StrictBool, StrictInt, StrictStr
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic_core import PydanticCustomError
 
 from knowledge.documents.access import Principal
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
@@ -45,6 +46,16 @@ class TurnBody:
         return {"role": self.role, "content": self.content}
 
 
+def _as_text(told: str) -> str:
+    try:
+        told.encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError("text", "holds a lone surrogate, which is no Unicode text") from None
+    return told
+
+
+Text = Annotated[str, AfterValidator(_as_text)]
+"""What goes back in the answer as it came, which a lone surrogate cannot."""
 Turns = Annotated[list[TurnBody], Field(max_length=_MOST_TURNS)]
 
 
@@ -73,8 +84,8 @@ class PlannerPayloadBody:
     """What the planner gets back as it gave it."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
-    tool_name: str = "documentation_qa"
-    result_key: str | None = None
+    tool_name: Text = "documentation_qa"
+    result_key: Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +95,7 @@ class DocumentationBody:
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
     question: str
     session_id: StrictInt | StrictStr | None = None
-    step_id: str | None = None
+    step_id: Text | None = None
     context: ContextBody | None = None
     planner_payload: PlannerPayloadBody | None = None
 
