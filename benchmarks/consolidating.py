@@ -27,6 +27,11 @@ class Unmeasured(Embedder):
     def __init__(self) -> None:
         self._model = LocalEmbedder()
 
+    @property
+    def enough_at_once(self) -> int | None:
+        """Return what is enough for the model."""
+        return self._model.enough_at_once
+
     async def space(self) -> EmbeddingSpace:
         """Return the model's space, but for the name."""
         return fingerprinted(replace(await self._model.space(), model="unmeasured", fingerprint=""))

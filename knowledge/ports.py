@@ -64,6 +64,11 @@ class Clock(Protocol):
 class Embedder(Protocol):
     """Texts to vectors of one embedding space. Batching, retries and limits are the adapter's."""
 
+    @property
+    def enough_at_once(self) -> int | None:
+        """How many texts one call embeds as quickly, each, as it would more of them; None: the more the better."""
+        return None
+
     async def space(self) -> EmbeddingSpace:
         """Return the space of every vector this makes; the first call may load weights or ask the endpoint."""
         ...
@@ -125,6 +130,15 @@ class VectorIndex(Protocol):
         """Return the union of the `limit` nearest points by each vector, both raw scores of each, in one round trip.
 
         Ordered by point id; the caller ranks.
+        """
+        ...
+
+    async def nearest(
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: Where, *, limit: int, at_least: float
+    ) -> list[list[PointId]]:
+        """Return for each vector the `limit` points of the highest cosine that have at least that one, highest first.
+
+        Many vectors take few round trips.
         """
         ...
 

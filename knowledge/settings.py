@@ -160,7 +160,7 @@ class KnowledgeSettings(BaseSettings):
     open_qdrant: bool = False
     """Whether a Qdrant server beyond this machine may go without a key."""
     checkpoint_batch: int = Field(default=256, ge=1, le=2048)
-    """Entries leased and embedded at a time."""
+    """Entries leased and embedded at a time, at most: fewer where more of them would not be embedded any sooner."""
     checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1)
     max_concurrent: int = Field(default=32, ge=1, le=10_000)
     """Requests a server works on at a time; as many long ones beside them."""

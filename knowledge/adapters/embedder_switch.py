@@ -25,6 +25,10 @@ class EmbedderSwitch(Embedder):
         self._made.append(embedder)
         return embedder
 
+    @property
+    def enough_at_once(self) -> int | None:
+        return self._used[-1].enough_at_once
+
     async def space(self) -> EmbeddingSpace:
         return await self._used[-1].space()
 

@@ -32,6 +32,7 @@ _WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d
 _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 
 _MOST_WORKERS = 4
+_ENOUGH_AT_ONCE = 64
 _RECENT_QUERIES = 1024
 _CHARS_PER_TOKEN = 32
 """A text is cut here before it is split: the tokenizer holds the GIL, a second per megabyte (measured); real texts have
@@ -117,6 +118,11 @@ class LocalEmbedder(Embedder):
             document_prefix=document_prefix,
         )
         return cls(model, workers=workers)
+
+    @property
+    def enough_at_once(self) -> int | None:
+        """Return a small number, as each text is run by itself: what follows on embedding begins all the sooner."""
+        return _ENOUGH_AT_ONCE
 
     async def space(self) -> EmbeddingSpace:
         """Return the space; its revision is the hash of weights, tokenizer and pooling."""

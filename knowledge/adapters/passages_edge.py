@@ -39,7 +39,7 @@ class EdgePassages(PassageIndex):
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return []
-        return self._shards.nearest(shape.own_space(space), dense, lexical, _filter(wanted), limit)
+        return self._shards.nearest_by_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
         await self._shards.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
@@ -84,7 +84,7 @@ class _Shards(QdrantEdgeIndex):
             await let_others_run()
         await self._keep(space, len(points))
 
-    def nearest(
+    def nearest_by_both(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: edge.Filter, limit: int
     ) -> list[PassageHit]:
         """Return the union of both top lists with both scores of each."""

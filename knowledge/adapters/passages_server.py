@@ -41,7 +41,7 @@ class ServerPassages(PassageIndex):
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return []
-        return await self._collections.nearest(shape.own_space(space), dense, lexical, _filter(wanted), limit)
+        return await self._collections.nearest_by_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
         await self._collections.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
@@ -85,7 +85,7 @@ class _Collections(QdrantServerIndex):
             with self._translated():
                 self._must_be_done(await self._client.upsert(name, batch, wait=True))
 
-    async def nearest(
+    async def nearest_by_both(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int
     ) -> list[PassageHit]:
         """Return the union of both top lists with both scores of each."""

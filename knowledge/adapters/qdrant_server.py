@@ -25,6 +25,9 @@ from knowledge.ports import VectorIndex
 BATCH: Final = 256
 """Points per request."""
 
+_ASKED_AT_ONCE: Final = 64
+"""Vectors per request that looks for the nearest."""
+
 BATCH_NUMBERS: Final = 1_000_000
 """Numbers per request: 20 bytes of JSON each, and a server takes 32 MB. Cuts batches above 3,906 dimensions."""
 
@@ -115,6 +118,34 @@ class QdrantServerIndex(VectorIndex):
         words = by_words[0] if by_words else {}
         hits = [Hit(point_id=i, cosine=cosine, lexical=words.get(i, 0.0)) for i, cosine in by_sense.items()]
         return sorted(hits, key=lambda hit: hit.point_id)
+
+    async def nearest(
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: Where, *, limit: int, at_least: float
+    ) -> list[list[PointId]]:
+        for vector in dense:
+            shape.check_dense(space, vector, "dense")
+        wanted = shape.conditions(where)
+        if limit < 1 or wanted.impossible:
+            return [[] for _ in dense]
+        allowed = _filter(wanted)
+        found: list[list[PointId]] = []
+        for start in range(0, len(dense), _ASKED_AT_ONCE):
+            requests = [
+                models.QueryRequest(
+                    query=vector.tolist(),
+                    using=shape.DENSE,
+                    filter=allowed,
+                    limit=limit,
+                    score_threshold=at_least,
+                    with_payload=False,
+                    with_vector=False,
+                )
+                for vector in dense[start : start + _ASKED_AT_ONCE]
+            ]
+            with self._translated():
+                pages = await self._client.query_batch_points(shape.collection_name(space), requests=requests)
+            found += [[_id(hit.id) for hit in page.points] for page in pages]
+        return found
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
         name = shape.collection_name(space)

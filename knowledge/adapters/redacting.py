@@ -19,6 +19,10 @@ class RedactingEmbedder(Embedder):
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
 
+    @property
+    def enough_at_once(self) -> int | None:
+        return self._embedder.enough_at_once
+
     async def space(self) -> EmbeddingSpace:
         return await self._embedder.space()
 

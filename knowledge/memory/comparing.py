@@ -57,6 +57,7 @@ class Comparing:
         self._openings: dict[str, tuple[Mapping[int, float], float]] = {}
         self._profiles: dict[str, TextProfile] = {}
         self._situations: dict[tuple[str, str, float], Judgement] = {}
+        self._resolutions: dict[tuple[str, str, float | None], Compared] = {}
 
     def learn(self, frequencies: Mapping[int, int]) -> None:
         """Take in how common the terms of the unread texts are: from now on these are judged."""
@@ -83,11 +84,18 @@ class Comparing:
         return found
 
     def resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> Compared:
-        """Return whether two resolutions are the same, given that their situations are or may be."""
+        """Return whether two resolutions are the same, given that their situations are or may be; worked out once."""
         if self._to_be_read(one, other):
             return Compared(Verdict.UNKNOWN, _UNLIKE)
         first, second = vectors
         cosine = float(first @ second) if first is not None and second is not None else None
+        asked = (one, other, cosine)
+        found = self._resolutions.get(asked)
+        if found is None:
+            found = self._resolutions[asked] = self._resolutions_compared(one, other, cosine)
+        return found
+
+    def _resolutions_compared(self, one: str, other: str, cosine: float | None) -> Compared:
         features = self.features(one, other, 0.0 if cosine is None else cosine)
         judgement = likeness.judge(features, self.weights)
         if features.same_words:

@@ -21,7 +21,6 @@ from knowledge.models import (
     EntryType,
     Founder,
     PointId,
-    SparseVector,
     TermStatistics,
     Vector,
     View,
@@ -31,7 +30,6 @@ from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
 from knowledge.search.wording import glance, term_ids
 
-_WITHOUT_WORDS = SparseVector(indices=(), values=())
 _BATCHES_ON_THEIR_WAY = 3
 """So many batches may be decided whose points the index does not have yet."""
 
@@ -91,39 +89,57 @@ class Consolidating:
     async def _candidates(
         self, bound: BoundSpace, embeddings: Sequence[Embedding]
     ) -> Mapping[EntryId, Sequence[Candidate]]:
-        near = {embedding.entry.entry_id: await self._near(bound, embedding) for embedding in embeddings}
-        found = {point_id for points in near.values() for point_id in points}
-        founders = await self.stores.patterns.founders(bound.space, sorted(found)) if found else {}
-        late = [founder for batch in self._on_their_way for founder in batch]
-        late_vectors = np.array([founder.situation for founder in late])
+        stored = await self._stored(bound, embeddings)
+        late = self._late(embeddings)
         candidates: dict[EntryId, Sequence[Candidate]] = {}
         for embedding in embeddings:
-            vector = embedding.vectors[View.SITUATION]
-            around = {
-                founder.pattern_id: founder
-                for point_id in near[embedding.entry.entry_id]
-                if (founder := founders.get(point_id))
-            }
-            if late:
-                around |= {late[at].pattern_id: late[at] for at in np.flatnonzero(late_vectors @ vector >= NEAR_ENOUGH)}
+            entry_id = embedding.entry.entry_id
+            around = {founder.pattern_id: founder for founder in (*stored[entry_id], *late.get(entry_id, ()))}
             if around:
-                candidates[embedding.entry.entry_id] = [_candidate(founder, vector) for founder in around.values()]
+                vector = embedding.vectors[View.SITUATION]
+                candidates[entry_id] = [_candidate(founder, vector) for founder in around.values()]
         return candidates
 
-    async def _near(self, bound: BoundSpace, embedding: Embedding) -> Sequence[PointId]:
-        """Return the points nearest to the situation of an entry."""
-        where = Where(
-            workspace=self.stores.workspace,
-            live_at=self.stores.clock.now(),
-            view=View.SITUATION,
-            entry_types=frozenset({EntryType(embedding.entry.entry_type)}),
-        )
-        vector = embedding.vectors[View.SITUATION]
-        hits = await self.stores.index.search(
-            bound.space, vector, _WITHOUT_WORDS, where, limit=consolidation.MOST_COMPARED
-        )
-        await asyncio.sleep(0)  # an embedded index computes in this process: others get their turn
-        return [hit.point_id for hit in hits if hit.cosine >= NEAR_ENOUGH]
+    async def _stored(self, bound: BoundSpace, embeddings: Sequence[Embedding]) -> Mapping[EntryId, Sequence[Founder]]:
+        """Return the nearest patterns that the index has."""
+        points: dict[EntryId, Sequence[PointId]] = {}
+        for entry_type in dict.fromkeys(embedding.entry.entry_type for embedding in embeddings):
+            where = Where(
+                workspace=self.stores.workspace,
+                live_at=self.stores.clock.now(),
+                view=View.SITUATION,
+                entry_types=frozenset({EntryType(entry_type)}),
+            )
+            asking = [embedding for embedding in embeddings if embedding.entry.entry_type == entry_type]
+            found = await self.stores.index.nearest(
+                bound.space,
+                [embedding.vectors[View.SITUATION] for embedding in asking],
+                where,
+                limit=consolidation.MOST_COMPARED,
+                at_least=NEAR_ENOUGH,
+            )
+            points |= {embedding.entry.entry_id: near for embedding, near in zip(asking, found, strict=True)}
+        told = {point_id for near in points.values() for point_id in near}
+        founders = await self.stores.patterns.founders(bound.space, sorted(told)) if told else {}
+        return {
+            entry_id: [founder for point_id in near if (founder := founders.get(point_id))]
+            for entry_id, near in points.items()
+        }
+
+    def _late(self, embeddings: Sequence[Embedding]) -> Mapping[EntryId, Sequence[Founder]]:
+        """Return the nearest patterns of batches that the index may not have yet."""
+        late = [founder for batch in self._on_their_way for founder in batch]
+        if not late:
+            return {}
+        asking = np.array([embedding.vectors[View.SITUATION] for embedding in embeddings])
+        cosines = asking @ np.array([founder.situation for founder in late]).T
+        types = np.array([founder.entry.entry_type for founder in late])
+        return {
+            embedding.entry.entry_id: [
+                late[at] for at in consolidation.nearest(np.where(types == embedding.entry.entry_type, row, -1.0))
+            ]
+            for embedding, row in zip(embeddings, cosines, strict=True)
+        }
 
     async def _comparing(
         self, model: str, embeddings: Sequence[Embedding], candidates: Mapping[EntryId, Sequence[Candidate]]

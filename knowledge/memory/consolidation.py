@@ -8,7 +8,7 @@ for a person to join.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -33,6 +33,8 @@ from knowledge.models import (
 
 _DECIMALS = 6
 """Cosines are rounded, since the last digits depend on where a vector stands in its batch."""
+
+_TYPES = list(EntryType)
 
 MOST_COMPARED = 5
 """An entry is compared with at most this many patterns, those founded by its batch among them: the nearest."""
@@ -90,6 +92,15 @@ class Nearby:
         return replace(self, candidates=left)
 
 
+def nearest(cosines: Vector) -> list[int]:
+    """Return the places of the highest cosines that are near enough, `MOST_COMPARED` and those as high as the last."""
+    near = np.flatnonzero(cosines >= NEAR_ENOUGH)
+    if len(near) > MOST_COMPARED:
+        least = np.partition(cosines[near], -MOST_COMPARED)[-MOST_COMPARED]
+        near = near[cosines[near] >= least]
+    return [int(place) for place in near]
+
+
 def rounded_cosine(one: Vector, other: Vector) -> float:
     """Return the cosine of two vectors of length 1, without the digits that depend on where they stood in a batch."""
     return round(float(one @ other), _DECIMALS)
@@ -108,8 +119,20 @@ def decide(
     `known` are the patterns that exist, by match key; entries of the batch may found and join each other's. Who
     belongs together does not depend on the order of the batch: the earliest captured founds.
     """
-    decisions, _ = _decided(embeddings, held, known, workspace, nearby)
-    return decisions
+    choosing = _Choosing(embeddings, nearby)
+    decisions: dict[EntryId, Decision] = {}
+    for embedding, own, choice in _chosen(choosing, embeddings, held, known, workspace):
+        pattern_id = choice.pattern_id or own
+        decisions[embedding.entry.entry_id] = Decision(
+            entry=embedding.entry,
+            pattern_id=pattern_id,
+            match_key=embedding.match_key,
+            founds=pattern_id == own,  # a repeated founding too: what follows from it was not done yet
+            points=_points(workspace, pattern_id, embedding),
+            why=choice.why,
+            links=choice.links,
+        )
+    return [decisions[each.entry.entry_id] for each in embeddings if each.entry.entry_id in decisions]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,45 +149,35 @@ class Missing:
 
 def missing(embeddings: Sequence[Embedding], *, workspace: str, nearby: Nearby) -> Missing:
     """Return what is missing to decide on entries; to be asked again once texts were read."""
+    choosing = _Choosing(embeddings, nearby)
     held = dict.fromkeys(embedding.entry.entry_id for embedding in embeddings)
-    _, wanted = _decided(embeddings, held, {}, workspace, nearby)
-    return Missing(unread=nearby.comparing.unread, resolutions=wanted)
+    for _ in _chosen(choosing, embeddings, held, {}, workspace):
+        pass
+    return Missing(unread=nearby.comparing.unread, resolutions=list(choosing.wanted))
 
 
-def _decided(
+def _chosen(
+    choosing: _Choosing,
     embeddings: Sequence[Embedding],
     held: Mapping[EntryId, PatternId | None],
     known: Mapping[str, PatternId],
     workspace: str,
-    nearby: Nearby | None,
-) -> tuple[list[Decision], list[str]]:
+) -> Iterator[tuple[Embedding, PatternId, _Choice]]:
+    """Yield, the earliest captured first, each entry still held, the pattern it would found and what it chooses."""
     by_key = dict(known)
-    choosing = _Choosing(embeddings, nearby)
-    decisions: dict[EntryId, Decision] = {}
     for embedding in sorted(embeddings, key=lambda each: (each.entry.captured_at, each.entry.entry_id)):
-        entry = embedding.entry
-        if entry.entry_id not in held:
+        entry_id = embedding.entry.entry_id
+        if entry_id not in held:
             continue
-        key = embedding.match_key
-        own = pattern_id_of(workspace, entry.entry_id)
-        choice = _Choice(pattern_id=held[entry.entry_id] or by_key.get(key))
+        own = pattern_id_of(workspace, entry_id)
+        choice = _Choice(pattern_id=held[entry_id] or by_key.get(embedding.match_key))
         if choice.pattern_id is None:
             choice = choosing.choose(embedding)
         pattern_id = choice.pattern_id or own
-        by_key.setdefault(key, pattern_id)
+        by_key.setdefault(embedding.match_key, pattern_id)
         if pattern_id == own:
             choosing.founded(embedding, own)
-        decisions[entry.entry_id] = Decision(
-            entry=entry,
-            pattern_id=pattern_id,
-            match_key=key,
-            founds=pattern_id == own,  # a repeated founding too: what follows from it was not done yet
-            points=_points(workspace, pattern_id, embedding),
-            why=choice.why,
-            links=choice.links,
-        )
-    in_order = [decisions[each.entry.entry_id] for each in embeddings if each.entry.entry_id in decisions]
-    return in_order, list(choosing.wanted)
+        yield embedding, own, choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,13 +195,20 @@ class _Choosing:
     def __init__(self, embeddings: Sequence[Embedding], nearby: Nearby | None) -> None:
         self.wanted: dict[str, None] = {}
         self._nearby = nearby if nearby and nearby.comparing.weights else None
+        self._embeddings = embeddings
         self._place = {each.entry.entry_id: at for at, each in enumerate(embeddings)}
-        self._vectors = np.array([each.vectors[View.SITUATION] for each in embeddings])
-        self._founders: dict[int, tuple[Entry, PatternId]] = {}
+        self._founders: dict[int, PatternId] = {}
+        self._founding = np.zeros(len(embeddings), dtype=bool)
+        if self._nearby is not None:
+            vectors = np.array([each.vectors[View.SITUATION] for each in embeddings])
+            self._cosines = np.round(vectors @ vectors.T, _DECIMALS)
+            self._types = np.array([_TYPES.index(each.entry.entry_type) for each in embeddings])
 
     def founded(self, embedding: Embedding, pattern_id: PatternId) -> None:
         """Let later entries join what this one founded."""
-        self._founders[self._place[embedding.entry.entry_id]] = embedding.entry, pattern_id
+        place = self._place[embedding.entry.entry_id]
+        self._founders[place] = pattern_id
+        self._founding[place] = True
 
     def choose(self, embedding: Embedding) -> _Choice:
         """Return the best pattern whose situation and resolution are the same."""
@@ -198,10 +218,9 @@ class _Choosing:
         links: list[Link] = []
         best: tuple[float, _Choice] | None = None
         around = (*self._nearby.candidates.get(entry.entry_id, ()), *self._of_batch(embedding))
-        for candidate in sorted(_nearest(around), key=lambda each: each.pattern_id):
-            if candidate.entry_type is not entry.entry_type:
-                continue
-            found = self._compared(entry, candidate, self._nearby)
+        comparable = [candidate for candidate in around if candidate.entry_type is entry.entry_type]
+        for candidate in sorted(_nearest(comparable), key=lambda each: each.pattern_id):
+            found = self._compared(embedding, candidate, self._nearby)
             if isinstance(found, Link):
                 links.append(found)
             elif found and (best is None or found[0] > best[0]):
@@ -210,37 +229,33 @@ class _Choosing:
         return replace(best[1] if best else _Choice(pattern_id=None), links=tuple(links))
 
     def _of_batch(self, embedding: Embedding) -> list[Candidate]:
-        places = list(self._founders)
-        if not places:
-            return []
-        cosines = np.round(self._vectors[places] @ embedding.vectors[View.SITUATION], _DECIMALS)
-        near = np.flatnonzero(cosines >= NEAR_ENOUGH)
-        if len(near) > MOST_COMPARED:
-            least = np.partition(cosines[near], -MOST_COMPARED)[-MOST_COMPARED]
-            near = near[cosines[near] >= least]
+        place = self._place[embedding.entry.entry_id]
+        founders = self._founding & (self._types == self._types[place])
+        cosines = np.where(founders, self._cosines[place], -1.0)
         candidates = []
-        for at in near:
-            founder, pattern_id = self._founders[places[at]]
+        for at in nearest(cosines):
+            founder = self._embeddings[at]
             candidates.append(
                 Candidate(
-                    pattern_id=pattern_id,
-                    entry_type=founder.entry_type,
-                    situation=texts.situation(founder),
-                    resolution=texts.resolution(founder),
+                    pattern_id=self._founders[at],
+                    entry_type=founder.entry.entry_type,
+                    situation=founder.told[View.SITUATION],
+                    resolution=texts.resolution(founder.entry),
                     situation_cosine=float(cosines[at]),
                 )
             )
         return candidates
 
     def _compared(
-        self, entry: Entry, candidate: Candidate, nearby: Nearby
+        self, embedding: Embedding, candidate: Candidate, nearby: Nearby
     ) -> Link | tuple[float, tuple[str, ...]] | None:
         """Return how well an entry fits a pattern and why, or the link between them, or None."""
         comparing = nearby.comparing
-        situations = comparing.situations(texts.situation(entry), candidate.situation, candidate.situation_cosine)
+        own_situation = embedding.told[View.SITUATION]
+        situations = comparing.situations(own_situation, candidate.situation, candidate.situation_cosine)
         if not situations.likely:
             return None
-        own, other = texts.resolution(entry), candidate.resolution
+        own, other = texts.resolution(embedding.entry), candidate.resolution
         resolutions = comparing.resolutions(own, other, (nearby.resolutions.get(own), nearby.resolutions.get(other)))
         told = _told("situation", situations) + _told("resolution", resolutions.judgement)
         match resolutions.verdict:

@@ -182,7 +182,8 @@ class EmbeddingRun:
 
     async def _claim(self) -> Claim:
         """Lease the next batch; what is leased just as this is cancelled is given back at once."""
-        claiming = asyncio.ensure_future(self.stores.entries.claim(self.selection, limit=self.batch, lease=self.lease))
+        limit = min(self.batch, self.stores.embedder.enough_at_once or self.batch)
+        claiming = asyncio.ensure_future(self.stores.entries.claim(self.selection, limit=limit, lease=self.lease))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:

@@ -21,7 +21,7 @@ from knowledge.search.lexical import DEFAULT_MEAN_TERMS, document_vector, mean_t
 ENOUGH_SITUATIONS = 200
 """From this many on, a store's own unrelated texts say where relevance 0 lies; again at each doubling."""
 
-_ENOUGH_FOR_A_MEAN = 100
+_ENOUGH_FOR_A_MEAN = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,23 @@ async def test_a_batch_is_decided_while_the_one_before_is_put_into_the_index(sma
     assert (await wired(small, trips).checkpoints.process_all()).embedded == 8
 
 
+class OneAtATime(HashingEmbedder):
+    """Gains nothing by more than three texts at once, as a model that runs in this process."""
+
+    @property
+    def enough_at_once(self) -> int | None:
+        return 3
+
+
+async def test_a_batch_is_no_larger_than_what_the_embedder_gains_by(opens: Opens) -> None:
+    """So that what follows on embedding begins as soon as it can, beside the embedding of the next."""
+    async with opens(embedder=OneAtATime(), checkpoint_batch=8) as opened:
+        await capture(opened, *different(10))
+        steps: list[int] = []
+        await opened.checkpoints.process_all(progress=lambda done, _: steps.append(done))
+        assert steps == [3, 6, 9, 10]
+
+
 async def test_a_batch_is_put_into_the_index_while_the_one_before_is_marked(small: Knowledge) -> None:
     there = asyncio.Event()
     trips = Trips({"patterns.mark_embedded:before:1": waits_for(there), "index.upsert:after:2": sets(there)})

@@ -63,6 +63,7 @@ def calls(index: QdrantServerIndex) -> dict[str, Callable[[], Coroutine[Any, Any
         "ensure": lambda: index.ensure(SPACE),
         "upsert": lambda: index.upsert(SPACE, [point]),
         "search": lambda: index.search(SPACE, DENSE, TERMS, WHERE, limit=3),
+        "nearest": lambda: index.nearest(SPACE, [DENSE], WHERE, limit=3, at_least=0.0),
         "delete": lambda: index.delete(SPACE, [point.point_id]),
         "delete_expired": lambda: index.delete_expired(SPACE, "default", NOW),
         "count": lambda: index.count(SPACE, "default"),
@@ -114,6 +115,15 @@ async def test_a_search_is_one_request_to_the_query_api(inside: Inside) -> None:
     server.requests.clear()
     assert len(await index.search(SPACE, DENSE, TERMS, WHERE, limit=5)) >= 5
     assert server.requests == [("POST", f"/collections/{NAME}/points/query/batch")]
+
+
+async def test_the_nearest_of_many_vectors_take_few_requests(inside: Inside) -> None:
+    server, index = inside
+    await index.upsert(SPACE, make_points(9))
+    server.requests.clear()
+    found = await index.nearest(SPACE, [DENSE] * 100, WHERE, limit=5, at_least=-1.0)
+    assert [len(near) for near in found] == [5] * 100
+    assert server.requests == [("POST", f"/collections/{NAME}/points/query/batch")] * 2
 
 
 async def test_points_filters_and_selectors_are_the_clients_own_types() -> None:

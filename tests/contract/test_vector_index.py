@@ -221,6 +221,34 @@ async def test_a_query_without_terms_and_a_point_without_terms_go_by_sense_alone
     assert [hit.lexical for hit in found] == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("limit", [1, 5])
+async def test_the_nearest_of_many_vectors_are_those_of_the_reference_highest_first(
+    index: VectorIndex, space: EmbeddingSpace, limit: int
+) -> None:
+    points = varied_points(300)
+    await index.upsert(space, points)
+    rng = np.random.default_rng(12)
+    asked = [unit(rng) for _ in range(150)]
+    where = replace(EVERYTHING, entry_types=frozenset({EntryType.FAILURE_SOLUTION}))
+    found = await index.nearest(space, asked, where, limit=limit, at_least=0.3)
+    nothing = SparseVector(indices=(), values=())
+    for dense, near in zip(asked, found, strict=True):
+        hits = sorted(reference(points, dense, nothing, where, limit), key=lambda hit: -hit.cosine)
+        assert near == [hit.point_id for hit in hits if hit.cosine >= 0.3]
+    assert 0 < sum(map(len, found)) < limit * len(asked)
+
+
+async def test_the_nearest_of_no_vectors_and_of_a_limit_of_zero_are_none(
+    index: VectorIndex, space: EmbeddingSpace
+) -> None:
+    rng = np.random.default_rng(13)
+    await index.upsert(space, [make_point(rng)])
+    assert await index.nearest(space, [], EVERYTHING, limit=5, at_least=0.0) == []
+    assert await index.nearest(space, [unit(rng), unit(rng)], EVERYTHING, limit=0, at_least=-1.0) == [[], []]
+    with pytest.raises(InvalidInput):
+        await index.nearest(space, [unit(rng), unit(rng, DIMS + 1)], EVERYTHING, limit=1, at_least=0.0)
+
+
 async def test_a_limit_of_zero_finds_nothing(index: VectorIndex, space: EmbeddingSpace) -> None:
     rng = np.random.default_rng(6)
     await index.upsert(space, [make_point(rng)])

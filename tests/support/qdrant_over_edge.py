@@ -316,7 +316,7 @@ def _nearest(body: Body) -> edge.Query:
 
 
 def _request(body: Body) -> edge.QueryRequest:
-    _only(body, "prefetch", "query", "using", "filter", "limit", "with_payload", "with_vector")
+    _only(body, "prefetch", "query", "using", "filter", "limit", "score_threshold", "with_payload", "with_vector")
     prefetches = []
     for prefetch in body.get("prefetch") or []:
         _only(prefetch, "query", "using", "filter", "limit")
@@ -328,6 +328,7 @@ def _request(body: Body) -> edge.QueryRequest:
         query=_nearest(body),
         prefetches=prefetches,
         filter=_filter(body.get("filter")),
+        score_threshold=body.get("score_threshold"),
         with_payload=body.get("with_payload", False),
         with_vector=body.get("with_vector", False),
     )

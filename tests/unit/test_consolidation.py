@@ -221,6 +221,11 @@ def test_entries_of_other_types_and_far_away_patterns_are_not_joined() -> None:
     assert beside(told(IMPORT, PIN), candidate(MODULE, PIN, cosine=0.39)).founds
 
 
+def test_entries_of_other_types_take_no_place_among_the_nearest() -> None:
+    others = [candidate(MODULE, PIN, 0.99, name=20 + n, entry_type=EntryType.GATE_REJECTION) for n in range(9)]
+    assert beside(told(IMPORT, PIN), *others, candidate(MODULE, PIN)).pattern_id == UUID(int=7)
+
+
 def test_under_a_model_that_nobody_measured_only_equal_texts_join() -> None:
     """A conservative fallback: no suggestion either."""
     decision = beside(told(IMPORT, PIN), candidate(MODULE, PIN), model="a-model-nobody-measured")

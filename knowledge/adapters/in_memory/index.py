@@ -44,6 +44,16 @@ class InMemoryIndex(VectorIndex):
         ]
         return sorted({hit.point_id: hit for hit in best}.values(), key=lambda hit: hit.point_id)
 
+    async def nearest(
+        self, space: EmbeddingSpace, dense: Sequence[Vector], where: Where, *, limit: int, at_least: float
+    ) -> list[list[PointId]]:
+        found = []
+        for vector in dense:
+            hits = await self.search(space, vector, SparseVector(indices=(), values=()), where, limit=limit)
+            hits.sort(key=lambda hit: -hit.cosine)
+            found.append([hit.point_id for hit in hits if hit.cosine >= at_least])
+        return found
+
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
         points = self._collections.get(shape.collection_name(space), {})
         for point_id in point_ids:
