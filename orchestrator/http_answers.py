@@ -8,6 +8,7 @@ from uuid import UUID
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic_core import PydanticCustomError
 
 from knowledge.documents.access import Principal
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
@@ -46,6 +47,16 @@ class TurnBody:
         return {"role": self.role, "content": self.content}
 
 
+def _as_text(told: str) -> str:
+    try:
+        told.encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError("text", "holds a lone surrogate, which is no Unicode text") from None
+    return told
+
+
+Text = Annotated[str, AfterValidator(_as_text)]
+"""What goes back in the answer as it came, which a lone surrogate cannot."""
 Turns = Annotated[list[TurnBody], Field(max_length=_MOST_TURNS)]
 
 
@@ -69,23 +80,13 @@ class ContextBody:
     focus: dict[str, Any] | None = None
 
 
-def _given_back(text: str) -> str:
-    """Return a text that can be given back as it came."""
-    if any(0xD800 <= ord(sign) <= 0xDFFF for sign in text):
-        raise ValueError("holds a character that is no text")
-    return text
-
-
-GivenBack = Annotated[str, AfterValidator(_given_back)]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerPayloadBody:
     """What the planner gets back as it gave it."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
-    tool_name: str = "documentation_qa"
-    result_key: GivenBack | None = None
+    tool_name: Text = "documentation_qa"
+    result_key: Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class DocumentationBody:
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
     question: str
     session_id: StrictInt | StrictStr | None = None
-    step_id: GivenBack | None = None
+    step_id: Text | None = None
     context: ContextBody | None = None
     planner_payload: PlannerPayloadBody | None = None
 
