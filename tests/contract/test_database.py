@@ -61,10 +61,10 @@ async def test_no_error_repeats_what_is_stored(
 def test_what_is_busy_says_when_to_come_again_and_what_is_down_does_not(busy: Exception) -> None:
     """In a flood a connection does not come in time: whoever asked comes again, since nothing is broken."""
     told = translate(busy)
-    assert told is not None
+    assert isinstance(told, StorageUnavailable)
     assert told.retry_after_seconds == 1.0
     down = translate(ConnectionRefusedError())
-    assert down is not None
+    assert isinstance(down, StorageUnavailable)
     assert down.retry_after_seconds is None
 
 
