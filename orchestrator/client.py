@@ -30,12 +30,12 @@ from knowledge.models import (
     Task,
     WorkspaceStats,
 )
+from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
 from orchestrator.calls import Api, given
 from orchestrator.paging import paged
 
 if TYPE_CHECKING:
-    from knowledge.ports import Progress
     from orchestrator.client_answers import RemoteAnswers
     from orchestrator.client_capture import RemoteCapture
     from orchestrator.client_custody import RemoteAudits, RemoteReviews, RemoteRevocations

@@ -65,8 +65,8 @@ def test_the_index_is_verified_repaired_and_rebuilt_through_the_owner_and_alone(
             "sound": True,
         }  # fmt: skip
         embedded = texts_of(endpoint)
-        assert alone.here("rebuild", "--dry-run") == {"points": 30, "embedded": 0, "dry_run": True}
-        assert alone.here("rebuild") == {"points": 30, "embedded": 0, "dry_run": False}
+        assert alone.here("rebuild", "--dry-run") == {"points": 30, "passages": 0, "embedded": 0, "dry_run": True}
+        assert alone.here("rebuild") == {"points": 30, "passages": 0, "embedded": 0, "dry_run": False}
         assert texts_of(endpoint) == embedded
 
     for collection in (alone.home / "index").iterdir():  # what the engine lost while nobody looked

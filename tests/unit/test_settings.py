@@ -68,6 +68,7 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_KB_RELEVANCE": ("hybrid", "kb_relevance", "hybrid"),
     "HARDWON_KB_WEIGHTS": ('{"tag": 0.5}', "kb_weights", {"tag": 0.5}),
     "HARDWON_KB_MAX_TOKENS": ("8000", "kb_max_tokens", 8000),
+    "HARDWON_VERIFY_ENTAILMENT": ("true", "verify_entailment", True),
     "HARDWON_ENABLE_DOCUMENTATION_QA_SUBAGENT": ("true", "enable_documentation_qa_subagent", True),
     "HARDWON_ENABLE_DOCUMENT_SELECTION": ("false", "enable_document_selection", False),
     "HARDWON_REQUIRE_TOOL_USE": ("true", "require_tool_use", True),

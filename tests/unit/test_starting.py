@@ -17,6 +17,7 @@ def test_help_loads_the_commands_and_nothing_they_need(arguments: list[str]) -> 
         "knowledge.errors",
         "knowledge.names",
         "orchestrator",
+        "orchestrator.paging",
     }
     assert not modules & (HEAVY | {"asyncio", "httpx", "pydantic_settings", "rich", "structlog"})
 

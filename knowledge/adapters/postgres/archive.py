@@ -163,7 +163,7 @@ class PostgresArchive(ArchiveStore):
                 f"what the archive says of its {part} contradicts what is stored here: import it again if something was"
                 " changed meanwhile, else into an empty store"
             ) from error
-        except DBAPIError as error:
+        except (DBAPIError, InvalidInput) as error:
             raise InvalidInput("archive", f"holds {part} that Postgres cannot store") from error
 
     async def hold(self, token: LeaseToken) -> None:
