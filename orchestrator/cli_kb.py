@@ -174,7 +174,7 @@ def delete(
         raise typer.BadParameter("name what to delete", param_hint="IDS, --source or --all")
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             if everything and scope_id is not None:
                 close = knowledge.kb.close_case if base == "case" else knowledge.kb.delete_user
                 deleted = await close(scope_id)
@@ -248,7 +248,7 @@ def members(
     named = scope_id
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             for principal in add_ or ():
                 await knowledge.kb.grant(base, named, principal)
             for principal in remove or ():

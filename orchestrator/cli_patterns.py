@@ -48,7 +48,7 @@ def list_patterns(
     from orchestrator.terminal import note_more
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             queries = knowledge.queries
             found = await paged(
                 lambda last, at_most: queries.browse(after=last, limit=at_most),
