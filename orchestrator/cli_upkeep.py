@@ -129,7 +129,7 @@ def dead(
     from orchestrator.terminal import note_more
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:
             upkeep = knowledge.upkeep
             found = await paged(
                 lambda last, at_most: upkeep.dead(at_most, after=last),
@@ -173,7 +173,7 @@ def list_workspaces(limit: Limit = 100, *, everything: All = False, as_json: Jso
     from orchestrator.terminal import note_more
 
     async def work() -> None:
-        async with connect() as knowledge:
+        async with connect(warm=False) as knowledge:
             found = await knowledge.workspaces(limit=None if everything else limit)
         print_workspaces(found, as_json=as_json)
         note_more(found, None if everything else limit, as_json=as_json)
