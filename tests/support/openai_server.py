@@ -197,9 +197,9 @@ class OpenAIServer:
             answer = fault if isinstance(fault, Misdeed | Status) else self._answer(head[0], headers, asked)
             if isinstance(answer, dict) and callable(fault):
                 answer = fault(answer)
-            return await self._send(reader, writer, answer, asked)
         finally:
-            self.running -= 1
+            self.running -= 1  # before it is sent: whoever has the answer may ask again at once
+        return await self._send(reader, writer, answer, asked)
 
     def _fault(self) -> Fault | None:
         fault = self._faults.popleft() if self._faults else self.always
