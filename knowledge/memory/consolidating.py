@@ -132,7 +132,7 @@ class Consolidating:
         if not late:
             return {}
         asking = np.array([embedding.vectors[View.SITUATION] for embedding in embeddings])
-        cosines = asking @ np.array([founder.situation for founder in late]).T
+        cosines = consolidation.cosines_of(asking, np.array([founder.situation for founder in late]))
         types = np.array([founder.entry.entry_type for founder in late])
         return {
             embedding.entry.entry_id: [
