@@ -7,7 +7,6 @@ from fastapi.responses import JSONResponse
 from starlette.routing import Route
 
 from knowledge.access.operations import OPERATIONS
-from orchestrator.calls import WORKSPACE_HEADER
 from orchestrator.http_opened import opened
 
 PATH = "/v1/access"
@@ -20,6 +19,6 @@ def add_access(app: FastAPI) -> None:
 
 async def _tell_access(request: Request) -> JSONResponse:
     """Return the operations that the caller may ask for, in one workspace, or in all (null)."""
-    principal = opened(request, request.headers.get(WORKSPACE_HEADER)).principal
+    principal = opened(request).principal
     allowed = sorted(operation for operation in OPERATIONS if principal.may(operation))
     return JSONResponse({"operations": allowed, "workspace": principal.workspace})

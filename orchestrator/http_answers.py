@@ -146,14 +146,14 @@ class AgentReply:
     tools: list[str]
 
 
-def _telemetry(knowledge: Open) -> Telemetry:
+async def _telemetry(knowledge: Open) -> Telemetry:
     return Telemetry(knowledge.answering.journal, knowledge.answering.clock)
 
 
 Telling = Annotated[Telemetry, Depends(_telemetry)]
 
 
-def _operator(principal: Asking) -> Principal:
+async def _operator(principal: Asking) -> Principal:
     if not principal.admin:
         raise NoAccess("events, escalations and figures are for administrators")
     return principal

@@ -116,7 +116,7 @@ _NAMES = Header(
 )
 
 
-def opened(request: Request, _: Annotated[str | None, _NAMES] = None) -> Knowledge:
+def opened(request: Request) -> Knowledge:
     """Return the services as who asks has them, kept from one request to the next."""
     knowledge: Knowledge = request.app.state.knowledge
     kept: OrderedDict[tuple[str, Principal], Knowledge] = request.app.state.opened
@@ -129,7 +129,12 @@ def opened(request: Request, _: Annotated[str | None, _NAMES] = None) -> Knowled
     return found
 
 
-Open = Annotated[Knowledge, Depends(opened)]
+async def _opened(request: Request, _: Annotated[str | None, _NAMES] = None) -> Knowledge:
+    """Return the services; a coroutine, as FastAPI has a thread call any other function, which costs more than this."""
+    return opened(request)
+
+
+Open = Annotated[Knowledge, Depends(_opened)]
 
 
 async def _told(

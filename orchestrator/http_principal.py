@@ -12,14 +12,14 @@ from knowledge.documents.service import KnowledgeBases
 from orchestrator.http_opened import Open
 
 
-def _asking(knowledge: Open) -> Principal:
+async def _asking(knowledge: Open) -> Principal:
     return asker(knowledge.principal)
 
 
 Asking = Annotated[Principal, Depends(_asking)]
 
 
-def _bases(knowledge: Open, principal: Asking) -> KnowledgeBases:
+async def _bases(knowledge: Open, principal: Asking) -> KnowledgeBases:
     return knowledge.documents.asked_by(principal)
 
 

@@ -18,7 +18,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.errors import AccessDenied, NotFound
 from knowledge.wiring import Knowledge
-from orchestrator.calls import WORKSPACE_HEADER
 from orchestrator.http_opened import opened
 from orchestrator.problems import answer
 
@@ -84,7 +83,7 @@ def _make_manager() -> Any:
 
     async def caller(context: Any) -> Any:
         request: Request = context.request
-        knowledge: Knowledge = opened(request, request.headers.get(WORKSPACE_HEADER))
+        knowledge: Knowledge = opened(request)
         return ours.Caller(knowledge=knowledge, may=knowledge.principal.may)
 
     return sdk.StreamableHTTPSessionManager(

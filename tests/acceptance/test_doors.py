@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from inspect import isasyncgenfunction, iscoroutinefunction
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +21,7 @@ import httpx
 import pytest
 import structlog
 from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from knowledge.access.operations import OPERATIONS, Reach, Scope
@@ -98,6 +100,20 @@ def test_every_route_has_its_operation_and_every_operation_that_is_asked_for_ove
     assert {name for name, operation in asked_for.items() if operation is None} == {"healthz", "readyz"}
     assert set(asked_for.values()) - {None} <= set(OPERATIONS)
     assert set(REQUESTS) <= set(asked_for)
+
+
+def test_nothing_that_answers_a_request_is_called_in_a_thread_of_its_own(door: Door) -> None:
+    """A hop to a thread and back costs more than what is asked of it; and what requests share is for one thread."""
+
+    def called(needs: Dependant) -> Iterator[Callable[..., Any]]:
+        if needs.call is not None:
+            yield needs.call
+        for each in needs.dependencies:
+            yield from called(each)
+
+    asked = {call for route, _, _ in routes(door.app) for call in called(route.dependant)}
+    assert len(asked) > 60
+    assert [call for call in asked if not (iscoroutinefunction(call) or isasyncgenfunction(call))] == []
 
 
 def test_a_route_that_does_not_say_what_it_does_or_says_what_nobody_may_cannot_be_added(door: Door) -> None:
