@@ -97,7 +97,8 @@ def cosines_of(ones: Vector, others: Vector) -> Vector:
 
     Not by BLAS: its threads spin for some 25 ms after a product, on the cores that embed (measured: 2 ms an entry).
     """
-    return np.einsum("ij,kj->ik", ones, others)
+    cosines: Vector = np.einsum("ij,kj->ik", ones, others)
+    return cosines
 
 
 def nearest(cosines: Vector) -> list[int]:
