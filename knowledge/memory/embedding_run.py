@@ -331,9 +331,9 @@ class EmbeddingRun:
     async def _count(self) -> None:
         words, self._words = self._words, {}
         batches, self._batches_to_count = self._batches_to_count, 0
-        if words:
-            await self.stores.points.count_words(words)
-        self._consolidating.counted(batches)
+        async with self._consolidating.counting(batches):
+            if words:
+                await self.stores.points.count_words(words)
 
     async def _grown(self, bound: BoundSpace, before: int) -> None:
         """See to it that the lexicon, relevance and Postgres' plans fit what is there now.
@@ -371,10 +371,11 @@ async def _vectors(embedder: Embedder, entries: Sequence[Entry]) -> tuple[list[E
         second, cut_too, dead_too = await _vectors(embedder, entries[middle:])
         return first + second, cut + cut_too, dead + dead_too
     vectors: dict[str, Vector] = dict(zip(distinct, embedded.vectors, strict=True))
-    found = [
-        Embedding(entry=entry, told=told, vectors={view: vectors[text] for view, text in told.items()})
-        for entry, told in zip(entries, views, strict=True)
-    ]
+    found: list[Embedding] = []
+    for number, (entry, told) in enumerate(zip(entries, views, strict=True)):
+        if number % _SLICE == 0:
+            await let_others_run()
+        found.append(Embedding(entry=entry, told=told, vectors={view: vectors[text] for view, text in told.items()}))
     return found, len(embedded.truncated), []
 
 
@@ -389,7 +390,7 @@ async def _points(
 ) -> tuple[list[Point], dict[PointId, Collection[int]]]:
     """Return the points of the decisions that are kept, each once, and the words of those not counted yet."""
     bound = embedded.in_use.bound
-    told = {embedding.entry.entry_id: embedding.told for embedding in embedded.embeddings}
+    counted = {embedding.entry.entry_id: embedding.counts for embedding in embedded.embeddings}
     points: dict[PointId, Point] = {}
     words: dict[PointId, Collection[int]] = {}
     # by entry id, as Postgres picks the words of several entries that were embedded together
@@ -399,7 +400,7 @@ async def _points(
         for point in decision.points:
             if point.point_id not in kept or point.point_id in points:
                 continue
-            counts = term_counts(told[decision.entry.entry_id][point.view])
+            counts = counted[decision.entry.entry_id][point.view]
             if not kept[point.point_id]:
                 words[point.point_id] = counts.keys()
             points[point.point_id] = to_point(
