@@ -196,12 +196,23 @@ def may_be_alike(
 ) -> bool:
     """Return whether two texts can be the same or likely twins, whatever else they share: most cannot.
 
-    Texts in the same words can, and those that hold a stack trace each, by the place in the code alone.
+    Less likely ones can be the same by their names, if words in common weigh as much as common names must; by the place
+    in the code, if they hold a stack trace each; or as they are in the same words.
     """
-    if likeness(overlap, weights) >= min(SUGGEST / MERGE, gates.likeness):
+    likely = likeness(overlap, weights)
+    if likely >= SUGGEST / MERGE:
+        return True
+    if likely >= gates.likeness and _named_at_most(one, other) >= gates.named:
         return True
     both_trace = one.place is not None and other.place is not None
     return both_trace or one.reading.same_words(other.reading)
+
+
+def _named_at_most(one: TextProfile, other: TextProfile) -> float:
+    """Return how much of the terser text common names can be: all words in common, as names are words."""
+    common = one.words.keys() & other.words.keys()
+    weight = math.fsum(max(one.words[word], other.words[word]) for word in common)
+    return _ratio(weight, min(one.words_weight, other.words_weight))
 
 
 def found_grounds(features: Features, weights: Weights | None, gates: Gates = GATES) -> tuple[Ground, ...]:

@@ -6,6 +6,7 @@ numbers, versions, codes, signs, words that turn a sentence round, and rare word
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections import Counter
@@ -233,6 +234,21 @@ class TextProfile:
         self.opening_weight = sum(self.opening.values())
 
     @cached_property
+    def words(self) -> Mapping[str, float]:
+        """All words without case; one that is written in two ways weighs what the rarer of them does."""
+        weights: dict[str, float] = {}
+        for written in self.reading.words:
+            weight, word = self._of_word(written), written.casefold()
+            if weight >= weights.get(word, 0.0):
+                weights[word] = weight
+        return weights
+
+    @cached_property
+    def words_weight(self) -> float:
+        """The weights of all words together."""
+        return math.fsum(self.words.values())
+
+    @cached_property
     def names(self) -> Mapping[str, float]:
         """What is a name by its form or by where it stands; the parts of dotted names and paths one by one."""
         return {token.word: self._of_word(token.written) for token in self.reading.tokens if token.named}
@@ -241,11 +257,6 @@ class TextProfile:
     def names_weight(self) -> float:
         """The weights of the names together."""
         return sum(self.names.values())
-
-    @cached_property
-    def words_weight(self) -> float:
-        """The weights of all words together."""
-        return sum({token.word: self._of_word(token.written) for token in self.reading.tokens}.values())
 
     @cached_property
     def particulars(self) -> frozenset[str]:
