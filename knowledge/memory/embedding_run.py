@@ -18,7 +18,7 @@ from knowledge.errors import HardwonError, StorageRejected, TextRejected
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
-from knowledge.memory.leasing import Lease, Leasing
+from knowledge.memory.leasing import Batch, Lease, Leasing
 from knowledge.memory.points import stored_text, to_point
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle, settle_if_possible
@@ -63,11 +63,12 @@ _COUNT_AT_ONCE = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Embedded:
-    """A leased batch with its vectors."""
+    """A leased batch with the vectors of its texts; `entries` are those that are not dead."""
 
     lease: Lease
     in_use: SpaceInUse
-    embeddings: Sequence[Embedding]
+    entries: Sequence[Entry]
+    vectors: Mapping[str, Vector]
     truncated: int
     dead: Sequence[DeadEntry]
 
@@ -127,13 +128,20 @@ class EmbeddingRun:
 
     async def _batches(self, total: int) -> None:
         there_at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
-        leasing = Leasing(stores=self.stores, selection=self.selection, batch=self.batch, time=self.lease, left=total)
+        leasing = Leasing(
+            stores=self.stores,
+            selection=self.selection,
+            batch=self.batch,
+            time=self.lease,
+            left=total,
+            bind=self._bind,
+        )
         storing: deque[asyncio.Task[None]] = deque()
         try:
             while True:
-                lease = await leasing.next()
-                if lease is not None:
-                    storing.append(await self._embed_then_store(lease, leasing, storing, total))
+                batch = await leasing.next()
+                if batch is not None:
+                    storing.append(await self._embed_then_store(batch, leasing, storing, total))
                 elif storing:
                     await _first_stored(storing)
                 elif not await self.stores.entries.pending(there_at_start):
@@ -150,32 +158,43 @@ class EmbeddingRun:
                 await asyncio.gather(*storing, return_exceptions=True)
 
     async def _embed_then_store(
-        self, lease: Lease, leasing: Leasing, storing: deque[asyncio.Task[None]], total: int
+        self, batch: Batch, leasing: Leasing, storing: deque[asyncio.Task[None]], total: int
     ) -> asyncio.Task[None]:
         """Embed a batch while those before are stored; return the task that stores this one."""
         try:
             while storing and storing[0].done():  # one that failed gave back what may just have been claimed again
                 await _first_stored(storing)
             leasing.take_ahead()
-            embedded = await self._embed(lease)
+            embedded = await self._embed(batch)
             while len(storing) >= _STORED_AT_ONCE:
                 await _first_stored(storing)
         except BaseException:
-            await lease.end(give_back=True)
+            await batch.lease.end(give_back=True)
             raise
         return asyncio.create_task(self._store_and_tell(embedded, total))
 
+    async def _bind(self, entries: Sequence[Entry]) -> SpaceInUse:
+        self._in_use = await bind_space(self.stores, entries, known=self._in_use)
+        return self._in_use
+
     @step("embed_batch")
-    async def _embed(self, lease: Lease) -> _Embedded:
-        self._in_use = in_use = await bind_space(self.stores, lease.claim.entries, known=self._in_use)
-        embeddings, truncated, dead = await _vectors(in_use.embedder, lease.claim.entries)
-        return _Embedded(lease=lease, in_use=in_use, embeddings=embeddings, truncated=truncated, dead=dead)
+    async def _embed(self, batch: Batch) -> _Embedded:
+        vectors, truncated, dead = await _vectors(batch.in_use.embedder, batch.lease.entries)
+        gone = {each.entry_id for each in dead}
+        return _Embedded(
+            lease=batch.lease,
+            in_use=batch.in_use,
+            entries=[entry for entry in batch.lease.entries if entry.entry_id not in gone],
+            vectors=vectors,
+            truncated=truncated,
+            dead=dead,
+        )
 
     async def _store_and_tell(self, embedded: _Embedded, total: int) -> None:
         whole = False
         try:
             stored = await self._store(embedded)
-            whole = stored.embedded == len(embedded.embeddings)
+            whole = stored.embedded == len(embedded.entries)
         finally:
             await embedded.lease.end(give_back=not whole)
         report = self.report
@@ -201,11 +220,13 @@ class EmbeddingRun:
                 await stores.entries.bury(token, refused.entry_id, refused.reason)
             embedded_at = stores.clock.now()
             expires_at = add_years(embedded_at, self.retention_years)
-            decisions, kept = await self._decide(bound, embedded, embedded_at, expires_at)
+            # in a thread, for it takes as long as embedding a text or two
+            embeddings = await asyncio.to_thread(_taken_apart, embedded)
+            decisions, kept = await self._decide(embedded, embeddings, embedded_at, expires_at)
             self._on_their_way.append(kept)
         try:
             points, words = await _points(
-                stores.workspace, embedded, decisions, kept, embedded_at=embedded_at, expires_at=expires_at
+                stores.workspace, bound, embeddings, decisions, kept, embedded_at=embedded_at, expires_at=expires_at
             )
             async with self._indexing:
                 await stores.index.upsert(bound.space, points)
@@ -246,21 +267,22 @@ class EmbeddingRun:
         return marked
 
     async def _decide(
-        self, bound: BoundSpace, embedded: _Embedded, embedded_at: datetime, expires_at: datetime
+        self, embedded: _Embedded, embeddings: Sequence[Embedding], embedded_at: datetime, expires_at: datetime
     ) -> tuple[list[Decision], Mapping[PointId, bool]]:
-        nearby = await self._consolidating.around(embedded.in_use, embedded.embeddings)
+        nearby = await self._consolidating.around(embedded.in_use, embeddings)
         async with self.stores.patterns.deciding(embedded.lease.claim.token) as deciding:
-            held = await deciding.held([embedding.entry.entry_id for embedding in embedded.embeddings])
-            keys = {embedding.match_key for embedding in embedded.embeddings}
+            held = await deciding.held([embedding.entry.entry_id for embedding in embeddings])
+            keys = {embedding.match_key for embedding in embeddings}
             decisions = consolidation.decide(
-                embedded.embeddings,
+                embeddings,
                 held=held,
                 known=await deciding.patterns_by_key(sorted(keys)),
                 workspace=self.stores.workspace,
                 nearby=nearby and nearby.among(await deciding.existing(nearby.patterns)),
             )
             self._consolidating.decided(decisions)
-            kept = await deciding.write(decisions, bound.space, embedded_at=embedded_at, expires_at=expires_at)
+            space = embedded.in_use.bound.space
+            kept = await deciding.write(decisions, space, embedded_at=embedded_at, expires_at=expires_at)
         return decisions, kept
 
     async def _take_back(self, bound: BoundSpace, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
@@ -314,31 +336,34 @@ async def _first_stored(storing: deque[asyncio.Task[None]]) -> None:
     storing.popleft()
 
 
-async def _vectors(embedder: Embedder, entries: Sequence[Entry]) -> tuple[list[Embedding], int, list[DeadEntry]]:
+async def _vectors(embedder: Embedder, entries: Sequence[Entry]) -> tuple[dict[str, Vector], int, list[DeadEntry]]:
     """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
-    views = [texts.views(entry) for entry in entries]
-    distinct = list(dict.fromkeys(text for told in views for text in told.values()))
+    distinct = list(dict.fromkeys(text for entry in entries for text in texts.views(entry).values()))
     try:
         embedded = await embedder.embed(distinct, "document")
     except TextRejected as error:
         if len(entries) == 1:
-            return [], 0, [DeadEntry(entry_id=entries[0].entry_id, reason=str(error))]
+            return {}, 0, [DeadEntry(entry_id=entries[0].entry_id, reason=str(error))]
         middle = len(entries) // 2
         first, cut, dead = await _vectors(embedder, entries[:middle])
         second, cut_too, dead_too = await _vectors(embedder, entries[middle:])
-        return first + second, cut + cut_too, dead + dead_too
-    vectors: dict[str, Vector] = dict(zip(distinct, embedded.vectors, strict=True))
-    found: list[Embedding] = []
-    for number, (entry, told) in enumerate(zip(entries, views, strict=True)):
-        if number % _SLICE == 0:
-            await let_others_run()
-        found.append(Embedding(entry=entry, told=told, vectors={view: vectors[text] for view, text in told.items()}))
-    return found, len(embedded.truncated), []
+        return first | second, cut + cut_too, dead + dead_too
+    return dict(zip(distinct, embedded.vectors, strict=True)), len(embedded.truncated), []
+
+
+def _taken_apart(embedded: _Embedded) -> list[Embedding]:
+    embeddings = []
+    for entry in embedded.entries:
+        told = texts.views(entry)
+        vectors = {view: embedded.vectors[text] for view, text in told.items()}
+        embeddings.append(Embedding(entry=entry, told=told, vectors=vectors))
+    return embeddings
 
 
 async def _points(
     workspace: str,
-    embedded: _Embedded,
+    bound: BoundSpace,
+    embeddings: Sequence[Embedding],
     decisions: Sequence[Decision],
     kept: Mapping[PointId, bool],
     *,
@@ -346,8 +371,7 @@ async def _points(
     expires_at: datetime,
 ) -> tuple[list[Point], dict[PointId, Collection[int]]]:
     """Return the points of the decisions that are kept, each once, and the words of those not counted yet."""
-    bound = embedded.in_use.bound
-    counted = {embedding.entry.entry_id: embedding.counts for embedding in embedded.embeddings}
+    counted = {embedding.entry.entry_id: embedding.counts for embedding in embeddings}
     points: dict[PointId, Point] = {}
     words: dict[PointId, Collection[int]] = {}
     # by entry id, as Postgres picks the words of several entries that were embedded together

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from knowledge.errors import HardwonError
 from knowledge.logs import get_logger
+from knowledge.memory.spaces import SpaceInUse
+from knowledge.models import Entry
 from knowledge.ports import Claim, Selection, Stores
 
 log = get_logger(__name__)
@@ -25,6 +28,11 @@ class Lease:
     claim: Claim
     time: timedelta
     _beating: asyncio.Task[None] | None = None
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """What was claimed."""
+        return self.claim.entries
 
     def keep(self) -> None:
         """Begin to extend it."""
@@ -49,12 +57,21 @@ class Lease:
                 await self.stores.entries.release(self.claim)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Leased entries, and the space to embed them into."""
+
+    lease: Lease
+    in_use: SpaceInUse
+
+
 @dataclass(slots=True, kw_only=True)
 class Leasing:
     """Takes batch after batch of a selection, the next one while the one before is embedded.
 
     An embedder that is quick with few texts gets smaller batches towards the end: while the last one is decided and
-    stored, nothing is embedded. `left`: how many entries there are to take, as far as is known.
+    stored, nothing is embedded. `left`: how many entries there are to take, as far as is known. `bind`: says of
+    entries into which space they are to be embedded.
     """
 
     stores: Stores
@@ -62,16 +79,17 @@ class Leasing:
     batch: int
     time: timedelta
     left: int
-    _taking: asyncio.Task[Lease | None] | None = field(default=None, init=False)
+    bind: Callable[[Sequence[Entry]], Awaitable[SpaceInUse]]
+    _taking: asyncio.Task[Batch | None] | None = field(default=None, init=False)
 
-    async def next(self) -> Lease | None:
-        """Return a lease on the next batch, None where nothing is to be had."""
+    async def next(self) -> Batch | None:
+        """Return the next batch, None where nothing is to be had."""
         taking = self.take_ahead()
-        lease = await asyncio.shield(taking)  # where this is cancelled, `close` gives it back
+        batch = await asyncio.shield(taking)  # where this is cancelled, `close` gives it back
         self._taking = None
-        return lease
+        return batch
 
-    def take_ahead(self) -> asyncio.Task[Lease | None]:
+    def take_ahead(self) -> asyncio.Task[Batch | None]:
         """Begin to take the next batch."""
         if self._taking is None:
             self._taking = asyncio.create_task(self._take())
@@ -81,18 +99,22 @@ class Leasing:
         """Give back what was taken and not asked for."""
         taking, self._taking = self._taking, None
         if taking is not None:
-            (lease,) = await asyncio.gather(taking, return_exceptions=True)
-            if isinstance(lease, Lease):
-                await lease.end(give_back=True)
+            (batch,) = await asyncio.gather(taking, return_exceptions=True)
+            if isinstance(batch, Batch):
+                await batch.lease.end(give_back=True)
 
-    async def _take(self) -> Lease | None:
+    async def _take(self) -> Batch | None:
         claim = await self.stores.entries.claim(self.selection, limit=self._limit(), lease=self.time)
         if not claim.entries:
             return None
         self.left -= len(claim.entries)
         lease = Lease(self.stores, claim, self.time)
         lease.keep()
-        return lease
+        try:
+            return Batch(lease=lease, in_use=await self.bind(lease.entries))
+        except BaseException:
+            await lease.end(give_back=True)
+            raise
 
     def _limit(self) -> int:
         enough = self.stores.embedder.enough_at_once
