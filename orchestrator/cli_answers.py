@@ -26,7 +26,7 @@ def ask(
     strict: Annotated[
         bool, typer.Option(help="Whole documents by their words; the exact sentence if none fits.")
     ] = False,
-    k: Annotated[int, typer.Option(min=1, max=50, help="Passages to answer from.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, max=50, help="Passages to answer from.")] = 5,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
@@ -36,6 +36,10 @@ def ask(
     from orchestrator.reports_answers import print_answer
 
     base, scope_id = base_of(case, user, team)
+    if scope_id is not None and (everything or strict):
+        raise typer.BadParameter("asks more than one knowledge base", param_hint="--all or --strict")
+    if everything and strict:
+        raise typer.BadParameter("ask one way or the other", param_hint="--all or --strict")
 
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:

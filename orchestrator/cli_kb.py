@@ -77,10 +77,10 @@ def add(
                 await knowledge.kb.add_source(base, scope_id, source)
             reports = await knowledge.kb.sync(base, scope_id) if sources else []
             indexed = await knowledge.kb.index() if wait else None
-        if sources:
+        if sources and not files:
             print_reports(reports, as_json=as_json)
-        if added or not sources:
-            print_added(added, indexed, passed, as_json=as_json)
+        else:
+            print_added(added, indexed, passed, reports, as_json=as_json)
         if passed or any(each.document.error for each in added) or any(report.error for report in reports):
             raise typer.Exit(1)
 
@@ -152,7 +152,9 @@ def listed(
 
 @kb.command("delete")
 def delete(
-    ids: Annotated[list[UUID] | None, typer.Argument(help="Documents, as `kb list` shows them.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Documents: their ids or names, as `kb list` shows them.")
+    ] = None,
     *,
     case: Case = None,
     user: User = None,
@@ -163,9 +165,10 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete documents for good; a case is closed with --all and takes no more documents."""
-    from knowledge.documents.models import DocumentId, SourceId
+    from knowledge.documents.models import SourceId
     from orchestrator import connect
-    from orchestrator.reports_kb import print_count
+    from orchestrator.named_documents import document_ids
+    from orchestrator.reports_kb import print_deleted
 
     base, scope_id = base_of(case, user, team)
     if (everything and scope_id is None) or (everything and base == "team"):
@@ -174,6 +177,7 @@ def delete(
         raise typer.BadParameter("name what to delete", param_hint="IDS, --source or --all")
 
     async def work() -> None:
+        missing = 0
         async with connect(workspace=workspace, warm=False) as knowledge:
             if everything and scope_id is not None:
                 close = knowledge.kb.close_case if base == "case" else knowledge.kb.delete_user
@@ -181,9 +185,15 @@ def delete(
             elif source is not None:
                 deleted = await knowledge.kb.forget_source(base, scope_id, SourceId(source))
             else:
-                deleted = await knowledge.kb.delete(base, scope_id, [DocumentId(each) for each in ids or ()])
+                named = await document_ids(knowledge.kb, base, scope_id, ids or ())
+                missing = len(named)
+                deleted = await knowledge.kb.delete(base, scope_id, named)
+                missing -= deleted
             await knowledge.kb.index()
-        print_count(deleted, "deleted", as_json=as_json)
+        closed = scope_id if everything and base == "case" else None
+        print_deleted(deleted, missing, closed=closed, as_json=as_json)
+        if missing:
+            raise typer.Exit(1)
 
     run(work)
 
@@ -196,7 +206,7 @@ def search(
     user: User = None,
     team: Team = None,
     anywhere: Annotated[bool, typer.Option("--anywhere", help="In all knowledge bases that you may read.")] = False,
-    k: Annotated[int, typer.Option("-k", min=1, max=200, help="At most so many passages.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, max=200, help="At most so many passages.")] = 5,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
@@ -205,6 +215,8 @@ def search(
     from orchestrator.reports_kb import print_passages
 
     base, scope_id = base_of(case, user, team)
+    if anywhere and scope_id is not None:
+        raise typer.BadParameter("searches more than one knowledge base", param_hint="--anywhere")
 
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:

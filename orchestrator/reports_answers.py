@@ -35,8 +35,12 @@ def print_answer(answer: ToolAnswer | SelectionResponse | KBQueryResponse, *, as
         notes.print(f"[{citation['number']}] {citation['title']}{section}{line}: {citation['path']}", markup=False)
     if answer["status"] in _NEXT:
         notes.print(_NEXT[answer["status"]], markup=False)
-    if answer["extractive"] and answer["status"] in {"answered", "success"}:
+    if answer["extractive"] and answer["status"] in {"answered", "success"} and _cites(told):
         notes.print("quoted word for word: no model is configured (HARDWON_SYNTHESIS_MODEL)", markup=False)
+
+
+def _cites(answer: Mapping[str, Any]) -> bool:
+    return bool(answer.get("citations") or answer.get("sources"))
 
 
 def print_answers_report(report: AnswersReport, *, as_json: bool) -> None:

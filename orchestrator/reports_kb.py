@@ -12,19 +12,30 @@ from knowledge.documents.models import Document, DocumentStatus, Finding, Passag
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import SyncReport
 from orchestrator.context import harmless
-from orchestrator.terminal import out, print_json, print_text
+from orchestrator.terminal import notes, out, print_json, print_text
 
 _SHOWN_OF_A_TEXT = 600
 
 
 def print_added(
-    added: Sequence[Added], indexed: IndexReport | None, passed: Sequence[str] = (), *, as_json: bool
+    added: Sequence[Added],
+    indexed: IndexReport | None,
+    passed: Sequence[str] = (),
+    reports: Sequence[SyncReport] = (),
+    *,
+    as_json: bool,
 ) -> None:
-    """Print what came of files that were added; `passed` tells of those that were not even sent."""
+    """Print what came of files that were added, and of repositories beside them.
+
+    `passed` tells of files that were not even sent.
+    """
     if as_json:
         told = {"added": [asdict(each) for each in added], "indexed": indexed and asdict(indexed)}
-        print_json(told | {"passed_over": list(passed)})
+        synced = {"synced": [asdict(each) for each in reports]} if reports else {}
+        print_json(told | {"passed_over": list(passed)} | synced)
         return
+    if reports:
+        print_reports(reports, as_json=False)
     read = [each for each in added if not each.document.error]
     changed = sum(each.changed for each in read)
     unread = len(added) - len(read) + len(passed)
@@ -32,8 +43,9 @@ def print_added(
         f"{changed} new or changed, {len(read) - changed} as before"
         + (f", {unread} could not be read" if unread else "")
     )
-    if indexed is not None:
-        print_text(f"{indexed.indexed} indexed, {indexed.failed} failed, {indexed.postponed} put off")
+    if indexed is not None and (changed or indexed.indexed or indexed.failed or indexed.postponed):
+        late = f", {indexed.postponed} put off: the `index` job tries again" if indexed.postponed else ""
+        print_text(f"{indexed.indexed} indexed, {indexed.failed} failed{late}")
     for each in added:
         if each.document.error:
             out.print(f"{harmless(each.document.uri)}: {each.document.error}", style="red", markup=False)
@@ -47,7 +59,7 @@ def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
         print_json({"documents": [asdict(each) for each in documents]})
         return
     if not documents:
-        print_text("no documents")
+        print_text("no documents here: hardwon kb add FILE")
     for each in documents:
         style = {DocumentStatus.INDEXED: "green", DocumentStatus.FAILED: "red"}.get(each.status, "yellow")
         out.print(f"{each.status:8} {harmless(each.uri)}", style=style, markup=False)
@@ -92,7 +104,7 @@ def print_reports(reports: Sequence[SyncReport], *, as_json: bool) -> None:
         print_json({"synced": [asdict(each) for each in reports]})
         return
     if not reports:
-        print_text("no repositories: hardwon kb add https://...")
+        print_text("no repositories here: hardwon kb add https://...")
     for each in reports:
         if each.error:
             out.print(f"{each.url}: {each.error}", style="red", markup=False)
@@ -106,6 +118,8 @@ def print_sources(sources: Sequence[Source], *, as_json: bool) -> None:
     if as_json:
         print_json({"sources": [asdict(each) for each in sources]})
         return
+    if not sources:
+        print_text("no repositories here: hardwon kb add https://...")
     for each in sources:
         print_text(f"{each.source_id}  {each.url}  {(each.last_commit or 'not fetched yet')[:12]}")
         if each.last_error:
@@ -122,9 +136,12 @@ def print_calibrated(found: Calibrated, *, as_json: bool) -> None:
     print_text(f"relevance 1 is cosine {found.high:.3f} (shipped {found.shipped_high:.3f})")
 
 
-def print_count(count: int, what: str, *, as_json: bool) -> None:
-    """Print how many there were."""
+def print_deleted(count: int, missing: int, *, closed: str | None, as_json: bool) -> None:
+    """Print how many documents were deleted, how many were not there, and which case is closed now."""
     if as_json:
         print_json({"documents": count})
-    else:
-        print_text(f"{count:,} documents {what}")
+        return
+    told = "1 document" if count == 1 else f"{count:,} documents"
+    print_text(f"{told} deleted" + (f"; case {closed} is closed and takes no more" if closed else ""))
+    if missing:
+        notes.print(f"{missing:,} of them not here: hardwon kb list shows what is", style="red", markup=False)

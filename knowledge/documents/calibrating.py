@@ -41,7 +41,10 @@ class ScaleCalibration:
             embedded = await room.embedder.embed([question for _, question in asked], "query")
             scale = measured(embedded.vectors, np.array([sample[position][1] for position, _ in asked]))
         if scale is None:
-            raise Conflict(f"{len(asked)} passages of three sentences or more are too few to measure on: add more")
+            raise Conflict(
+                f"{len(asked)} passages of three sentences or more are too few to measure on: it takes {FEWEST},"
+                " that differ"
+            )
         await self.passages.keep_scale(room.space, scale.low, scale.high, len(asked))
         return _told(room.space.model, len(asked), scale, shipped(room.space.model))
 

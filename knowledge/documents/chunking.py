@@ -24,6 +24,7 @@ _BURST = timedelta(seconds=60)
 
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _FENCE = re.compile(r"[ \t]{0,3}(```+|~~~+)")
+_ROW = re.compile(r"[ \t]*\|.*\|[ \t]*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
 _DEFINITION = re.compile(
     r"(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|abstract\s+|final\s+|async\s+|pub(?:\([^)]*\))?\s+)*"
@@ -33,6 +34,9 @@ _DEFINITION = re.compile(
 _DECORATION = re.compile(r"\s*(?:@|#|//|/\*|\*|--)")
 _BRACKETED = re.compile(r"^\[+([^\]\n]+)\]+[ \t]*$", re.MULTILINE)
 _SECTION = re.compile(r"\[+([^\]]+)\]+\s*$|([A-Za-z_][\w.-]*)\s*[:={]|\s{0,2}\"([^\"]+)\"\s*:\s*[\[{]")
+
+_Ends = Callable[[str], Iterator[tuple[int, bool]]]
+"""Where a text may be cut, and whether what ends there, since the end before, is to stay whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def cut(parsed: Parsed, lines: Sequence[LogLine] = (), *, tokens: int = CHUNK_TO
         case DocumentType.LOG:
             spans = _bursts(text, lines, tokens * _DENSE)
         case DocumentType.MARKDOWN:
-            spans = _within(text, _sections(text), tokens * _PROSE, _sentences)
+            spans = _within(text, _sections(text), tokens * _PROSE, _sentences_and_rows)
         case DocumentType.CODE:
             spans = _within(text, _definitions(text), tokens * _DENSE, _line_ends)
         case DocumentType.CONFIG:
@@ -111,9 +115,7 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return start + (piece.rfind("\n", 0, lead) + 1 if lead else 0), end
 
 
-def _within(
-    text: str, blocks: Iterable[_Block], longest: int, ends: Callable[[str], Iterator[int]]
-) -> Iterator[_Block]:
+def _within(text: str, blocks: Iterable[_Block], longest: int, ends: _Ends) -> Iterator[_Block]:
     """Yield blocks, those that are too long cut at the ends of sentences or lines, with an overlap of a quarter."""
     overlap = longest * OVERLAP_TOKENS // CHUNK_TOKENS
     for block in blocks:
@@ -135,10 +137,14 @@ def _within(
             first = following
 
 
-def _cut_long(ends: Callable[[str], Iterator[int]], text: str, longest: int) -> Iterator[int]:
-    """Yield the ends of the pieces of a text, ascending, its own last; none is longer than a quarter of `longest`."""
-    piece, before = max(1, longest // 4), 0
-    for end in (*ends(text), len(text)):
+def _cut_long(ends: _Ends, text: str, longest: int) -> Iterator[int]:
+    """Yield the ends of the pieces of a text, ascending, its own last.
+
+    None is longer than a quarter of `longest`, but for what is not to be cut: that is not longer than `longest`.
+    """
+    before = 0
+    for end, whole in (*ends(text), (len(text), False)):
+        piece = longest if whole else max(1, longest // 4)
         while end - before > piece:
             blank = text.rfind(" ", before + piece // 2, before + piece)
             before = blank + 1 if blank > before else before + piece
@@ -148,12 +154,21 @@ def _cut_long(ends: Callable[[str], Iterator[int]], text: str, longest: int) -> 
             yield before
 
 
-def _sentences(text: str) -> Iterator[int]:
-    return (found.end() for found in _SENTENCE_END.finditer(text))
+def _sentences(text: str) -> Iterator[tuple[int, bool]]:
+    return ((found.end(), False) for found in _SENTENCE_END.finditer(text))
 
 
-def _line_ends(text: str) -> Iterator[int]:
-    return (found.end() for found in re.finditer("\n", text))
+def _sentences_and_rows(text: str) -> Iterator[tuple[int, bool]]:
+    """Yield the ends of sentences and of the rows of tables; a row that is cut says nothing."""
+    for at, line in _lines(text):
+        row = _ROW.fullmatch(line) is not None
+        if not row:
+            yield from ((at + found.end(), False) for found in _SENTENCE_END.finditer(line))
+        yield min(at + len(line) + 1, len(text)), row
+
+
+def _line_ends(text: str) -> Iterator[tuple[int, bool]]:
+    return ((found.end(), False) for found in re.finditer("\n", text))
 
 
 def _lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:

@@ -10,23 +10,28 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from knowledge.documents.access import Scope
+from knowledge.documents.aligning import Span
 from knowledge.documents.drafting import Asked, Draft, Drafter
 from knowledge.documents.models import DocumentType, PassageKind, Profile
 from knowledge.documents.scale import Scale, shipped
 from knowledge.documents.sentence_vectors import SentenceVectors
 from knowledge.documents.sentences import sentences
+from knowledge.documents.units import Unit, UnitKind, units
 from knowledge.documents.verifying import MOST_CHARS, Evidence, Written
 from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
-from knowledge.search.lexical import inverse_document_frequency, term_counts
+from knowledge.search.lexical import inverse_document_frequency, term_counts, words_and_wholes
 
-READ_PASSAGES = 3
-"""Passages whose sentences are read, the best first."""
+READING = 2
+"""Another number whenever the same passages are read otherwise, so that no answer of before is kept."""
+READ_PASSAGES = 5
+"""Passages whose sentences are read, the best first: as many as a question finds unless it says otherwise."""
 MOST_SENTENCES = 24
 """Sentences that are embedded, those with most of the question's words; each costs an embedding."""
 EMBEDDED_FIRST = 8
@@ -38,6 +43,7 @@ NEAR_BEST = 0.08
 """A sentence this near the best one is quoted beside it."""
 COSINE_SHARE = 0.6
 MOST_COMPUTED = 400
+_LEAST_WORDS = 2
 _BY_LINE = frozenset({DocumentType.LOG, DocumentType.CONFIG, DocumentType.CODE})
 
 
@@ -88,13 +94,33 @@ class Statistics(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """A sentence of a passage. `source` counts from 1; `overlap` is the share of the question's words, by rarity."""
+    """A unit of a passage: `text` is compared, `told` is shown, at `span` it stands. `source` counts from 1.
+
+    `overlap` is the share of the question's words, by rarity; `handicap` what it takes to be chosen before a sentence.
+    """
 
     source: int
     place: int
     text: str
+    told: str
+    span: Span
     overlap: float
     beyond: float
+    handicap: float = 0.0
+
+
+HANDICAPS: Final = {
+    UnitKind.SENTENCE: 0.0,
+    UnitKind.FRAGMENT: NEAR_BEST,
+    UnitKind.ROW: 0.15,
+    UnitKind.CODE: 0.15,
+    UnitKind.QUESTION: math.inf,
+}
+"""By how much something else has to answer better than a sentence does, to be quoted before it; a question never is.
+
+Ours. Rows and commands are little but names, and so nearer to a question than a sentence that says something new; a row
+whose first cell is what is asked about has no handicap.
+"""
 
 
 class Question:
@@ -105,6 +131,18 @@ class Question:
             term: inverse_document_frequency(statistics.documents, statistics.frequencies.get(term, 0))
             for term in term_counts(text)
         }
+        self._words = _plain(text)
+        self._identifiers = frozenset(words_and_wholes(text)[1])
+
+    def names(self, key: str) -> bool:
+        """Return whether a row of a table is about what is asked: by an identifier, or it is all that is asked."""
+        told = term_counts(key)
+        whole = self._identifiers.intersection(words_and_wholes(key)[1])
+        return bool(whole or (told and self.rarity and all(term in told for term in self.rarity)))
+
+    def echoed(self, unit: Unit) -> bool:
+        """Return whether a unit shows the question itself, as an example of what may be asked."""
+        return unit.kind is UnitKind.CODE and len(self._words) > 1 and f" {self._words} " in f" {_plain(unit.told)} "
 
     def share(self, terms: Mapping[int, int], *, without: Mapping[int, int] | None = None) -> float:
         """Return the share of the question's words among some terms; `without` those that are known anyway."""
@@ -114,26 +152,40 @@ class Question:
 
 
 def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sentence]:
-    """Return the sentences of the best passages, in order, each once."""
+    """Return the sentences of the best passages, in order, each once, and what else of them can answer."""
     found: dict[str, Sentence] = {}
     for source, each in enumerate(evidence[:READ_PASSAGES], 1):
         title = term_counts(each.passage.title)
-        for place, text in enumerate(_texts(each)):
-            terms = term_counts(text)
-            beyond = question.share(terms, without=title)
+        for place, unit in enumerate(_units(each)):
+            if len(unit.read.split()) < _LEAST_WORDS or question.echoed(unit):
+                continue
+            terms = term_counts(unit.read)
             found.setdefault(
-                text,
-                Sentence(source=source, place=place, text=text, overlap=question.share(terms), beyond=beyond),
+                unit.read,
+                Sentence(
+                    source=source,
+                    place=place,
+                    text=unit.read[:MOST_CHARS],
+                    told=unit.told,
+                    span=unit.span,
+                    overlap=question.share(terms),
+                    beyond=question.share(terms, without=title),
+                    handicap=0.0 if question.names(unit.key) else HANDICAPS[unit.kind],
+                ),
             )
     return list(found.values())
 
 
-def _texts(evidence: Evidence) -> Iterator[str]:
-    by_line = evidence.passage.document_type in _BY_LINE
-    for span in sentences(evidence.text, by_line=by_line):
-        text = evidence.text[span.start : span.end]
-        if len(text.split()) > 1 and not text.startswith("#"):
-            yield text[:MOST_CHARS]
+def _units(evidence: Evidence) -> Iterator[Unit]:
+    text = evidence.text
+    if evidence.passage.document_type in _BY_LINE:
+        yield from (
+            Unit(span=span, told=line, read=line, kind=UnitKind.SENTENCE)
+            for span in sentences(text, by_line=True)
+            if not (line := text[span.start : span.end]).startswith("#")
+        )
+    else:
+        yield from units(text)
 
 
 def likeliest(found: Sequence[Sentence]) -> list[Sentence]:
@@ -173,8 +225,8 @@ class ExtractiveDrafter(Drafter):
         return True
 
     def prompt_hash(self, profile: Profile) -> str:  # noqa: ARG002 - nothing is asked of a model
-        """Return a hash of the weights."""
-        return hashlib.sha256(repr(self.weights).encode()).hexdigest()
+        """Return a hash of the weights and of how passages are read."""
+        return hashlib.sha256(f"{READING} {self.weights!r}".encode()).hexdigest()
 
     async def draft(self, asked: Asked) -> Draft:
         """Quote the best sentences, if the passages are likely to answer."""
@@ -198,7 +250,15 @@ class ExtractiveDrafter(Drafter):
             return Draft(sure=sure, signs=signs._asdict())
         chosen = _chosen(likely, worths)
         return Draft(
-            written=tuple(Written(text=each.text, quotes=((numbers[each.source - 1], each.text),)) for each in chosen),
+            written=tuple(
+                Written(
+                    text=each.told[:MOST_CHARS],
+                    quotes=(
+                        (numbers[each.source - 1], readable[each.source - 1].text[slice(*each.span)][:MOST_CHARS]),
+                    ),
+                )
+                for each in chosen
+            ),
             sure=sure,
             signs=signs._asdict(),
         )
@@ -220,8 +280,11 @@ class ExtractiveDrafter(Drafter):
             vectors = await self.sentences.of(texts, self.embedder, self.scope.workspace)
             weighed += some
             cosines += [scale(float(cosine)) for cosine in vectors @ query]
-            best = max(worth(each.overlap, cosine) for each, cosine in zip(weighed, cosines, strict=True))
-            rest = [each for each in rest if worth(each.overlap, NEAREST) >= best - NEAR_BEST]
+            worths = [worth(each.overlap, cosine) for each, cosine in zip(weighed, cosines, strict=True)]
+            best = max(worths)
+            chosen = max(each - of.handicap for each, of in zip(worths, weighed, strict=True)) - NEAR_BEST
+            bounds = [(each, worth(each.overlap, NEAREST)) for each in rest]
+            rest = [each for each, bound in bounds if bound >= best or bound - each.handicap >= chosen]
         return weighed, cosines
 
     async def improve(self, asked: Asked, draft: Draft, faults: Sequence[str]) -> Draft | None:  # noqa: ARG002
@@ -246,13 +309,31 @@ class _Mapped:
 
 
 def _chosen(likely: Sequence[Sentence], worths: Sequence[float]) -> list[Sentence]:
-    """Return the best sentences, in the order in which they stand in the documents."""
-    best = max(worths)
-    near = sorted(
-        (each for each in zip(worths, range(len(likely)), strict=True) if each[0] >= best - NEAR_BEST),
-        key=lambda each: -each[0],
-    )[:MOST_QUOTED]
-    return sorted((likely[at] for _, at in near), key=lambda each: (each.source, each.place))
+    """Return the best sentences: those of the passage with the best one first, of each in the order of the passage."""
+    ranked = sorted(
+        (
+            (worth - each.handicap, worth, -at, each)
+            for at, (each, worth) in enumerate(zip(likely, worths, strict=True))
+        ),
+        reverse=True,
+    )
+    first, best, _, _ = ranked[0]
+    near: list[Sentence] = []
+    for comes, well, _, each in ranked:
+        beside = 0.0 <= comes >= first - NEAR_BEST and well >= best - NEAR_BEST
+        if beside and len(near) < MOST_QUOTED and not any(_within(each, other) for other in near):
+            near = [*(other for other in near if not _within(other, each)), each]
+    sources = list(dict.fromkeys(each.source for each in near))
+    return sorted(near, key=lambda each: (sources.index(each.source), each.place))
+
+
+def _within(one: Sentence, other: Sentence) -> bool:
+    """Return whether a unit is shown as part of another one."""
+    return one.source == other.source and other.span.start <= one.span.start and one.span.end <= other.span.end
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _computed(evidence: Sequence[Evidence]) -> Iterator[Written]:

@@ -121,12 +121,19 @@ class StoreUpkeepService:
     ) -> ReembedReport:
         """Change over to the model an operator names, as `reembed` does; `forget_old` then drops all other vectors.
 
-        Raises InvalidInput, or what `reembed` raises.
+        The audit log has what was changed or dropped, nothing where nothing was. Raises InvalidInput, or what `reembed`
+        raises.
         """
         embedder = self.make(choice)
         report = await self.reembed(embedder, force=force, progress=progress)
-        await self.audit.note("embedding model changed", model=choice.model, forgot_others=forget_old)
-        return replace(report, forgotten=await self._forget_unused()) if forget_old else report
+        if report.switched:
+            await self.audit.note("embedding model changed", model=choice.model, forgot_others=forget_old)
+        if not forget_old:
+            return report
+        forgotten = await self._forget_unused()
+        if forgotten and not report.switched:
+            await self.audit.note("vectors of other models dropped", model=choice.model, forgotten=forgotten)
+        return replace(report, forgotten=forgotten)
 
     async def reembed(
         self, embedder: Embedder, *, force: bool = False, progress: Progress | None = None

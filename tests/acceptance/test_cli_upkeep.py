@@ -54,6 +54,11 @@ def learn(commands: Commands, entries: list[dict[str, object]], tmp_path: Path, 
     assert commands.here("checkpoint", *workspace)["embedded"] == len(entries)
 
 
+def decided(commands: Commands) -> list[str]:
+    """Return what the log of the whole store tells was done, the first decision first."""
+    return [row["what"] for row in reversed(commands.here("audit", "list", "--store")["decisions"])]
+
+
 def test_the_index_is_verified_repaired_and_rebuilt_through_the_owner_and_alone(
     alone: Commands, endpoint: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -88,6 +93,8 @@ def test_another_model_is_changed_to_and_back_at_no_cost_and_the_old_vectors_are
 ) -> None:
     """G22, as an operator sees it; queries of the running server go on with the model in use."""
     commands, _ = beside
+    assert not commands.here("reembed", "--model", "test-model", "--forget-old")["switched"]
+    assert decided(commands) == []
     learn(commands, situations(40), tmp_path)
     asked = ("query", "failure", "the queue of the cart breaks", "--min-relevance", "0")
     changed = commands.here("reembed", "--model", "another", "--dims", "128")
@@ -109,6 +116,11 @@ def test_another_model_is_changed_to_and_back_at_no_cost_and_the_old_vectors_are
         "test-model is in use already: nothing was changed", "the vectors of 1 other models were dropped"
     ]  # fmt: skip
     assert commands.here("stats")["unused_vector_bytes"] == 0
+    noted = decided(commands)
+    assert noted == ["embedding model changed", "embedding model changed", "vectors of other models dropped"]
+    for nothing in (("--model", "test-model"), ("--model", "test-model", "--forget-old")):
+        assert not commands.here("reembed", *nothing)["switched"]
+    assert decided(commands) == noted
     forward = commands.here("reembed", "--model", "another", "--dims", "128")
     assert (forward["switched"], forward["embedded"]) == (True, 40)
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from uuid import UUID
 
 import httpx
 import pytest
 
 from knowledge.adapters.conversion import SubprocessConverter
 from knowledge.documents.library import MAX_BYTES
-from knowledge.documents.models import NewDocument
+from knowledge.documents.models import NewDocument, SourceId
 from knowledge.documents.parsing import Unreadable
 from knowledge.documents.rendering import NOTHING_YET, STILL_INDEXING
+from knowledge.documents.syncing import SyncReport
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.folders import contents_of, files_of
 from orchestrator.http_api import make_app
+from orchestrator.reports_kb import print_added
 from tests.support.documents import put
 from tests.support.processes import Commands
 
@@ -76,6 +79,46 @@ def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: P
     unknown = commands.run("kb", "ask", "Wer hat die Weltmeisterschaft gewonnen?")
     assert (unknown.returncode, unknown.stdout.strip()) == (0, "The knowledge base does not say.")
     assert "hardwon kb search" in unknown.stderr
+    strictly = commands.run("kb", "ask", "Wer hat die Weltmeisterschaft gewonnen?", "--strict")
+    assert "quoted word for word" not in strictly.stderr
+
+
+@pytest.mark.timeout(300)
+def test_names_that_are_none_are_told_and_options_that_contradict_each_other_are_refused(
+    commands: Commands, files: Path
+) -> None:
+    nothing = commands.run("kb", "list")
+    assert nothing.stdout == "no documents here: hardwon kb add FILE\n"
+    assert commands.run("kb", "list", "--sources").stdout == "no repositories here: hardwon kb add https://...\n"
+    for contradiction in (
+        ("ask", "Who?", "--strict", "--case", "9"),
+        ("ask", "Who?", "--all", "--strict"),
+        ("search", "pool", "--anywhere", "--case", "9"),
+    ):
+        refused = commands.run("kb", *contradiction)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert contradiction[2] in refused.stderr
+
+    assert commands.run("kb", "add", str(files / "docs/pool.md"), str(files / "odd.xyz")).returncode == 0
+    assert commands.run("kb", "add", str(files / "docs/pool.md")).stdout == "0 new or changed, 1 as before\n"
+    unknown = commands.run("kb", "delete", "pool.md", "nowhere.md")
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert "there is no nowhere.md here: hardwon kb list shows ids and names" in unknown.stderr
+    assert commands.run("kb", "delete", "pool.md", "odd.xyz").stdout == "2 documents deleted\n"
+    stranger = commands.run("kb", "delete", str(UUID(int=7)))
+    assert (stranger.returncode, stranger.stdout) == (1, "0 documents deleted\n")
+    assert "hardwon kb list shows what is" in stranger.stderr
+    closed = commands.run("kb", "delete", "--all", "--case", "9")
+    assert (closed.returncode, closed.stdout) == (0, "0 documents deleted; case 9 is closed and takes no more\n")
+
+
+def test_files_and_repositories_that_are_added_together_are_told_of_in_one_document(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report = SyncReport(source_id=SourceId(UUID(int=1)), url="https://example.org/a", added=1)
+    print_added([], None, ["huge.txt: it is large"], [report], as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["synced"][0]["url"], told["passed_over"]) == ("https://example.org/a", ["huge.txt: it is large"])
 
 
 @pytest.fixture

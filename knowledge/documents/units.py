@@ -1,0 +1,232 @@
+"""A passage cut into what can answer by itself: sentences, rows of tables, blocks of code; pure.
+
+A row says little without the names of its columns, a block of code little without the sentence before it, and a
+question nothing without the sentence after it: each is read as one with them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from knowledge.documents.aligning import Span
+from knowledge.documents.sentences import sentences
+
+MOST_OF_A_BLOCK: Final = 700
+"""Characters of a block of code that is read whole; a longer one is read by its paragraphs."""
+
+_FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>][ \t]+)?(```+|~~~+)[ \t]*(\S*)")
+_CLOSING = re.compile(r"\s*\n[ \t]*(?:```+|~~~+)(?=[ \t]*(?:\n|$))")
+_DELIMITER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_BAR = re.compile(r"(?<!\\)\|")
+_PROMPT = re.compile(r"[ \t]*[$>%][ \t]+\S")
+_LEAST_BARS = 2
+_HEADING = re.compile(r"#{1,6}[ \t]")
+_ENDED = re.compile(r"[.!?:;\u2026\u3002][\"')\]\u201d\u2019*_`]*$")
+
+
+class UnitKind(StrEnum):
+    """What a unit is. A fragment is prose that does not end as a sentence does, a question one that nothing follows."""
+
+    SENTENCE = "sentence"
+    FRAGMENT = "fragment"
+    QUESTION = "question"
+    ROW = "row"
+    CODE = "code"
+
+
+_PROSE: Final = frozenset({UnitKind.SENTENCE, UnitKind.FRAGMENT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A piece of a text that can answer. `told` is how it is shown: a row with the names of its columns.
+
+    `read` is what is compared with what is asked: of a question that is answered after it the question alone. `key` is
+    what a row is about: its first cell.
+    """
+
+    span: Span
+    told: str
+    read: str
+    kind: UnitKind
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    start: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def units(text: str) -> Iterator[Unit]:
+    """Yield what of a text can answer, in order; headings, and names of columns, are none of it."""
+    found: list[Unit] = []
+    for kind, lines in _blocks(_lines(text)):
+        match kind:
+            case UnitKind.CODE:
+                found += _code(text, lines)
+            case UnitKind.ROW:
+                found += _rows(lines)
+            case _:
+                found += _prose(text, lines[0].start, lines[-1].end)
+    return _led_in(text, found)
+
+
+def _lines(text: str) -> list[_Line]:
+    return [_Line(found.start(), found[0]) for found in re.finditer(r"[^\n]*(?:\n|$)", text) if found[0]]
+
+
+def _blocks(lines: Sequence[_Line]) -> Iterator[tuple[UnitKind, list[_Line]]]:
+    """Yield stretches of prose, tables and code; the lines of fences are in none."""
+    held: list[_Line] = []
+    of = UnitKind.SENTENCE
+    fence = "```" if _begins_in_code(lines) else ""
+    rows = _of_tables(lines)
+    for number, line in enumerate(lines):
+        mark = _FENCE.match(line.text)
+        if mark and (not fence or (mark[1].startswith(fence) and not mark[2])):
+            if held:
+                yield of, held
+            held, fence = [], "" if fence else mark[1][:3]
+            continue
+        kind = UnitKind.CODE if fence else UnitKind.ROW if number in rows else UnitKind.SENTENCE
+        if kind is not of and held:
+            yield of, held
+            held = []
+        of = kind
+        held.append(line)
+    if held:
+        yield of, held
+
+
+def _begins_in_code(lines: Sequence[_Line]) -> bool:
+    """Return whether a passage was cut within a block of code: its first fence only ends one."""
+    fences = [found for line in lines if (found := _FENCE.match(line.text))]
+    cut = len(fences) % 2 == 1 and not fences[0][2]
+    return cut and not _HEADING.match(lines[0].text)
+
+
+def _of_tables(lines: Sequence[_Line]) -> frozenset[int]:
+    """Return which lines are of tables: what stands below names and dashes, and what stands between bars.
+
+    A row that a passage was cut in has a bar at one end only; it is of the table, and no unit.
+    """
+    found: set[int] = set()
+    for number, line in enumerate(lines):
+        if number and _is_delimiter(line.text) and "|" in lines[number - 1].text:
+            rows = itertools.takewhile(lambda at: "|" in lines[at].text, range(number + 1, len(lines)))
+            found |= {number - 1, number, *rows}
+        elif _is_row(line.text):
+            found.add(number)
+    if 1 in found and lines[0].text.rstrip().endswith("|"):
+        found.add(0)
+    if len(lines) - 2 in found and lines[-1].text.lstrip().startswith("|"):
+        found.add(len(lines) - 1)
+    return frozenset(found)
+
+
+def _is_row(text: str) -> bool:
+    told = text.strip()
+    return told.startswith("|") and told.endswith("|") and len(_BAR.findall(told)) > _LEAST_BARS
+
+
+def _rows(lines: Sequence[_Line]) -> Iterator[Unit]:
+    """Yield the rows of a table, each with the names of its columns, where they are known."""
+    ruled = next((number for number, line in enumerate(lines) if _is_delimiter(line.text)), None)
+    names = _cells(lines[ruled - 1].text) if ruled else []
+    for line in lines[0 if ruled is None else ruled + 1 :]:
+        if ruled is None and not _is_row(line.text):
+            continue
+        cells = _cells(line.text)
+        told = [f"{name}: {cell}" if name else cell for name, cell in itertools.zip_longest(names, cells) if cell]
+        if len(told) > 1:
+            start = line.start + len(line.text) - len(line.text.lstrip())
+            span = Span(start, start + len(line.text.strip()))
+            row = "; ".join(told)
+            yield Unit(span=span, told=row, read=row, kind=UnitKind.ROW, key=cells[0])
+
+
+def _is_delimiter(text: str) -> bool:
+    return "|" in text and bool(_DELIMITER.match(text.rstrip("\n")))
+
+
+def _cells(row: str) -> list[str]:
+    told = row.strip().removeprefix("|")
+    told = told[:-1] if told.endswith("|") and not told.endswith("\\|") else told
+    return [cell.strip() for cell in _BAR.split(told)]
+
+
+def _code(text: str, lines: Sequence[_Line]) -> Iterator[Unit]:
+    """Yield commands with what they print, or else a block whole, as far as it is not too long."""
+    if any(_PROMPT.match(line.text) for line in lines):
+        starts = [number for number, line in enumerate(lines) if _PROMPT.match(line.text)]
+        pieces = [lines[one:two] for one, two in zip(starts, [*starts[1:], len(lines)], strict=True)]
+    elif lines[-1].end - lines[0].start <= MOST_OF_A_BLOCK:
+        pieces = [lines]
+    else:
+        pieces = list(_paragraphs(lines))
+    for piece in pieces:
+        whole = piece if piece[-1].end - piece[0].start <= MOST_OF_A_BLOCK else piece[:1]
+        span = _trimmed(text, whole[0].start, whole[-1].end)
+        if span.start < span.end:
+            block = text[span.start : span.end]
+            yield Unit(span=span, told=block, read=block, kind=UnitKind.CODE)
+
+
+def _paragraphs(lines: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
+    held: list[_Line] = []
+    for line in lines:
+        if line.text.strip():
+            held.append(line)
+        elif held:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _prose(text: str, start: int, end: int) -> Iterator[Unit]:
+    for found in sentences(text[start:end]):
+        span = Span(start + found.start, start + found.end)
+        told = text[span.start : span.end]
+        if not _HEADING.match(told):
+            kind = UnitKind.SENTENCE if _ENDED.search(told) else UnitKind.FRAGMENT
+            yield Unit(span=span, told=told, read=told, kind=kind)
+
+
+def _trimmed(text: str, start: int, end: int) -> Span:
+    piece = text[start:end]
+    return Span(start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip()))
+
+
+def _led_in(text: str, found: Sequence[Unit]) -> Iterator[Unit]:
+    """Yield units: a question is shown with the sentence after it, a sentence that leads to code is one with it."""
+    joined = False
+    for unit, after in itertools.zip_longest(found, found[1:]):
+        if joined:
+            joined = False
+            continue
+        if unit.kind not in _PROSE or not unit.told.endswith(("?", ":")):
+            yield unit
+            continue
+        asks = unit.told.endswith("?")
+        fits = after is not None and after.span.end - unit.span.start <= MOST_OF_A_BLOCK
+        if after is not None and fits and (after.kind in _PROSE if asks else after.kind is UnitKind.CODE):
+            end = after.span.end
+            if not asks and (closing := _CLOSING.match(text, end)):
+                end = closing.end()
+            span = Span(unit.span.start, end)
+            told = text[span.start : span.end]
+            joined = not asks
+            yield replace(unit, span=span, told=told, read=unit.told if asks else told, kind=UnitKind.SENTENCE)
+        else:
+            yield replace(unit, kind=UnitKind.QUESTION) if asks else unit

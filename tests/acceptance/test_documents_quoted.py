@@ -1,0 +1,116 @@
+"""What is quoted without a model: the sentence that answers, before rows and commands; a row that answers, readable."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from knowledge.adapters.local_embedder import LocalEmbedder
+from knowledge.documents import extracting
+from knowledge.documents.models import Answer, AnswerStatus
+from knowledge.wiring import Knowledge
+from orchestrator.tools import AnswerFromGlobalKB
+from tests.conftest import Opens
+from tests.support.documents import ADMIN, put
+
+STATION = """# Pump station
+
+It moves the water of two villages. This is how it is run, day and night.
+
+| task | does | who may |
+| --- | --- | --- |
+| `gauge_read` | reads what the pressure gauge shows | controller |
+| `gauge_report` | tells the office what the gauge showed, so that it is read there | office |
+| `gauge_reset` | sets the gauge back | controller |
+
+Only the controller reads the pressure gauge; operators never do.
+
+## Typing
+
+```console
+$ pump add plans/ README.md
+$ pump ask "Who reads the pressure gauge?"
+```
+
+## Questions
+
+**Who repairs a broken pump?** The night shift of the plant next door, within two hours.
+
+## Settings
+
+| variable | default | |
+| --- | --- | --- |
+| `PUMP_RATE` | 40 | litres in a second, at most |
+| `PUMP_NIGHT` | `off` | whether the pump runs at night |
+"""
+GAUGES = """# Gauges
+
+| gauge | shows | read by |
+| --- | --- | --- |
+| pressure gauge | 4 bar at most, else the valve closes | hand |
+| level gauge | 2 m at least, else it opens | hand |
+"""
+SENTENCE = "Only the controller reads the pressure gauge; operators never do."
+WHO = "Who reads the pressure gauge?"
+
+
+@pytest.fixture
+async def plant(opens: Opens) -> AsyncIterator[Knowledge]:
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "README.md", STATION.encode())
+        await put(opened, "gauges.md", GAUGES.encode())
+        await opened.documents.indexing.run()
+        yield opened
+
+
+async def ask(knowledge: Knowledge, question: str) -> Answer:
+    answer = await AnswerFromGlobalKB(knowledge.answering, ADMIN).answer(None, question)
+    assert answer.status is AnswerStatus.ANSWERED, answer
+    return answer
+
+
+async def test_the_sentence_that_answers_is_quoted_and_no_row_and_no_example_of_the_question(
+    plant: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = await ask(plant, WHO)
+    assert answer.claims[0].text == SENTENCE
+    assert not any(WHO in claim.text for claim in answer.claims)
+    assert (answer.citations[0].uri, answer.citations[0].section) == ("README.md", "Pump station")
+    assert STATION.split("\n")[(answer.citations[0].line_start or 0) - 1] == SENTENCE
+
+    monkeypatch.setattr(extracting.Question, "echoed", lambda *_: False)
+    monkeypatch.setattr(extracting, "HANDICAPS", dict.fromkeys(extracting.HANDICAPS, 0.0))
+    monkeypatch.setattr(extracting, "READING", 0)
+    assert any(WHO in claim.text for claim in (await ask(plant, WHO)).claims)
+
+
+async def test_an_answer_in_a_row_is_told_with_the_names_of_its_columns_and_quoted_as_it_stands(
+    plant: Knowledge,
+) -> None:
+    answer = await ask(plant, "What is the default of PUMP_RATE?")
+    assert [claim.text for claim in answer.claims] == [
+        "variable: `PUMP_RATE`; default: 40; litres in a second, at most"
+    ]
+    assert [each.quote for each in answer.citations] == ["| `PUMP_RATE` | 40 | litres in a second, at most |"]
+
+
+async def test_a_question_that_a_document_asks_is_quoted_with_its_answer(plant: Knowledge) -> None:
+    answer = await ask(plant, "Who repairs a broken pump?")
+    assert answer.claims[0].text.endswith("The night shift of the plant next door, within two hours.")
+
+
+async def test_a_sentence_in_the_last_passage_that_was_found_is_quoted(
+    plant: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        text = f"# Who reads the pressure gauge {number}\n\nIt hangs in hall {number}, behind the door.\n"
+        await put(plant, f"list{number}.md", text.encode())
+    await plant.documents.indexing.run()
+    answer = await ask(plant, WHO)
+    assert "README.md" not in {each.uri for each in answer.found[:3]}
+    assert answer.claims[0].text == SENTENCE
+    monkeypatch.setattr(extracting, "READ_PASSAGES", 3)
+    monkeypatch.setattr(extracting, "READING", 0)
+    without = await AnswerFromGlobalKB(plant.answering, ADMIN).answer(None, WHO)
+    assert SENTENCE not in {claim.text for claim in without.claims}

@@ -1,0 +1,107 @@
+"""What of a passage can answer: sentences, rows with the names of their columns, code with what leads to it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.documents.chunking import cut
+from knowledge.documents.models import DocumentType
+from knowledge.documents.ports import Parsed
+from knowledge.documents.units import MOST_OF_A_BLOCK, Unit, UnitKind, units
+
+TABLE = """\
+| valve | opens at | |
+| --- | :---: | --- |
+| *inlet* | 4 bar | by hand |
+| outlet | | never |
+"""
+SIGNS = st.sampled_from(
+    ["| a | b |", "| --- | --- |", "```", "```sh", "$ run it", "A word.", "Why?", "Like this:", "# H", ""]
+)
+
+
+def read(text: str) -> list[Unit]:
+    return list(units(text))
+
+
+def test_a_row_is_told_with_the_names_of_its_columns_and_quoted_as_it_stands() -> None:
+    found = read(f"Valves of the plant.\n\n{TABLE}\nAll of them are checked daily.\n")
+    assert [(each.kind, each.told) for each in found] == [
+        (UnitKind.SENTENCE, "Valves of the plant."),
+        (UnitKind.ROW, "valve: *inlet*; opens at: 4 bar; by hand"),
+        (UnitKind.ROW, "valve: outlet; never"),
+        (UnitKind.SENTENCE, "All of them are checked daily."),
+    ]
+    text = f"Valves of the plant.\n\n{TABLE}\nAll of them are checked daily.\n"
+    assert text[slice(*found[1].span)] == "| *inlet* | 4 bar | by hand |"
+    assert found[1].key == "*inlet*"
+
+
+def test_a_table_without_outer_bars_and_one_whose_names_were_cut_off_are_tables() -> None:
+    bare = read("valve | opens at\n--- | ---\ninlet | 4 bar\n\nThen | now.")
+    assert [each.told for each in bare] == ["valve: inlet; opens at: 4 bar", "Then | now."]
+    headless = read("bar | by hand |\n| outlet | 9 bar | never |\n| drain | 1 b")
+    assert [(each.kind, each.told) for each in headless] == [(UnitKind.ROW, "outlet; 9 bar; never")]
+
+
+def test_bars_in_prose_are_no_table() -> None:
+    assert [each.kind for each in read("The norm |x| is small.\n")] == [UnitKind.SENTENCE]
+    assert [each.kind for each in read("| lonely |\n")] == [UnitKind.FRAGMENT]
+
+
+def test_commands_are_units_and_other_code_is_one_with_the_sentence_that_leads_to_it() -> None:
+    config = "# Setup\n\nPut this into `pump.toml`:\n\n```toml\n[pump]\nrate = 4\n```\n\n"
+    commands = "Then run it.\n\n```console\n$ pump up\nup\n$ pump down\n```\n"
+    found = read(config + commands)
+    assert [(each.kind, each.told) for each in found] == [
+        (UnitKind.SENTENCE, "Put this into `pump.toml`:\n\n```toml\n[pump]\nrate = 4\n```"),
+        (UnitKind.SENTENCE, "Then run it."),
+        (UnitKind.CODE, "$ pump up\nup"),
+        (UnitKind.CODE, "$ pump down"),
+    ]
+
+
+def test_a_passage_that_begins_within_code_is_read_as_prose_after_it() -> None:
+    found = read("rate = 4\n```\n\nThe pump stops at night.\n")
+    assert [(each.kind, each.told) for each in found] == [
+        (UnitKind.CODE, "rate = 4"),
+        (UnitKind.SENTENCE, "The pump stops at night."),
+    ]
+
+
+def test_a_question_is_shown_with_its_answer_and_never_alone() -> None:
+    found = read("Who opens the valve? The night shift opens it. Who closes it?")
+    assert [(each.kind, each.read, each.told) for each in found] == [
+        (UnitKind.SENTENCE, "Who opens the valve?", "Who opens the valve? The night shift opens it."),
+        (UnitKind.SENTENCE, "The night shift opens it.", "The night shift opens it."),
+        (UnitKind.QUESTION, "Who closes it?", "Who closes it?"),
+    ]
+
+
+@pytest.mark.parametrize(("text", "kind"), [("Valves and pumps", "fragment"), ("Valves leak.", "sentence")])
+def test_prose_that_ends_as_no_sentence_does_is_a_fragment(text: str, kind: str) -> None:
+    assert [each.kind for each in read(text)] == [UnitKind(kind)]
+
+
+@given(st.lists(st.one_of(SIGNS, st.text(max_size=60)), max_size=30).map("\n".join))
+def test_units_stand_where_they_say_in_order(text: str) -> None:
+    found = read(text)
+    assert all(text[slice(*each.span)].strip() for each in found)
+    assert all(one.span.start < other.span.start for one, other in pairwise(found))
+    assert all(each.kind is UnitKind.ROW or each.told == text[slice(*each.span)] for each in found)
+    assert all(len(each.told) <= MOST_OF_A_BLOCK + len("\n```") for each in found)
+
+
+@pytest.mark.parametrize("tokens", [64, 256])
+def test_a_table_is_cut_between_its_rows(tokens: int) -> None:
+    """A0-72."""
+    rows = [f"| valve {n} | It opens at {n} bar. It closes again by hand, and slowly. |" for n in range(60)]
+    text = "# Valves\n\n| valve | how |\n| --- | --- |\n" + "\n".join(rows)
+    chunks = cut(Parsed(text=text, document_type=DocumentType.MARKDOWN), tokens=tokens)
+    assert len(chunks) > 3
+    assert all(line in text.split("\n") for chunk in chunks for line in chunk.text.split("\n"))
+    assert all(len(chunk.text) <= tokens * 4 for chunk in chunks)
