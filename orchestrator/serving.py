@@ -8,14 +8,38 @@ import logging
 import socket as sockets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import H11Protocol as AutoHTTPProtocol
+else:
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 KEEP_ALIVE_SECONDS = 30
 """Longer than clients keep an idle connection (httpx: 5 s), so that none is closed just as a request goes out."""
 CUT_SECONDS = 10
 """How long a request that was cut may take to give back what it holds and say so."""
+
+
+PAUSE = "hardwon.pause"
+"""Where in the scope of a request stands for how many seconds its connection is not read from once it is answered."""
+
+
+class _Protocol(AutoHTTPProtocol):
+    """uvicorn's protocol, which leaves a connection alone for a while where the app says so.
+
+    What its caller sends meanwhile stays in the caller's own and the kernel's buffers, and costs nothing here.
+    """
+
+    def on_response_complete(self) -> None:
+        """Go on to the connection's next request, or pause before it is read."""
+        seconds = cast(float, self.cycle.scope.get(PAUSE, 0.0))
+        super().on_response_complete()
+        if seconds and not self.transport.is_closing():
+            self.flow.pause_reading()
+            self.loop.call_later(seconds, self.flow.resume_reading)
 
 
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # in a program that does not log it is quiet, as we are
@@ -33,6 +57,7 @@ async def serve_on(app: Any, listener: sockets.socket, *, grace_seconds: int) ->
     """Serve an ASGI app for a block; at its end requests in flight have `grace_seconds`, then they are cancelled."""
     config = uvicorn.Config(
         app,
+        http=_Protocol,
         log_config=None,
         access_log=False,
         lifespan="off",
