@@ -39,10 +39,10 @@ _LONG = (
 _LONG_TOO = {("DELETE", "/v1/projects"), ("GET", ARCHIVE_PATH), ("POST", ARCHIVE_PATH)}
 
 
-REFUSALS_PER_SECOND = 500.0
+REFUSALS_PER_SECOND = 250.0
 """How many requests are refused a second before whoever is refused is kept waiting. Each costs 0.5 ms, for its head is
-read, and its body where it came along (20 KB, measured): at this rate a quarter of a core."""
-MOST_PAUSE_SECONDS = 5.0
+read, and its body where it came along (20 KB, measured): at this rate an eighth of a core."""
+MOST_PAUSE_SECONDS = 10.0
 """How long at most a connection is not read from after a refusal, and so what a refused caller is told at most."""
 TELL_SECONDS = 10.0
 """How often at most the log is told of refusals."""

@@ -119,7 +119,7 @@ def answer(error: HardwonError, *, status: int | None = None, headers: dict[str,
 def refusal(scope: Scope, seconds: int) -> tuple[Message, Message]:
     """Return the answer to a request that is refused because there is too much to do, as `answer` has it, but cheap."""
     request_id = _request_id(scope)
-    body = _OVERLOADED % (seconds, request_id.encode())
+    body = overloaded(seconds, request_id)
     headers = [
         (b"content-type", PROBLEM.encode()),
         (b"content-length", b"%d" % len(body)),
@@ -130,6 +130,11 @@ def refusal(scope: Scope, seconds: int) -> tuple[Message, Message]:
         headers.append((b"connection", b"close"))
     start = {"type": "http.response.start", "status": HTTPStatus.TOO_MANY_REQUESTS.value, "headers": headers}
     return start, {"type": "http.response.body", "body": body}
+
+
+def overloaded(seconds: int, request_id: str) -> bytes:
+    """Return the problem details of a refusal."""
+    return _OVERLOADED % (seconds, request_id.encode())
 
 
 _OVERLOADED: Final = (

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import socket as sockets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 import uvicorn
+
+from orchestrator.problems import overloaded
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as AutoHTTPProtocol
@@ -27,11 +31,46 @@ PAUSE = "hardwon.pause"
 """Where in the scope of a request stands for how many seconds its connection is not read from once it is answered."""
 
 
+OTHER_FILES = 256
+"""Open files that are not connections of callers: the stores', their engines', the endpoints'; ours."""
+LEAST_CONNECTIONS = 64
+"""Connections that are taken however few files there may be."""
+MOST_FILES = 8192
+"""Open files that a server asks for, where its system lets it have so many."""
+NO_ROOM_SECONDS = 1
+_NO_ROOM = (
+    b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\n"
+    b"retry-after: %d\r\nconnection: close\r\n\r\n"
+)
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as a server with many callers needs, or as its system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _most_connections() -> int:
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST_FILES if soft == resource.RLIM_INFINITY else max(LEAST_CONNECTIONS, soft - OTHER_FILES)
+
+
 class _Protocol(AutoHTTPProtocol):
     """uvicorn's protocol, which leaves a connection alone for a while where the app says so.
 
-    What its caller sends meanwhile stays in the caller's own and the kernel's buffers, and costs nothing here.
+    What its caller sends meanwhile stays in the caller's own and the kernel's buffers, and costs nothing here. Of
+    connections it takes as many as leave files for everything else: without one Postgres could not be asked.
     """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        """Take a connection, or tell its caller to come again."""
+        super().connection_made(transport)
+        if len(self.connections) > _most_connections():
+            body = overloaded(NO_ROOM_SECONDS, str(uuid4()))
+            transport.write(_NO_ROOM % (len(body), NO_ROOM_SECONDS) + body)
+            transport.close()
 
     def on_response_complete(self) -> None:
         """Go on to the connection's next request, or pause before it is read."""
