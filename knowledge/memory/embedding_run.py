@@ -1,7 +1,8 @@
 """One checkpoint at work: batch after batch is claimed, embedded, decided, put into the index and marked.
 
 Four batches are under way at most, each at another step, so that Postgres, a remote embedder and we work at the same
-time. Each step is taken by one batch at a time, in the order in which the entries were captured.
+time; a fifth is leased ahead. Each step is taken by one batch at a time, in the order in which the entries were
+captured.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from knowledge.errors import HardwonError, StorageRejected, TextRejected
-from knowledge.logs import get_logger
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
+from knowledge.memory.leasing import Batch, Lease, Leasing
 from knowledge.memory.points import stored_text, to_point
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle, settle_if_possible
@@ -33,12 +34,10 @@ from knowledge.models import (
     PointId,
     Vector,
 )
-from knowledge.ports import Claim, Embedder, Progress, Selection, Stores
+from knowledge.ports import Embedder, Progress, Selection, Stores
 from knowledge.search.lexical import term_counts
 from knowledge.steps import step
 from knowledge.turns import let_others_run
-
-log = get_logger(__name__)
 
 _LOOK_AGAIN_SECONDS = 0.5
 """How often a checkpoint looks whether what others hold is done, or their lease is over."""
@@ -62,45 +61,14 @@ _COUNT_AT_ONCE = 2048
 """New texts whose words are counted together: common words are then written once, not once a batch."""
 
 
-@dataclass(slots=True)
-class Lease:
-    """A claim that is kept alive until it is let go of: extended each third of its time."""
-
-    stores: Stores
-    claim: Claim
-    time: timedelta
-    _beating: asyncio.Task[None] | None = None
-
-    def keep(self) -> None:
-        """Begin to extend it."""
-        self._beating = asyncio.create_task(self._beat())
-
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(self.time.total_seconds() / 3)
-            try:
-                await self.stores.entries.extend(self.claim, self.time)
-            except HardwonError as error:  # the next one may get through; if none does, the mark will say so
-                log.warning("lease_not_extended", reason=str(error))
-
-    async def end(self, *, give_back: bool) -> None:
-        """Extend it no longer; with `give_back` others may take at once what it still holds."""
-        if self._beating is not None:
-            self._beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._beating
-        if give_back:
-            with suppress(HardwonError):  # it runs out by itself where Postgres is gone too
-                await self.stores.entries.release(self.claim)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Embedded:
-    """A leased batch with its vectors."""
+    """A leased batch with the vectors of its texts; `entries` are those that are not dead."""
 
     lease: Lease
     in_use: SpaceInUse
-    embeddings: Sequence[Embedding]
+    entries: Sequence[Entry]
+    vectors: Mapping[str, Vector]
     truncated: int
     dead: Sequence[DeadEntry]
 
@@ -146,7 +114,7 @@ class EmbeddingRun:
         What another process holds is waited for: it embeds it, or dies and its lease runs out.
         """
         before = (await self.stores.spaces.statistics([])).documents
-        total = await self.stores.entries.pending(self.selection) if self.progress else 0
+        total = await self.stores.entries.pending(self.selection)
         try:
             await self._batches(total)
             if self._in_use is not None:
@@ -160,12 +128,20 @@ class EmbeddingRun:
 
     async def _batches(self, total: int) -> None:
         there_at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
+        leasing = Leasing(
+            stores=self.stores,
+            selection=self.selection,
+            batch=self.batch,
+            time=self.lease,
+            left=total,
+            bind=self._bind,
+        )
         storing: deque[asyncio.Task[None]] = deque()
         try:
             while True:
-                claim = await self._claim()
-                if claim.entries:
-                    storing.append(await self._embed_then_store(claim, storing, total))
+                batch = await leasing.next()
+                if batch is not None:
+                    storing.append(await self._embed_then_store(batch, leasing, storing, total))
                 elif storing:
                     await _first_stored(storing)
                 elif not await self.stores.entries.pending(there_at_start):
@@ -173,6 +149,7 @@ class EmbeddingRun:
                 else:
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         finally:
+            await leasing.close()
             if storing:
                 # what is embedded is paid for: it is stored, however this ends
                 await asyncio.wait(storing, timeout=_FINISH_SECONDS)
@@ -180,45 +157,44 @@ class EmbeddingRun:
                     task.cancel()
                 await asyncio.gather(*storing, return_exceptions=True)
 
-    async def _claim(self) -> Claim:
-        """Lease the next batch; what is leased just as this is cancelled is given back at once."""
-        limit = min(self.batch, self.stores.embedder.enough_at_once or self.batch)
-        claiming = asyncio.ensure_future(self.stores.entries.claim(self.selection, limit=limit, lease=self.lease))
-        try:
-            return await asyncio.shield(claiming)
-        except asyncio.CancelledError:
-            with suppress(HardwonError):
-                await self.stores.entries.release(await claiming)
-            raise
-
     async def _embed_then_store(
-        self, claim: Claim, storing: deque[asyncio.Task[None]], total: int
+        self, batch: Batch, leasing: Leasing, storing: deque[asyncio.Task[None]], total: int
     ) -> asyncio.Task[None]:
         """Embed a batch while those before are stored; return the task that stores this one."""
-        lease = Lease(self.stores, claim, self.lease)
-        lease.keep()
         try:
             while storing and storing[0].done():  # one that failed gave back what may just have been claimed again
                 await _first_stored(storing)
-            embedded = await self._embed(lease)
+            leasing.take_ahead()
+            embedded = await self._embed(batch)
             while len(storing) >= _STORED_AT_ONCE:
                 await _first_stored(storing)
         except BaseException:
-            await lease.end(give_back=True)
+            await batch.lease.end(give_back=True)
             raise
         return asyncio.create_task(self._store_and_tell(embedded, total))
 
+    async def _bind(self, entries: Sequence[Entry]) -> SpaceInUse:
+        self._in_use = await bind_space(self.stores, entries, known=self._in_use)
+        return self._in_use
+
     @step("embed_batch")
-    async def _embed(self, lease: Lease) -> _Embedded:
-        self._in_use = in_use = await bind_space(self.stores, lease.claim.entries, known=self._in_use)
-        embeddings, truncated, dead = await _vectors(in_use.embedder, lease.claim.entries)
-        return _Embedded(lease=lease, in_use=in_use, embeddings=embeddings, truncated=truncated, dead=dead)
+    async def _embed(self, batch: Batch) -> _Embedded:
+        vectors, truncated, dead = await _vectors(batch.in_use.embedder, batch.lease.entries)
+        gone = {each.entry_id for each in dead}
+        return _Embedded(
+            lease=batch.lease,
+            in_use=batch.in_use,
+            entries=[entry for entry in batch.lease.entries if entry.entry_id not in gone],
+            vectors=vectors,
+            truncated=truncated,
+            dead=dead,
+        )
 
     async def _store_and_tell(self, embedded: _Embedded, total: int) -> None:
         whole = False
         try:
             stored = await self._store(embedded)
-            whole = stored.embedded == len(embedded.embeddings)
+            whole = stored.embedded == len(embedded.entries)
         finally:
             await embedded.lease.end(give_back=not whole)
         report = self.report
@@ -244,11 +220,13 @@ class EmbeddingRun:
                 await stores.entries.bury(token, refused.entry_id, refused.reason)
             embedded_at = stores.clock.now()
             expires_at = add_years(embedded_at, self.retention_years)
-            decisions, kept = await self._decide(bound, embedded, embedded_at, expires_at)
+            # in a thread, for it takes as long as embedding a text or two
+            embeddings = await asyncio.to_thread(_taken_apart, embedded)
+            decisions, kept = await self._decide(embedded, embeddings, embedded_at, expires_at)
             self._on_their_way.append(kept)
         try:
             points, words = await _points(
-                stores.workspace, embedded, decisions, kept, embedded_at=embedded_at, expires_at=expires_at
+                stores.workspace, bound, embeddings, decisions, kept, embedded_at=embedded_at, expires_at=expires_at
             )
             async with self._indexing:
                 await stores.index.upsert(bound.space, points)
@@ -289,21 +267,22 @@ class EmbeddingRun:
         return marked
 
     async def _decide(
-        self, bound: BoundSpace, embedded: _Embedded, embedded_at: datetime, expires_at: datetime
+        self, embedded: _Embedded, embeddings: Sequence[Embedding], embedded_at: datetime, expires_at: datetime
     ) -> tuple[list[Decision], Mapping[PointId, bool]]:
-        nearby = await self._consolidating.around(embedded.in_use, embedded.embeddings)
+        nearby = await self._consolidating.around(embedded.in_use, embeddings)
         async with self.stores.patterns.deciding(embedded.lease.claim.token) as deciding:
-            held = await deciding.held([embedding.entry.entry_id for embedding in embedded.embeddings])
-            keys = {embedding.match_key for embedding in embedded.embeddings}
+            held = await deciding.held([embedding.entry.entry_id for embedding in embeddings])
+            keys = {embedding.match_key for embedding in embeddings}
             decisions = consolidation.decide(
-                embedded.embeddings,
+                embeddings,
                 held=held,
                 known=await deciding.patterns_by_key(sorted(keys)),
                 workspace=self.stores.workspace,
                 nearby=nearby and nearby.among(await deciding.existing(nearby.patterns)),
             )
             self._consolidating.decided(decisions)
-            kept = await deciding.write(decisions, bound.space, embedded_at=embedded_at, expires_at=expires_at)
+            space = embedded.in_use.bound.space
+            kept = await deciding.write(decisions, space, embedded_at=embedded_at, expires_at=expires_at)
         return decisions, kept
 
     async def _take_back(self, bound: BoundSpace, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
@@ -331,9 +310,9 @@ class EmbeddingRun:
     async def _count(self) -> None:
         words, self._words = self._words, {}
         batches, self._batches_to_count = self._batches_to_count, 0
-        if words:
-            await self.stores.points.count_words(words)
-        self._consolidating.counted(batches)
+        async with self._consolidating.counting(batches):
+            if words:
+                await self.stores.points.count_words(words)
 
     async def _grown(self, bound: BoundSpace, before: int) -> None:
         """See to it that the lexicon, relevance and Postgres' plans fit what is there now.
@@ -357,30 +336,34 @@ async def _first_stored(storing: deque[asyncio.Task[None]]) -> None:
     storing.popleft()
 
 
-async def _vectors(embedder: Embedder, entries: Sequence[Entry]) -> tuple[list[Embedding], int, list[DeadEntry]]:
+async def _vectors(embedder: Embedder, entries: Sequence[Entry]) -> tuple[dict[str, Vector], int, list[DeadEntry]]:
     """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
-    views = [texts.views(entry) for entry in entries]
-    distinct = list(dict.fromkeys(text for told in views for text in told.values()))
+    distinct = list(dict.fromkeys(text for entry in entries for text in texts.views(entry).values()))
     try:
         embedded = await embedder.embed(distinct, "document")
     except TextRejected as error:
         if len(entries) == 1:
-            return [], 0, [DeadEntry(entry_id=entries[0].entry_id, reason=str(error))]
+            return {}, 0, [DeadEntry(entry_id=entries[0].entry_id, reason=str(error))]
         middle = len(entries) // 2
         first, cut, dead = await _vectors(embedder, entries[:middle])
         second, cut_too, dead_too = await _vectors(embedder, entries[middle:])
-        return first + second, cut + cut_too, dead + dead_too
-    vectors: dict[str, Vector] = dict(zip(distinct, embedded.vectors, strict=True))
-    found = [
-        Embedding(entry=entry, told=told, vectors={view: vectors[text] for view, text in told.items()})
-        for entry, told in zip(entries, views, strict=True)
-    ]
-    return found, len(embedded.truncated), []
+        return first | second, cut + cut_too, dead + dead_too
+    return dict(zip(distinct, embedded.vectors, strict=True)), len(embedded.truncated), []
+
+
+def _taken_apart(embedded: _Embedded) -> list[Embedding]:
+    embeddings = []
+    for entry in embedded.entries:
+        told = texts.views(entry)
+        vectors = {view: embedded.vectors[text] for view, text in told.items()}
+        embeddings.append(Embedding(entry=entry, told=told, vectors=vectors))
+    return embeddings
 
 
 async def _points(
     workspace: str,
-    embedded: _Embedded,
+    bound: BoundSpace,
+    embeddings: Sequence[Embedding],
     decisions: Sequence[Decision],
     kept: Mapping[PointId, bool],
     *,
@@ -388,8 +371,7 @@ async def _points(
     expires_at: datetime,
 ) -> tuple[list[Point], dict[PointId, Collection[int]]]:
     """Return the points of the decisions that are kept, each once, and the words of those not counted yet."""
-    bound = embedded.in_use.bound
-    told = {embedding.entry.entry_id: embedding.told for embedding in embedded.embeddings}
+    counted = {embedding.entry.entry_id: embedding.counts for embedding in embeddings}
     points: dict[PointId, Point] = {}
     words: dict[PointId, Collection[int]] = {}
     # by entry id, as Postgres picks the words of several entries that were embedded together
@@ -399,7 +381,7 @@ async def _points(
         for point in decision.points:
             if point.point_id not in kept or point.point_id in points:
                 continue
-            counts = term_counts(told[decision.entry.entry_id][point.view])
+            counts = counted[decision.entry.entry_id][point.view]
             if not kept[point.point_id]:
                 words[point.point_id] = counts.keys()
             points[point.point_id] = to_point(
