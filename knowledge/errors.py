@@ -11,6 +11,7 @@ HardwonError
 │   └── RejectionOnRecord        a first-attempt approval where a rejection is on record
 ├── Unavailable                  a part we depend on does not answer; the same call may work later
 │   ├── StorageUnavailable       Postgres
+│   │   └── StorageBusy          Postgres answers, but not in time for all that this process asks of it
 │   ├── IndexUnavailable         Qdrant, server or embedded engine
 │   ├── EmbedderUnavailable      the embedding endpoint
 │   ├── ChatUnavailable          the chat endpoint
@@ -92,6 +93,10 @@ class Unavailable(HardwonError):
 
 class StorageUnavailable(Unavailable):
     """Postgres cannot be reached or started."""
+
+
+class StorageBusy(StorageUnavailable):
+    """Postgres answers, but not in time for all that this process asks of it; what was asked may be half done."""
 
 
 class IndexUnavailable(Unavailable):

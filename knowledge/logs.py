@@ -6,6 +6,8 @@ import logging
 import sys
 from dataclasses import dataclass
 
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR, "exception": logging.ERROR}
+
 
 @dataclass(frozen=True, slots=True)
 class EventLog:
@@ -38,9 +40,12 @@ class EventLog:
             # looked up each time: a program may configure it after us, and again
             getattr(structlog.get_logger(self.name), method)(event, **ids)
             return
+        logger = logging.getLogger(self.name)
+        if not logger.isEnabledFor(_LEVELS[method]):
+            return
         # repr: a line break in a value must not begin a line of the log
         told = " ".join([event, *(f"{name}={value!r}" for name, value in ids.items())])
-        getattr(logging.getLogger(self.name), method)("%s", told, stacklevel=3)
+        getattr(logger, method)("%s", told, stacklevel=3)
 
 
 def get_logger(name: str) -> EventLog:

@@ -201,10 +201,12 @@ async def watched(api: Api, progress: Progress | None) -> AsyncIterator[dict[str
 def _asked_again_after(response: httpx.Response, *, quick: bool) -> float | None:
     """Return after how many seconds a refused request is to be repeated, None if it is not.
 
-    After a 429 nothing was done. After a 503 only what is quick, and what comes to the same when it is done twice.
+    After a 429 nothing was done, unless Postgres was busy in the midst of it. After that, and after a 503, only what is
+    quick, and what comes to the same when it is done twice.
     """
-    limited = response.status_code == httpx.codes.TOO_MANY_REQUESTS
-    unavailable = response.status_code == httpx.codes.SERVICE_UNAVAILABLE
+    begun = b'"StorageBusy"' in response.content
+    limited = response.status_code == httpx.codes.TOO_MANY_REQUESTS and not begun
+    unavailable = response.status_code == httpx.codes.SERVICE_UNAVAILABLE or begun
     if not limited and not (unavailable and quick and response.request.method != "DELETE"):
         return None
     if unavailable and _our_own(response) and b"retry_after_seconds" not in response.content:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from orchestrator.client_capture import RemoteCapture
     from orchestrator.client_custody import RemoteAudits, RemoteReviews, RemoteRevocations
     from orchestrator.client_events import RemoteEvents
+    from orchestrator.client_journal import RemoteJournal
     from orchestrator.client_kb import RemoteKnowledgeBases
     from orchestrator.client_keys import RemoteKeys
     from orchestrator.client_patterns import RemoteGrouping
@@ -260,6 +261,7 @@ _SERVICES: Final = {
     "checkpoints": (__name__, "RemoteCheckpoints"),
     "events": ("orchestrator.client_events", "RemoteEvents"),
     "grouping": ("orchestrator.client_patterns", "RemoteGrouping"),
+    "journal": ("orchestrator.client_journal", "RemoteJournal"),
     "kb": ("orchestrator.client_kb", "RemoteKnowledgeBases"),
     "keys": ("orchestrator.client_keys", "RemoteKeys"),
     "outcomes": (__name__, "RemoteOutcomes"),
@@ -288,6 +290,7 @@ class KnowledgeClient:
     checkpoints: RemoteCheckpoints
     events: RemoteEvents
     grouping: RemoteGrouping
+    journal: RemoteJournal
     kb: RemoteKnowledgeBases
     keys: RemoteKeys
     outcomes: RemoteOutcomes

@@ -33,7 +33,7 @@ from knowledge.models import (
     WorkspaceStats,
 )
 from knowledge.wiring import Knowledge
-from orchestrator.admission import Admission
+from orchestrator.admission import Admission, Lines, Overflow
 from orchestrator.breaker import Breakers
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import capture_rows
@@ -222,7 +222,8 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     app.state.breakers = Breakers()
     app.state.opened = OrderedDict()
     settings = knowledge.settings
-    app.add_middleware(Admission, at_work=settings.max_concurrent, waiting=settings.max_waiting)
+    lines = Lines(at_work=settings.max_concurrent, waiting=settings.max_waiting)
+    app.add_middleware(Admission, lines=lines)
     app.add_middleware(BodyCap)
     if doorway is None:
         app.add_middleware(OwnersDoor)
@@ -237,7 +238,8 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     _add_operations(app)
     _add_counts(app)
     add_upkeep(app)
-    add_metrics(app)
+    count_refused = add_metrics(app)
+    app.add_middleware(Overflow, lines=lines, refused=count_refused)  # the last is the first that a request meets
     add_access(app)
     add_page(app)
     add_keys(app)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from http import HTTPMethod
+from collections.abc import Callable
+from http import HTTPMethod, HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -26,6 +27,7 @@ COUNT_SECONDS = 5.0
 KEEP_SECONDS = 10.0
 """How long a count of staged entries is told again, however often it is asked for."""
 _METHODS = frozenset(HTTPMethod)
+_OTHER = "other"
 
 
 class _Staged:
@@ -83,18 +85,21 @@ class MetricsWatch:
             with watched_by(self._metrics):
                 await self._app(scope, receive, noting)
         finally:
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._metrics.answered(method, _route(scope), status, time.perf_counter() - began)
+            self._metrics.answered(_known(scope["method"]), _route(scope), status, time.perf_counter() - began)
+
+
+def _known(method: str) -> str:
+    return method if method in _METHODS else _OTHER
 
 
 def _route(scope: Scope) -> str:
     """Return the path of the route as it was declared: what a caller wrote in its place would be without number."""
     route: Any = scope.get("route")
-    return str(getattr(route, "path", None) or "other")
+    return str(getattr(route, "path", None) or _OTHER)
 
 
-def add_metrics(app: FastAPI) -> None:
-    """Add the route and the middleware to an app."""
+def add_metrics(app: FastAPI) -> Callable[[str], None]:
+    """Add the route and the middleware to an app; return what counts a request that does not come as far as that."""
     metrics = metrics_of_process()
     staged = _Staged(app.state.knowledge)
     app.add_middleware(MetricsWatch, metrics=metrics)
@@ -108,3 +113,8 @@ def add_metrics(app: FastAPI) -> None:
         metrics.breakers.set(app.state.breakers.open())
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return Response(encode(metrics.registry), media_type=content_type)
+
+    def refused(method: str) -> None:
+        metrics.answered(_known(method), _OTHER, HTTPStatus.TOO_MANY_REQUESTS, 0.0)
+
+    return refused

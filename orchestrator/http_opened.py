@@ -21,8 +21,11 @@ from knowledge.wiring import Knowledge
 from orchestrator.calls import WORKSPACE_HEADER, Done
 from orchestrator.http_access import PRINCIPAL
 from orchestrator.http_bodies import ShallowRequest
+from orchestrator.http_quick import quick_way
 
 _MOST_OPEN = 1000
+_LONGEST_WORKSPACE = 1200
+_WORKSPACE = WORKSPACE_HEADER.lower().encode()
 _PERFORMED = "_hardwon_performed"
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
@@ -78,12 +81,14 @@ class OperationRoute(APIRoute):
         """Return what answers a request."""
         answer = super().get_route_handler()
         operation = performed(self).operation
+        quick = quick_way(self, Open, opened, workspace=_WORKSPACE, longest_workspace=_LONGEST_WORKSPACE)
 
         async def guarded(request: Request) -> Response:
             if operation is not None:
                 _principal(request).require(operation)
                 _workspace(request)
-            return await answer(ShallowRequest(request.scope, request.receive))
+            shallow = ShallowRequest(request.scope, request.receive)
+            return (await quick(shallow) if quick else None) or await answer(shallow)
 
         return guarded
 
@@ -112,7 +117,7 @@ def _workspace(request: Request) -> str:
 _NAMES = Header(
     alias=WORKSPACE_HEADER,
     description="The workspace, percent-encoded; that of the key where it is not named.",
-    max_length=1200,
+    max_length=_LONGEST_WORKSPACE,
 )
 
 

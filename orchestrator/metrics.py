@@ -89,6 +89,7 @@ class Metrics:
             **{name: _timed(self.query_seconds.labels(name)) for name in QUERIES},
             **{name: _timed(self.stage_seconds.labels(name)) for name in STAGES},
         }
+        self._answers: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # as many as there are series
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
@@ -118,8 +119,13 @@ class Metrics:
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count an HTTP request."""
-        self.requests.labels(method, route, str(status)).inc()
-        self.request_seconds.labels(method, route).observe(seconds)
+        found = self._answers.get((method, route, status))
+        if found is None:
+            found = self.requests.labels(method, route, str(status)), self.request_seconds.labels(method, route)
+            self._answers[method, route, status] = found
+        answers, took = found
+        answers.inc()
+        took.observe(seconds)
 
     def _captured(self, _: object, error: BaseException | None) -> None:
         if isinstance(error, InvalidInput | Conflict):

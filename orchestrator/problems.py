@@ -8,7 +8,7 @@ import re
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from fastapi import FastAPI, Request
@@ -29,6 +29,7 @@ from knowledge.errors import (
     Overloaded,
     OwnerUnavailable,
     SpaceMismatch,
+    StorageBusy,
     StoreIncompatible,
     StoreInUse,
     Unavailable,
@@ -42,6 +43,7 @@ log = get_logger(__name__)
 REQUEST_HEADER = "X-Request-ID"
 REQUEST_ID: ContextVar[str] = ContextVar("request_id")
 """The id of the request at work."""
+FULL = "hardwon has as much to do as it can hold: come again in a moment"
 RETRY_AFTER_SECONDS = 5
 """When to come again to a part that is down, where nobody knows better; ours."""
 _LITTLE_BYTES = 64 * 1024
@@ -58,6 +60,7 @@ STATUS: dict[type[HardwonError], int] = {
     StoreInUse: 503,
     StoreIncompatible: 503,
     Overloaded: 429,
+    StorageBusy: 429,
     Unavailable: 503,
     HardwonError: 500,
 }
@@ -111,6 +114,34 @@ def answer(error: HardwonError, *, status: int | None = None, headers: dict[str,
     if request_id := REQUEST_ID.get(None):
         body["request_id"] = request_id
     return JSONResponse(body, status, headers, media_type=PROBLEM)
+
+
+def refusal(scope: Scope, seconds: int) -> tuple[Message, Message]:
+    """Return the answer to a request that is refused because there is too much to do, as `answer` has it, but cheap."""
+    request_id = _request_id(scope)
+    body = overloaded(seconds, request_id)
+    headers = [
+        (b"content-type", PROBLEM.encode()),
+        (b"content-length", b"%d" % len(body)),
+        (b"retry-after", b"%d" % seconds),
+        (b"x-request-id", request_id.encode()),
+    ]
+    if _body_of(scope):
+        headers.append((b"connection", b"close"))
+    start = {"type": "http.response.start", "status": HTTPStatus.TOO_MANY_REQUESTS.value, "headers": headers}
+    return start, {"type": "http.response.body", "body": body}
+
+
+def overloaded(seconds: int, request_id: str) -> bytes:
+    """Return the problem details of a refusal."""
+    return _OVERLOADED % (seconds, request_id.encode())
+
+
+_OVERLOADED: Final = (
+    b'{"type":"about:blank","title":"Overloaded","status":429,"retry_after_seconds":%d.0,"detail":"'
+    + FULL.encode()
+    + b'","request_id":"%s"}'
+)
 
 
 async def _told(_: Request, error: Exception) -> JSONResponse:
@@ -179,8 +210,7 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        told = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        request_id = told if _HARMLESS_ID.fullmatch(told) else str(uuid4())
+        request_id = _request_id(scope)
         REQUEST_ID.set(request_id)
         status, left = 0, _body_of(scope)
 
@@ -219,8 +249,19 @@ class RequestLog:
         )
 
 
+def _request_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        told: str = value.decode("latin-1") if name == b"x-request-id" else ""
+        if _HARMLESS_ID.fullmatch(told):
+            return told
+    return str(uuid4())
+
+
 def _body_of(scope: Scope) -> bool:
     """Return whether a request brings a body that costs more to read than another connection."""
-    headers = dict(scope["headers"])
-    declared = headers.get(b"content-length", b"")
-    return b"transfer-encoding" in headers or (declared.isdigit() and int(declared) > _LITTLE_BYTES)
+    for name, value in scope["headers"]:
+        if name == b"transfer-encoding":
+            return True
+        if name == b"content-length":
+            return value.isdigit() and int(value) > _LITTLE_BYTES
+    return False

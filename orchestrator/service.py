@@ -21,7 +21,7 @@ from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
 from orchestrator.mcp_http import serving_mcp
 from orchestrator.metrics import metrics_of_process
-from orchestrator.serving import serve_on
+from orchestrator.serving import raise_file_limit, serve_on
 from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30
@@ -47,6 +47,7 @@ async def run_service(
     owns the data directory.
     """
     key = settings.api_key.get_secret_value() if settings.api_key else None
+    raise_file_limit()
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listen(host, port))
         async with Membership(settings) as membership:

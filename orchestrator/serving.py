@@ -5,17 +5,80 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import socket as sockets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 import uvicorn
+
+from orchestrator.problems import overloaded
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import H11Protocol as AutoHTTPProtocol
+else:
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 KEEP_ALIVE_SECONDS = 30
 """Longer than clients keep an idle connection (httpx: 5 s), so that none is closed just as a request goes out."""
 CUT_SECONDS = 10
 """How long a request that was cut may take to give back what it holds and say so."""
+
+
+PAUSE = "hardwon.pause"
+"""Where in the scope of a request stands for how many seconds its connection is not read from once it is answered."""
+
+
+OTHER_FILES = 256
+"""Open files that are not connections of callers: the stores', their engines', the endpoints'; ours."""
+LEAST_CONNECTIONS = 64
+"""Connections that are taken however few files there may be."""
+MOST_FILES = 8192
+"""Open files that a server asks for, where its system lets it have so many."""
+NO_ROOM_SECONDS = 1
+_NO_ROOM = (
+    b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\n"
+    b"retry-after: %d\r\nconnection: close\r\n\r\n"
+)
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as a server with many callers needs, or as its system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _most_connections() -> int:
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST_FILES if soft == resource.RLIM_INFINITY else max(LEAST_CONNECTIONS, soft - OTHER_FILES)
+
+
+class _Protocol(AutoHTTPProtocol):
+    """uvicorn's protocol, which leaves a connection alone for a while where the app says so.
+
+    What its caller sends meanwhile stays in the caller's own and the kernel's buffers, and costs nothing here. Of
+    connections it takes as many as leave files for everything else: without one Postgres could not be asked.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        """Take a connection, or tell its caller to come again."""
+        super().connection_made(transport)
+        if len(self.connections) > _most_connections():
+            body = overloaded(NO_ROOM_SECONDS, str(uuid4()))
+            transport.write(_NO_ROOM % (len(body), NO_ROOM_SECONDS) + body)
+            transport.close()
+
+    def on_response_complete(self) -> None:
+        """Go on to the connection's next request, or pause before it is read."""
+        seconds = cast(float, self.cycle.scope.get(PAUSE, 0.0))
+        super().on_response_complete()
+        if seconds and not self.transport.is_closing():
+            self.flow.pause_reading()
+            self.loop.call_later(seconds, self.flow.resume_reading)
 
 
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # in a program that does not log it is quiet, as we are
@@ -33,6 +96,7 @@ async def serve_on(app: Any, listener: sockets.socket, *, grace_seconds: int) ->
     """Serve an ASGI app for a block; at its end requests in flight have `grace_seconds`, then they are cancelled."""
     config = uvicorn.Config(
         app,
+        http=_Protocol,
         log_config=None,
         access_log=False,
         lifespan="off",

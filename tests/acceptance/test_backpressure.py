@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -16,11 +18,21 @@ import asyncpg
 import httpx
 import pytest
 
-from knowledge.errors import EmbedderUnavailable, Overloaded
+from knowledge.errors import EmbedderUnavailable, Overloaded, StorageBusy
 from knowledge.models import EntryType, NewEntry
 from knowledge.wiring import Knowledge
-from orchestrator.admission import Admission, _Line
+from orchestrator import problems
+from orchestrator.admission import MOST_PAUSE_SECONDS, REFUSALS_PER_SECOND, Admission, Lines, Overflow, _Line, _Pace
+from orchestrator.calls import PROBLEM
 from orchestrator.client import KnowledgeClient
+from orchestrator.http_access import Doorway
+from orchestrator.http_api import make_app
+from orchestrator.metrics import metrics_of_process
+from orchestrator.problems import FULL, REQUEST_ID
+from orchestrator.service import _listen
+from orchestrator.serving import LEAST_CONNECTIONS, MOST_FILES, OTHER_FILES, PAUSE, raise_file_limit, serve_on
+from tests.acceptance.test_access import io_counted
+from tests.conftest import Opens
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, entry
 
@@ -75,8 +87,9 @@ async def test_g18_what_is_refused_is_told_when_to_come_again_and_what_is_acknow
         assert set(counts) == {201, 429}
         for answer in answers:
             if answer.status_code == 429:
-                assert answer.headers["retry-after"] == "1"
-                assert (answer.json()["title"], answer.json()["retry_after_seconds"]) == ("Overloaded", 1.0)
+                assert answer.json()["title"] == "Overloaded"
+                assert answer.json()["retry_after_seconds"] == float(answer.headers["retry-after"])
+                assert 1 <= int(answer.headers["retry-after"]) <= MOST_PAUSE_SECONDS
         acknowledged = {answer.json()["entry_id"] for answer in answers if answer.status_code == 201}
         assert most - before < 60, "all bodies together are 144 MB"
     connection = await asyncpg.connect(database_url)
@@ -161,6 +174,22 @@ async def test_a_part_that_does_not_answer_is_asked_again_where_that_comes_to_th
     assert asked == times
 
 
+async def test_after_a_429_that_says_postgres_was_busy_only_what_comes_to_the_same_is_repeated() -> None:
+    asked: Counter[str] = Counter()
+
+    def busy(request: httpx.Request) -> httpx.Response:
+        asked[request.method] += 1
+        told = {"title": "StorageBusy", "detail": "come again", "retry_after_seconds": 0.01}
+        return httpx.Response(429, json=told, headers={"Retry-After": "0.01", "Content-Type": PROBLEM})
+
+    async with KnowledgeClient("http://busy", transport=httpx.MockTransport(busy)) as client:
+        for method, seconds in (("POST", 0.2), ("DELETE", 0.2), ("PUT", None)):
+            with pytest.raises(StorageBusy):
+                await client._api.send(method, "/v1/x", timeout_seconds=seconds)
+    assert asked["POST"] > 1
+    assert asked["DELETE"] == asked["PUT"] == 1
+
+
 async def test_long_work_keeps_no_capture_waiting_and_health_is_told_whatever_there_is_to_do(
     knowledge: Knowledge,
 ) -> None:
@@ -172,8 +201,9 @@ async def test_long_work_keeps_no_capture_waiting_and_health_is_told_whatever_th
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
-    admission = Admission(app, at_work=1, waiting=1)
-    transport = httpx.ASGITransport(app=cast("Any", admission))
+    lines = Lines(at_work=1, waiting=1)
+    door = Overflow(Admission(app, lines=lines), lines=lines, refused=lambda _: None)
+    transport = httpx.ASGITransport(app=cast("Any", door))
     async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
         asked = [
             asyncio.ensure_future(http.request(method, path))
@@ -211,3 +241,171 @@ async def test_large_bodies_are_worked_on_a_few_at_a_time_and_who_leaves_the_lin
     fifth.cancel()
     await asyncio.gather(fifth, return_exceptions=True)
     await asyncio.wait_for(line.enter(half), 1)
+
+
+async def nothing_is_read() -> Any:
+    raise AssertionError("a refusal reads no body")
+
+
+async def refused(app: Any, *headers: tuple[bytes, bytes], key: str = "") -> tuple[dict[str, Any], list[Any]]:
+    """Call an app with a capture that it is to refuse; return its scope and what was sent."""
+    told = [(b"content-type", b"application/json"), (b"host", b"localhost"), *headers]
+    told += [(b"authorization", f"Bearer {key}".encode())] if key else []
+    scope: dict[str, Any] = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/v1/entries",
+        "raw_path": b"/v1/entries",
+    }
+    scope |= {"query_string": b"", "headers": told, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2)}
+    scope |= {"scheme": "http", "root_path": "", "asgi": {"version": "3.0"}, "state": {}}
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, nothing_is_read, send)
+    return scope, sent
+
+
+async def test_g18_a_refusal_reads_no_body_looks_at_no_key_and_asks_postgres_nothing(opens: Opens) -> None:
+    """G18. The only request that may be worked on sends its body slowly; hundreds of others are refused meanwhile."""
+    async with opens(max_concurrent=1, max_waiting=0) as knowledge:
+        doorway = Doorway(
+            authenticator=knowledge.authenticator, operator_key="k" * 40, host="localhost", requests_per_second=1e6
+        )
+        app = make_app(knowledge, doorway=doorway)
+        slow, done = asyncio.Event(), asyncio.Event()
+
+        async def slowly() -> AsyncIterator[bytes]:
+            slow.set()
+            await done.wait()
+            yield json.dumps(entry()).encode()
+
+        transport = httpx.ASGITransport(app=app)
+        bearer = {"Authorization": f"Bearer {'k' * 40}", "Content-Type": "application/json"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=bearer) as http:
+            held = asyncio.create_task(http.post("/v1/entries", content=slowly()))
+            await slow.wait()
+            counted = metrics_of_process().requests.labels("POST", "other", "429")
+            before = counted._value.get()
+            with io_counted(knowledge) as statements:
+                scope, sent = await refused(app, (b"x-request-id", b"mine"), key="a key that nobody knows")
+                began = time.process_time()
+                for _ in range(300):
+                    await refused(app, key="k" * 40)
+                each = (time.process_time() - began) / 300
+            assert statements == []
+            assert each < 0.001, "0.05 ms where it was measured"
+            assert counted._value.get() == before + 301
+            assert (await http.get("/healthz")).status_code == 200
+            done.set()
+            assert (await held).status_code == 201
+            assert (await http.post("/v1/entries", json=entry())).status_code == 201, "there is room again"
+        start, body = sent
+        assert start["status"] == 429
+        token = REQUEST_ID.set("mine")
+        usual = problems.answer(Overloaded(FULL, retry_after_seconds=1.0))
+        REQUEST_ID.reset(token)
+        assert json.loads(body["body"]) == json.loads(bytes(usual.body))
+        assert set(start["headers"]) - {(b"x-request-id", b"mine")} == set(usual.raw_headers)
+        assert 0 < scope[PAUSE] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("headers", "closed"),
+    [
+        ([(b"content-length", b"20000")], False),
+        ([(b"content-length", b"200000")], True),
+        ([(b"transfer-encoding", b"chunked")], True),
+        ([], False),
+    ],
+)
+async def test_a_refused_body_that_costs_more_than_a_connection_ends_it(headers: Any, *, closed: bool) -> None:
+    lines = Lines(at_work=0, waiting=0)
+    _, (start, _) = await refused(Overflow(cast("Any", None), lines=lines, refused=lambda _: None), *headers)
+    assert ((b"connection", b"close") in start["headers"]) is closed
+
+
+def test_who_is_refused_now_and_then_is_not_kept_waiting_and_a_flood_is_to_the_bound() -> None:
+    pace = _Pace()
+    assert [round(pace.after(float(now)), 3) for now in range(5)] == [1 / REFUSALS_PER_SECOND] * 5
+    at_once = [pace.after(10.0) for _ in range(10_000)]
+    assert at_once[int(REFUSALS_PER_SECOND) - 1] == pytest.approx(1.0)
+    assert max(at_once) == MOST_PAUSE_SECONDS
+    assert pace.after(10.0 + MOST_PAUSE_SECONDS) == pytest.approx(1 / REFUSALS_PER_SECOND), "forgiven by then"
+
+
+async def test_a_connection_is_not_read_from_for_as_long_as_its_caller_was_told_and_others_are() -> None:
+    """G18. What a flood sends stays with it: the server does not look at it."""
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        scope[PAUSE] = 0.5 if scope["path"] == "/refused" else 0.0
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def asks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str) -> float:
+        began = time.monotonic()
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
+        return time.monotonic() - began
+
+    with _listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        async with serve_on(app, listener, grace_seconds=1):
+            one, other = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+            assert await asks(*one, "/refused") < 0.4
+            assert await asks(*other, "/") < 0.4
+            assert await asks(*one, "/") >= 0.4
+            assert await asks(*one, "/") < 0.4
+            for _, writer in (one, other):
+                writer.close()
+                await writer.wait_closed()
+
+
+async def test_g18_more_connections_than_a_server_has_files_for_are_told_to_come_again_and_the_others_go_on() -> None:
+    """G18. A server with files for 276 in all, of which 256 are for its stores: it takes 64 connections."""
+
+    async def app(_: Any, __: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        return await reader.readuntil(b"\r\n\r\n")
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OTHER_FILES + 20, hard))  # callers' ends are files of ours, too
+    with _listen("127.0.0.1", 0) as listener, contextlib.ExitStack() as undo:
+        undo.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        port = listener.getsockname()[1]
+        async with asyncio.timeout(20), serve_on(app, listener, grace_seconds=1):
+            callers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(LEAST_CONNECTIONS)]
+            assert all([(await answered(*caller)).startswith(b"HTTP/1.1 204") for caller in callers])
+            for _ in range(5):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                head = await reader.readuntil(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 429")
+                assert b"\r\nretry-after: 1\r\n" in head
+                assert json.loads(await reader.read())["title"] == "Overloaded"
+                writer.close()
+            assert all([(await answered(*caller)).startswith(b"HTTP/1.1 204") for caller in callers])
+            callers.pop()[1].close()
+            await asyncio.sleep(0.1)
+            callers.append(await asyncio.open_connection("127.0.0.1", port))
+            assert (await answered(*callers[-1])).startswith(b"HTTP/1.1 204"), "there is room again"
+            for _, writer in callers:
+                writer.close()
+
+
+def test_a_server_asks_for_as_many_files_as_it_may_have_and_no_more() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+        raise_file_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, MOST_FILES), hard)
+        raise_file_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, MOST_FILES), hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

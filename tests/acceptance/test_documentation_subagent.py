@@ -389,13 +389,19 @@ async def test_a2_17_the_main_agent_has_the_subagent_as_a_tool_where_the_flag_is
 async def test_a2_08_a2_29_x_20_our_own_part_of_an_answer_takes_little(
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:
-    """A2-29, X-20: 2 s in all at the 95th percentile with a remote model; here the whole of it with an instant one."""
+    """A2-29, X-20: 150 ms at the 95th percentile for our own part, of the 2 s that an answer has with a remote model.
+
+    Measured is all of it, from the question to the last event of the journal, with a model that answers at once over
+    HTTP: retrieval and verification, and the model's and the embedder's round trips besides.
+    """
     times = []
-    for number in range(20):
+    for _ in range(41):
         began = time.perf_counter()
-        await subagent(knowledge).answer(DocumentationRequest(question=f"{QUESTION} {number}"), ADMIN)
+        told = await subagent(knowledge).answer(DocumentationRequest(question=QUESTION), ADMIN)
         times.append(time.perf_counter() - began)
-    assert quantiles(times, n=20)[18] < 2.0
+        assert told["status"] == "success", "what is not answered is neither written nor verified"
+    assert len(server.times) >= len(times), "nothing was answered from memory"
+    assert quantiles(times[1:], n=20)[18] < 0.15, "0.10 s on two cores that had six other things to do"
 
 
 async def test_a2_28_workspaces_are_kept_apart(knowledge: Knowledge) -> None:

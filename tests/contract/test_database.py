@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import cast
 
 import asyncpg
 import pytest
@@ -13,8 +14,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.database import make_engine, reading, transaction, translate
-from knowledge.errors import StorageUnavailable
+from knowledge.adapters.postgres.database import _CONNECT_SECONDS, _Pool, make_engine, reading, transaction, translate
+from knowledge.errors import StorageBusy, StorageUnavailable
 
 SECRET = "hunter2 was the password"
 
@@ -79,4 +80,28 @@ async def test_whoever_waits_too_long_for_a_connection_is_told_to_come_again(pos
             assert refused.value.retry_after_seconds == 1.0
     async with reading(engine) as connection:
         assert await connection.scalar(sa.text("SELECT 1")) == 1
+    await engine.dispose()
+
+
+async def test_g18_a_postgres_that_serves_others_of_us_is_busy_and_one_that_serves_nobody_is_silent(
+    postgres_dsn: str,
+) -> None:
+    """G18: our own load is no outage. The pool gives its two connections to whoever came first."""
+    engine = make_engine(postgres_dsn, pool_size=1)
+    pool = cast(_Pool, engine.sync_engine.pool)
+    pool._timeout = 0.05
+    async with reading(engine), reading(engine):
+        with pytest.raises(StorageUnavailable) as silent:
+            async with reading(engine):
+                pass
+    assert not isinstance(silent.value, StorageBusy)
+    async with reading(engine), reading(engine):
+        with pytest.raises(StorageBusy, match="come again"):
+            async with reading(engine):
+                pass
+        pool.answered_at -= _CONNECT_SECONDS
+        with pytest.raises(StorageUnavailable) as silent:
+            async with transaction(engine):
+                pass
+    assert not isinstance(silent.value, StorageBusy)
     await engine.dispose()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -15,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from knowledge.errors import InvalidInput, StorageRejected, StorageUnavailable
+from knowledge.errors import InvalidInput, StorageBusy, StorageRejected, StorageUnavailable
 
 _SERVER_SETTINGS = {"application_name": "hardwon", "timezone": "UTC"}
 _CONNECT_SECONDS = 10
@@ -39,11 +41,36 @@ def make_engine(dsn: str, *, pool_size: int = 10, revive: Callable[[], None] | N
         pool_timeout=_CONNECT_SECONDS,
         pool_pre_ping=False,
         pool_recycle=1800,
+        poolclass=_Pool,
         **connecting,
     )
+    sa.event.listen(engine.sync_engine, "checkin", lambda driver, _: _note_answer(engine, driver))
     sa.event.listen(engine.sync_engine, "handle_error", _forget_texts)
     sa.event.listen(engine.sync_engine, "engine_connect", _hold)
     return engine
+
+
+class _Pool(sa.AsyncAdaptedQueuePool):
+    """A pool that knows when Postgres was last seen to answer (`time.monotonic`)."""
+
+    answered_at = -math.inf
+
+
+def _note_answer(engine: AsyncEngine, driver: object) -> None:
+    """Note that a connection was given back whole, and so that Postgres answers."""
+    pool = engine.sync_engine.pool
+    if driver is not None and isinstance(pool, _Pool):
+        pool.answered_at = time.monotonic()
+
+
+def _busy(engine: AsyncEngine, error: BaseException) -> StorageBusy | None:
+    """Return an error as StorageBusy: nobody had a connection for us in time, while Postgres answered others of us."""
+    pool = engine.sync_engine.pool
+    if not isinstance(error, (TimeoutError, PoolTimeout)) or not isinstance(pool, _Pool):
+        return None
+    if time.monotonic() - pool.answered_at >= _CONNECT_SECONDS:
+        return None
+    return StorageBusy(f"{_TOO_MUCH} ({type(error).__name__}): come again", retry_after_seconds=_RETRY_AFTER_SECONDS)
 
 
 async def _connect(dsn: str, revive: Callable[[], None]) -> asyncpg.Connection[asyncpg.Record]:
@@ -74,6 +101,7 @@ def _forget_texts(context: ExceptionContext) -> None:
 _BUSY = (TimeoutError, PoolTimeout, asyncpg.TooManyConnectionsError)
 """Nobody refuses; there are too many of us: a turn at the event loop, or a connection, did not come in time."""
 _RETRY_AFTER_SECONDS = 1.0
+_TOO_MUCH = "there is more to do than Postgres has connections for"
 _GONE = (
     OSError,
     asyncpg.PostgresConnectionError,
@@ -125,7 +153,7 @@ def _unavailable(cause: BaseException) -> StorageUnavailable | None:
 def _silent(cause: BaseException) -> StorageUnavailable:
     if isinstance(cause, _BUSY):
         return StorageUnavailable(
-            f"there is more to do than Postgres has connections for ({type(cause).__name__}): come again",
+            f"{_TOO_MUCH} ({type(cause).__name__}): come again",
             retry_after_seconds=_RETRY_AFTER_SECONDS,
         )
     return StorageUnavailable(
@@ -210,7 +238,7 @@ async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         async with engine.begin() as connection:
             yield connection
     except _OF_DRIVER as error:
-        if ours := translate(error):
+        if ours := _busy(engine, error) or translate(error):
             raise ours from error
         raise
 
@@ -246,6 +274,6 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         async with engine.connect() as plain:
             yield await plain.execution_options(isolation_level="AUTOCOMMIT")
     except _OF_DRIVER as error:
-        if ours := translate(error):
+        if ours := _busy(engine, error) or translate(error):
             raise ours from error
         raise
