@@ -28,6 +28,8 @@ DEFAULT_MEAN_TERMS = 80.0
 _CHUNK = re.compile(r"[^\W_](?:[\w.:/\\#@+-]*[\w])?|\w", re.UNICODE)
 _WORD = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z0-9])")
+"""The s of many URLs: no part of an identifier, and the stemmer leaves it where there is no vowel."""
 _STOP_WORDS = (
     "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it"
     " its just me more most my no nor not of on or our out she should so some such than that the their them then there"
@@ -64,7 +66,7 @@ def _kept_parts(chunk: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def _parts(chunk: str) -> tuple[tuple[str, ...], str | None]:
-    parts = tuple(part.lower() for piece in _CAMEL.split(chunk) for part in _WORD.findall(piece))
+    parts = tuple(part.lower() for piece in _CAMEL.split(_PLURAL.sub("", chunk)) for part in _WORD.findall(piece))
     whole = chunk.lower() if len(parts) > 1 and len(chunk) <= _MAX_WHOLE else None
     return tuple(part for part in parts if part not in _STOP), whole
 

@@ -31,6 +31,7 @@ ANY_TEXT = st.text(st.characters(codec=None, categories=None))
         ("ModuleNotFoundError", "modulenotfounderror", {"modul", "error", "found"}),
         ("snake_case_name", "snake_case_name", {"snake", "case", "name"}),
         ("HTTPServer", "httpserver", {"http", "server"}),
+        ("userIDs", "userids", {"user", "id"}),
         ("src/shop/cart.py", "src/shop/cart.py", {"src", "shop", "cart", "py"}),
         ("C:\\temp\\log.txt", "c:\\temp\\log.txt", {"c", "temp", "log", "txt"}),
         ("E1101", "e1101", {"e", "1101"}),
@@ -49,6 +50,7 @@ def test_identifiers_codes_paths_and_versions_count_whole_and_split(text: str, w
 
 def test_a_plain_word_counts_once_by_its_stem() -> None:
     assert terms("failing") == terms("fails") == terms("FAILED.") == ["fail"]
+    assert terms("PDFs") == terms("pdf") == terms("PDF") == ["pdf"]
 
 
 def test_words_that_tell_nothing_apart_are_left_out() -> None:
