@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.halves import embed_all
 from benchmarks.minimal_pairs import minimal_pairs
 from benchmarks.resampling import Figures
-from knowledge.memory.likeness import Features, features
+from knowledge.memory.likeness import Features, features, overlap
 from knowledge.models import TermStatistics
 from knowledge.ports import Embedder, Progress
 from knowledge.search.lexical import term_counts
@@ -63,7 +63,8 @@ async def load_pairs(data: Path, name: str, embedder: Embedder, progress: Progre
     profiles = {text: profile(text, rarity) for text in everything}
 
     def compared(a: str, b: str) -> Features:
-        return features(profiles[a], profiles[b], float(vectors[a] @ vectors[b]))
+        one, other = profiles[a], profiles[b]
+        return features(one, other, overlap(one, other, float(vectors[a] @ vectors[b])))
 
     fold = _folds(texts, rows, _places(data / name))
     return PairSet(

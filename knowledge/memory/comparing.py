@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from knowledge.memory import likeness
-from knowledge.memory.likeness import Features, Judgement, Weights
+from knowledge.memory.likeness import Judgement
 from knowledge.models import TermStatistics, Vector
-from knowledge.search.wording import Glance, Rarity, TextProfile, glance, profile
+from knowledge.search.wording import Rarity, Reading, TextProfile
 
 SAME_RESOLUTION = 0.80
 """From here on resolutions with the same particulars are the same, where the situation is: ours, no labels exist.
@@ -43,18 +43,16 @@ _UNLIKE = Judgement(probability=0.0)
 class Comparing:
     """Compares texts of one workspace under one embedding model; holds what it took apart. For one thread.
 
-    `statistics` are those of all texts; or, where `glances` are given, of their openings only. Then texts that may be
-    alike by their openings are not judged, but named in `unread`, until `learn` brings the statistics of all their
-    terms. Most texts are never needed whole.
+    `statistics` are those of the terms of all texts; or, where `readings` are given, of these texts, and others are
+    not judged, but named in `unread`, until `learn` brings the statistics of their terms.
     """
 
-    def __init__(self, statistics: TermStatistics, model: str, glances: Mapping[str, Glance] | None = None) -> None:
+    def __init__(self, statistics: TermStatistics, model: str, readings: Mapping[str, Reading] | None = None) -> None:
         self.weights = likeness.shipped(model)
-        self.unread: set[str] = set()
+        self.unread: dict[str, Reading] = {}
         self._rarity = Rarity(statistics)
-        self._glances = dict(glances or {})
-        self._whole: set[str] | None = None if glances is None else set()
-        self._openings: dict[str, tuple[Mapping[int, float], float]] = {}
+        self._readings = dict(readings or {})
+        self._knows_all = readings is None
         self._profiles: dict[str, TextProfile] = {}
         self._situations: dict[tuple[str, str, float], Judgement] = {}
         self._resolutions: dict[tuple[str, str, float | None], Compared] = {}
@@ -62,9 +60,8 @@ class Comparing:
     def learn(self, frequencies: Mapping[int, int]) -> None:
         """Take in how common the terms of the unread texts are: from now on these are judged."""
         self._rarity.learn(frequencies)
-        if self._whole is not None:
-            self._whole |= self.unread
-        self.unread = set()
+        self._readings |= self.unread
+        self.unread = {}
 
     def situations(self, one: str, other: str, cosine: float) -> Judgement:
         """Return whether two situations are the same; asked again, it is not worked out again.
@@ -74,13 +71,9 @@ class Comparing:
         asked = (one, other, cosine)
         found = self._situations.get(asked)
         if found is None:
-            if self.weights and not self._may_be_alike(one, other, cosine, self.weights):
-                found = _UNLIKE
-            elif self._to_be_read(one, other):
+            if self._to_be_read(one, other):
                 return _UNLIKE
-            else:
-                found = likeness.judge(self.features(one, other, cosine), self.weights)
-            self._situations[asked] = found
+            found = self._situations[asked] = self._situations_compared(one, other, cosine)
         return found
 
     def resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> Compared:
@@ -95,8 +88,17 @@ class Comparing:
             found = self._resolutions[asked] = self._resolutions_compared(one, other, cosine)
         return found
 
+    def _situations_compared(self, one: str, other: str, cosine: float) -> Judgement:
+        first, second = self._profile(one), self._profile(other)
+        overlap = likeness.overlap(first, second, cosine)
+        if self.weights and not likeness.may_be_alike(first, second, overlap, self.weights):
+            return _UNLIKE
+        return likeness.judge(likeness.features(first, second, overlap), self.weights)
+
     def _resolutions_compared(self, one: str, other: str, cosine: float | None) -> Compared:
-        features = self.features(one, other, 0.0 if cosine is None else cosine)
+        first, second = self._profile(one), self._profile(other)
+        overlap = likeness.overlap(first, second, 0.0 if cosine is None else cosine)
+        features = likeness.features(first, second, overlap)
         judgement = likeness.judge(features, self.weights)
         if features.same_words:
             return Compared(Verdict.SAME, judgement)
@@ -109,42 +111,19 @@ class Comparing:
             return Compared(Verdict.SAME, judgement)
         return Compared(Verdict.LIKELY if judgement.likely else Verdict.OTHER, judgement)
 
-    def features(self, one: str, other: str, cosine: float) -> Features:
-        """Return what two texts share."""
-        return likeness.features(self._profile(one), self._profile(other), cosine)
-
     def _profile(self, text: str) -> TextProfile:
         found = self._profiles.get(text)
         if found is None:
-            found = self._profiles[text] = profile(text, self._rarity)
+            reading = self._readings.get(text) or Reading(text)
+            found = self._profiles[text] = TextProfile(reading, self._rarity)
         return found
 
     def _to_be_read(self, *told: str) -> bool:
-        """Return whether one of the texts must be read whole first, and remember it."""
-        missing = set() if self._whole is None else set(told) - self._whole
-        self.unread |= missing
+        """Return whether one of the texts must be read first, and remember it."""
+        if self._knows_all:
+            return False
+        missing = [text for text in told if text not in self._readings]
+        for text in missing:
+            if text not in self.unread:
+                self.unread[text] = Reading(text)
         return bool(missing)
-
-    def _may_be_alike(self, one: str, other: str, cosine: float, weights: Weights) -> bool:
-        """Return whether two situations can be alike, as far as their openings show."""
-        first, second = self._glance(one), self._glance(other)
-        if first.traced and second.traced:
-            return True
-        opening = max(
-            likeness.covered(*self._opening(one, first), second.terms),
-            likeness.covered(*self._opening(other, second), first.terms),
-        )
-        return likeness.may_be_alike(opening, cosine, weights)
-
-    def _opening(self, text: str, seen: Glance) -> tuple[Mapping[int, float], float]:
-        found = self._openings.get(text)
-        if found is None:
-            weights = self._rarity.weigh(seen.opening)
-            found = self._openings[text] = weights, sum(weights.values())
-        return found
-
-    def _glance(self, text: str) -> Glance:
-        found = self._glances.get(text)
-        if found is None:
-            found = self._glances[text] = glance(text)
-        return found

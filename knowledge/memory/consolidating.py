@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from knowledge.memory import consolidation, likeness, texts
+from knowledge.memory.commonness import Commonness
 from knowledge.memory.comparing import NEAR_ENOUGH, Comparing
 from knowledge.memory.consolidation import Candidate, Embedding, Nearby, rounded_cosine
 from knowledge.memory.spaces import SpaceInUse
@@ -21,14 +23,12 @@ from knowledge.models import (
     EntryType,
     Founder,
     PointId,
-    TermStatistics,
     Vector,
     View,
     Where,
 )
 from knowledge.ports import Stores
-from knowledge.search.lexical import term_counts
-from knowledge.search.wording import glance, term_ids
+from knowledge.search.wording import Reading
 
 _BATCHES_ON_THEIR_WAY = 3
 """So many batches may be decided whose points the index does not have yet."""
@@ -42,26 +42,33 @@ class Consolidating:
     """
 
     stores: Stores
-    _seen: Counter[int] = field(default_factory=Counter)
-    """In how many situations of this checkpoint each term was seen; the lexicon does not count them yet."""
-    _situations: int = 0
-    _uncounted: deque[tuple[int, Counter[int]]] = field(default_factory=deque)
-    """The same batch after batch, the oldest first."""
+    _commonness: Commonness = field(init=False)
     _on_their_way: deque[list[Founder]] = field(default_factory=lambda: deque(maxlen=_BATCHES_ON_THEIR_WAY))
+    _readings: Mapping[str, Reading] = field(default_factory=dict)
+    """The situations of the batch before, taken apart: many of them are near those of the next."""
+
+    def __post_init__(self) -> None:
+        """Begin with nothing seen."""
+        self._commonness = Commonness(stores=self.stores)
 
     async def around(self, in_use: SpaceInUse, embeddings: Sequence[Embedding]) -> Nearby | None:
         """Return the patterns that the entries may join, and what it takes to compare them."""
         model = in_use.bound.space.model
         if likeness.shipped(model) is None or not embeddings:
-            self._uncounted.append((0, Counter()))
+            self._commonness.saw([])
             return None
+        self._commonness.saw([embedding.counts[View.SITUATION] for embedding in embeddings])
         candidates = await self._candidates(in_use.bound, embeddings)
-        nearby = Nearby(comparing=await self._comparing(model, embeddings, candidates), candidates=candidates)
+        nearby = Nearby(
+            comparing=await self._comparing(model, embeddings, candidates),
+            within=consolidation.near_each_other(embeddings),
+            candidates=candidates,
+        )
         # in threads, for it takes as long as embedding a text of the batch or two
         look = partial(consolidation.missing, embeddings, workspace=self.stores.workspace, nearby=nearby)
         while (missing := await asyncio.to_thread(look)).unread:
-            terms = await asyncio.to_thread(_asked, missing.unread)
-            nearby.comparing.learn((await self._statistics(terms)).frequencies)
+            asked = await asyncio.to_thread(_terms_of, missing.unread)
+            nearby.comparing.learn((await self._commonness.of(asked)).frequencies)
         if not missing.resolutions:
             return nearby
         embedded = await in_use.embedder.embed(missing.resolutions, "document")
@@ -79,12 +86,9 @@ class Consolidating:
             ]
         )
 
-    def counted(self, batches: int) -> None:
-        """Forget how often terms were seen in so many batches, the oldest: the lexicon counts them now."""
-        for _ in range(batches):
-            situations, seen = self._uncounted.popleft()
-            self._seen -= seen
-            self._situations -= situations
+    def counting(self, batches: int) -> AbstractAsyncContextManager[None]:
+        """Let the lexicon count the terms of so many batches, the oldest."""
+        return self._commonness.counting(batches)
 
     async def _candidates(
         self, bound: BoundSpace, embeddings: Sequence[Embedding]
@@ -133,38 +137,31 @@ class Consolidating:
             return {}
         asking = np.array([embedding.vectors[View.SITUATION] for embedding in embeddings])
         cosines = consolidation.cosines_of(asking, np.array([founder.situation for founder in late]))
-        types = np.array([founder.entry.entry_type for founder in late])
-        return {
-            embedding.entry.entry_id: [
-                late[at] for at in consolidation.nearest(np.where(types == embedding.entry.entry_type, row, -1.0))
-            ]
-            for embedding, row in zip(embeddings, cosines, strict=True)
-        }
+        found: dict[EntryId, Sequence[Founder]] = {}
+        for embedding, near in zip(embeddings, consolidation.near_by(cosines), strict=True):
+            alike = partial(_is_of_type, late, embedding.entry.entry_type)
+            found[embedding.entry.entry_id] = [late[each.place] for each in consolidation.nearest(near, alike)]
+        return found
 
     async def _comparing(
         self, model: str, embeddings: Sequence[Embedding], candidates: Mapping[EntryId, Sequence[Candidate]]
     ) -> Comparing:
-        """Return how to compare situations by their openings; the situations of the batch are counted."""
-        situations = [texts.situation(embedding.entry) for embedding in embeddings]
-        seen = Counter(term for situation in situations for term in term_counts(situation))
-        self._uncounted.append((len(situations), seen))
-        self._seen.update(seen)
-        self._situations += len(situations)
-        founded = {candidate.situation for around in candidates.values() for candidate in around}
-        glances = await asyncio.to_thread(lambda: {text: glance(text) for text in founded.union(situations)})
-        openings = frozenset[int]().union(*(seen.opening_terms for seen in glances.values()))
-        return Comparing(await self._statistics(openings), model, glances)
-
-    async def _statistics(self, asked: Collection[int]) -> TermStatistics:
-        """Return how common terms are: in the lexicon, and in this checkpoint so far."""
-        counted = await self.stores.spaces.statistics(sorted(asked))
-        frequencies = {term: counted.frequencies.get(term, 0) + self._seen[term] for term in asked}
-        return TermStatistics(documents=counted.documents + self._situations, frequencies=frequencies)
+        """Return how to compare situations; resolutions are read where they are needed, which is seldom."""
+        told = {candidate.situation for around in candidates.values() for candidate in around}
+        told.update(embedding.told[View.SITUATION] for embedding in embeddings)
+        before = self._readings
+        self._readings = {text: before.get(text) or Reading(text) for text in told}
+        asked = await asyncio.to_thread(_terms_of, self._readings.values())
+        return Comparing(await self._commonness.of(asked), model, self._readings)
 
 
-def _asked(told: Collection[str]) -> Collection[int]:
+def _terms_of(readings: Iterable[Reading]) -> Collection[int]:
     """Return the terms of texts."""
-    return frozenset[int]().union(*map(term_ids, told))
+    return frozenset[int]().union(*(reading.term_ids for reading in readings))
+
+
+def _is_of_type(founders: Sequence[Founder], entry_type: EntryType, at: int) -> bool:
+    return founders[at].entry.entry_type is entry_type
 
 
 def _candidate(founder: Founder, vector: Vector) -> Candidate:

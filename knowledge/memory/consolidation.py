@@ -8,8 +8,9 @@ for a person to join.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,11 +31,11 @@ from knowledge.models import (
     pattern_id_of,
     point_id_of,
 )
+from knowledge.search.lexical import term_counts
+from knowledge.search.wording import Reading
 
 _DECIMALS = 6
 """Cosines are rounded, since the last digits depend on where a vector stands in its batch."""
-
-_TYPES = list(EntryType)
 
 MOST_COMPARED = 5
 """An entry is compared with at most this many patterns, those founded by its batch among them: the nearest."""
@@ -42,16 +43,21 @@ MOST_COMPARED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding:
-    """A leased entry, its texts with their vectors, and its match key: worked out once, asked for by each step."""
+    """A leased entry and its texts with their vectors.
+
+    Its match key, and how often each term occurs in its texts, are worked out once: several steps ask for them.
+    """
 
     entry: Entry
     told: Mapping[View, str]
     vectors: Mapping[View, Vector]
     match_key: str = field(init=False)
+    counts: Mapping[View, Mapping[int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Work out the match key."""
+        """Work out the match key and the terms."""
         object.__setattr__(self, "match_key", texts.match_key(self.entry))
+        object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.told.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +71,23 @@ class Candidate:
     situation_cosine: float
 
 
+class Near(NamedTuple):
+    """A place in a list of texts, and how near its vector is to another one."""
+
+    place: int
+    cosine: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearby:
     """What entries may join beyond equal texts: the nearest existing patterns of each, and how to compare them.
 
-    `resolutions` are vectors of resolutions by text; those that `missing` names are needed.
+    `within` are those of the batch that are near each of its entries. `resolutions` are vectors of resolutions by
+    text; those that `missing` names are needed.
     """
 
     comparing: Comparing
+    within: Sequence[Sequence[Near]]
     candidates: Mapping[EntryId, Sequence[Candidate]] = field(default_factory=dict)
     resolutions: Mapping[str, Vector] = field(default_factory=dict)
 
@@ -101,13 +116,31 @@ def cosines_of(ones: Vector, others: Vector) -> Vector:
     return cosines
 
 
-def nearest(cosines: Vector) -> list[int]:
-    """Return the places of the highest cosines that are near enough, `MOST_COMPARED` and those as high as the last."""
-    near = np.flatnonzero(cosines >= NEAR_ENOUGH)
-    if len(near) > MOST_COMPARED:
-        least = np.partition(cosines[near], -MOST_COMPARED)[-MOST_COMPARED]
-        near = near[cosines[near] >= least]
-    return [int(place) for place in near]
+def near_by(cosines: Vector) -> list[list[Near]]:
+    """Return, for each row of cosines, the columns that are near enough, the nearest first."""
+    rows: list[list[Near]] = []
+    for row in cosines:
+        near = np.flatnonzero(row >= NEAR_ENOUGH)
+        near = near[np.argsort(-row[near], kind="stable")]
+        rows.append([Near(place, cosine) for place, cosine in zip(near.tolist(), row[near].tolist(), strict=True)])
+    return rows
+
+
+def near_each_other(embeddings: Sequence[Embedding]) -> list[list[Near]]:
+    """Return, for each entry of a batch, those of it that are near enough, the nearest first; itself among them."""
+    vectors = np.array([each.vectors[View.SITUATION] for each in embeddings])
+    return near_by(np.round(cosines_of(vectors, vectors), _DECIMALS))
+
+
+def nearest(near: Iterable[Near], those: Callable[[int], bool]) -> list[Near]:
+    """Return the nearest of `those` places, `MOST_COMPARED` and those as near as the last; `near` is in order."""
+    found: list[Near] = []
+    for each in near:
+        if len(found) >= MOST_COMPARED and each.cosine < found[-1].cosine:
+            break
+        if those(each.place):
+            found.append(each)
+    return found
 
 
 def rounded_cosine(one: Vector, other: Vector) -> float:
@@ -152,7 +185,7 @@ class Missing:
     without their vectors such patterns become twins.
     """
 
-    unread: Collection[str]
+    unread: Collection[Reading]
     resolutions: Sequence[str]
 
 
@@ -162,7 +195,7 @@ def missing(embeddings: Sequence[Embedding], *, workspace: str, nearby: Nearby) 
     held = dict.fromkeys(embedding.entry.entry_id for embedding in embeddings)
     for _ in _chosen(choosing, embeddings, held, {}, workspace):
         pass
-    return Missing(unread=nearby.comparing.unread, resolutions=list(choosing.wanted))
+    return Missing(unread=list(nearby.comparing.unread.values()), resolutions=list(choosing.wanted))
 
 
 def _chosen(
@@ -207,17 +240,11 @@ class _Choosing:
         self._embeddings = embeddings
         self._place = {each.entry.entry_id: at for at, each in enumerate(embeddings)}
         self._founders: dict[int, PatternId] = {}
-        self._founding = np.zeros(len(embeddings), dtype=bool)
-        if self._nearby is not None:
-            vectors = np.array([each.vectors[View.SITUATION] for each in embeddings])
-            self._cosines = np.round(cosines_of(vectors, vectors), _DECIMALS)
-            self._types = np.array([_TYPES.index(each.entry.entry_type) for each in embeddings])
 
     def founded(self, embedding: Embedding, pattern_id: PatternId) -> None:
         """Let later entries join what this one founded."""
         place = self._place[embedding.entry.entry_id]
         self._founders[place] = pattern_id
-        self._founding[place] = True
 
     def choose(self, embedding: Embedding) -> _Choice:
         """Return the best pattern whose situation and resolution are the same."""
@@ -226,7 +253,8 @@ class _Choosing:
         entry = embedding.entry
         links: list[Link] = []
         best: tuple[float, _Choice] | None = None
-        around = (*self._nearby.candidates.get(entry.entry_id, ()), *self._of_batch(embedding))
+        of_batch = self._of_batch(embedding, self._nearby.within[self._place[entry.entry_id]])
+        around = (*self._nearby.candidates.get(entry.entry_id, ()), *of_batch)
         comparable = [candidate for candidate in around if candidate.entry_type is entry.entry_type]
         for candidate in sorted(_nearest(comparable), key=lambda each: each.pattern_id):
             found = self._compared(embedding, candidate, self._nearby)
@@ -237,23 +265,21 @@ class _Choosing:
         links.sort(key=lambda link: (-link.probability, link.pattern_id))
         return replace(best[1] if best else _Choice(pattern_id=None), links=tuple(links))
 
-    def _of_batch(self, embedding: Embedding) -> list[Candidate]:
-        place = self._place[embedding.entry.entry_id]
-        founders = self._founding & (self._types == self._types[place])
-        cosines = np.where(founders, self._cosines[place], -1.0)
-        candidates = []
-        for at in nearest(cosines):
-            founder = self._embeddings[at]
-            candidates.append(
-                Candidate(
-                    pattern_id=self._founders[at],
-                    entry_type=founder.entry.entry_type,
-                    situation=founder.told[View.SITUATION],
-                    resolution=texts.resolution(founder.entry),
-                    situation_cosine=float(cosines[at]),
-                )
+    def _of_batch(self, embedding: Embedding, near: Sequence[Near]) -> Iterator[Candidate]:
+        entry_type = embedding.entry.entry_type
+
+        def founds(place: int) -> bool:
+            return place in self._founders and self._embeddings[place].entry.entry_type is entry_type
+
+        for place, cosine in nearest(near, founds):
+            founder = self._embeddings[place]
+            yield Candidate(
+                pattern_id=self._founders[place],
+                entry_type=entry_type,
+                situation=founder.told[View.SITUATION],
+                resolution=texts.resolution(founder.entry),
+                situation_cosine=cosine,
             )
-        return candidates
 
     def _compared(
         self, embedding: Embedding, candidate: Candidate, nearby: Nearby

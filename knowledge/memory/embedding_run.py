@@ -1,7 +1,8 @@
 """One checkpoint at work: batch after batch is claimed, embedded, decided, put into the index and marked.
 
 Four batches are under way at most, each at another step, so that Postgres, a remote embedder and we work at the same
-time. Each step is taken by one batch at a time, in the order in which the entries were captured.
+time; a fifth is leased ahead. Each step is taken by one batch at a time, in the order in which the entries were
+captured.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from knowledge.errors import HardwonError, StorageRejected, TextRejected
-from knowledge.logs import get_logger
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
+from knowledge.memory.leasing import Lease, Leasing
 from knowledge.memory.points import stored_text, to_point
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle, settle_if_possible
@@ -33,12 +34,10 @@ from knowledge.models import (
     PointId,
     Vector,
 )
-from knowledge.ports import Claim, Embedder, Progress, Selection, Stores
+from knowledge.ports import Embedder, Progress, Selection, Stores
 from knowledge.search.lexical import term_counts
 from knowledge.steps import step
 from knowledge.turns import let_others_run
-
-log = get_logger(__name__)
 
 _LOOK_AGAIN_SECONDS = 0.5
 """How often a checkpoint looks whether what others hold is done, or their lease is over."""
@@ -60,38 +59,6 @@ _SLICE = 64
 
 _COUNT_AT_ONCE = 2048
 """New texts whose words are counted together: common words are then written once, not once a batch."""
-
-
-@dataclass(slots=True)
-class Lease:
-    """A claim that is kept alive until it is let go of: extended each third of its time."""
-
-    stores: Stores
-    claim: Claim
-    time: timedelta
-    _beating: asyncio.Task[None] | None = None
-
-    def keep(self) -> None:
-        """Begin to extend it."""
-        self._beating = asyncio.create_task(self._beat())
-
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(self.time.total_seconds() / 3)
-            try:
-                await self.stores.entries.extend(self.claim, self.time)
-            except HardwonError as error:  # the next one may get through; if none does, the mark will say so
-                log.warning("lease_not_extended", reason=str(error))
-
-    async def end(self, *, give_back: bool) -> None:
-        """Extend it no longer; with `give_back` others may take at once what it still holds."""
-        if self._beating is not None:
-            self._beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._beating
-        if give_back:
-            with suppress(HardwonError):  # it runs out by itself where Postgres is gone too
-                await self.stores.entries.release(self.claim)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +113,7 @@ class EmbeddingRun:
         What another process holds is waited for: it embeds it, or dies and its lease runs out.
         """
         before = (await self.stores.spaces.statistics([])).documents
-        total = await self.stores.entries.pending(self.selection) if self.progress else 0
+        total = await self.stores.entries.pending(self.selection)
         try:
             await self._batches(total)
             if self._in_use is not None:
@@ -160,12 +127,13 @@ class EmbeddingRun:
 
     async def _batches(self, total: int) -> None:
         there_at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
+        leasing = Leasing(stores=self.stores, selection=self.selection, batch=self.batch, time=self.lease, left=total)
         storing: deque[asyncio.Task[None]] = deque()
         try:
             while True:
-                claim = await self._claim()
-                if claim.entries:
-                    storing.append(await self._embed_then_store(claim, storing, total))
+                lease = await leasing.next()
+                if lease is not None:
+                    storing.append(await self._embed_then_store(lease, leasing, storing, total))
                 elif storing:
                     await _first_stored(storing)
                 elif not await self.stores.entries.pending(there_at_start):
@@ -173,6 +141,7 @@ class EmbeddingRun:
                 else:
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         finally:
+            await leasing.close()
             if storing:
                 # what is embedded is paid for: it is stored, however this ends
                 await asyncio.wait(storing, timeout=_FINISH_SECONDS)
@@ -180,26 +149,14 @@ class EmbeddingRun:
                     task.cancel()
                 await asyncio.gather(*storing, return_exceptions=True)
 
-    async def _claim(self) -> Claim:
-        """Lease the next batch; what is leased just as this is cancelled is given back at once."""
-        limit = min(self.batch, self.stores.embedder.enough_at_once or self.batch)
-        claiming = asyncio.ensure_future(self.stores.entries.claim(self.selection, limit=limit, lease=self.lease))
-        try:
-            return await asyncio.shield(claiming)
-        except asyncio.CancelledError:
-            with suppress(HardwonError):
-                await self.stores.entries.release(await claiming)
-            raise
-
     async def _embed_then_store(
-        self, claim: Claim, storing: deque[asyncio.Task[None]], total: int
+        self, lease: Lease, leasing: Leasing, storing: deque[asyncio.Task[None]], total: int
     ) -> asyncio.Task[None]:
         """Embed a batch while those before are stored; return the task that stores this one."""
-        lease = Lease(self.stores, claim, self.lease)
-        lease.keep()
         try:
             while storing and storing[0].done():  # one that failed gave back what may just have been claimed again
                 await _first_stored(storing)
+            leasing.take_ahead()
             embedded = await self._embed(lease)
             while len(storing) >= _STORED_AT_ONCE:
                 await _first_stored(storing)
@@ -331,9 +288,9 @@ class EmbeddingRun:
     async def _count(self) -> None:
         words, self._words = self._words, {}
         batches, self._batches_to_count = self._batches_to_count, 0
-        if words:
-            await self.stores.points.count_words(words)
-        self._consolidating.counted(batches)
+        async with self._consolidating.counting(batches):
+            if words:
+                await self.stores.points.count_words(words)
 
     async def _grown(self, bound: BoundSpace, before: int) -> None:
         """See to it that the lexicon, relevance and Postgres' plans fit what is there now.
@@ -371,10 +328,11 @@ async def _vectors(embedder: Embedder, entries: Sequence[Entry]) -> tuple[list[E
         second, cut_too, dead_too = await _vectors(embedder, entries[middle:])
         return first + second, cut + cut_too, dead + dead_too
     vectors: dict[str, Vector] = dict(zip(distinct, embedded.vectors, strict=True))
-    found = [
-        Embedding(entry=entry, told=told, vectors={view: vectors[text] for view, text in told.items()})
-        for entry, told in zip(entries, views, strict=True)
-    ]
+    found: list[Embedding] = []
+    for number, (entry, told) in enumerate(zip(entries, views, strict=True)):
+        if number % _SLICE == 0:
+            await let_others_run()
+        found.append(Embedding(entry=entry, told=told, vectors={view: vectors[text] for view, text in told.items()}))
     return found, len(embedded.truncated), []
 
 
@@ -389,7 +347,7 @@ async def _points(
 ) -> tuple[list[Point], dict[PointId, Collection[int]]]:
     """Return the points of the decisions that are kept, each once, and the words of those not counted yet."""
     bound = embedded.in_use.bound
-    told = {embedding.entry.entry_id: embedding.told for embedding in embedded.embeddings}
+    counted = {embedding.entry.entry_id: embedding.counts for embedding in embedded.embeddings}
     points: dict[PointId, Point] = {}
     words: dict[PointId, Collection[int]] = {}
     # by entry id, as Postgres picks the words of several entries that were embedded together
@@ -399,7 +357,7 @@ async def _points(
         for point in decision.points:
             if point.point_id not in kept or point.point_id in points:
                 continue
-            counts = term_counts(told[decision.entry.entry_id][point.view])
+            counts = counted[decision.entry.entry_id][point.view]
             if not kept[point.point_id]:
                 words[point.point_id] = counts.keys()
             points[point.point_id] = to_point(

@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from knowledge.search.wording import GLUE, OPPOSITES, TURNS, TextProfile
 
@@ -59,14 +60,25 @@ NOT_EVEN_TWINS = frozenset(
 """With one of these a person is not asked either; the others may be two tellings of one thing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Features:
-    """What two texts share; every figure is 0..1, the cosine -1..1, and the same whichever text is first.
+class Overlap(NamedTuple):
+    """What two texts share by their terms; every figure is 0..1, the cosine -1..1, the same whichever text is first.
 
     `shared`, `contained`: how much of the text that is less, and more, covered by the other is covered, by rarity of
-    terms. `opening`: how much of the one's first sentence stands in the other, the better of both. `names`: as
-    `contained`, of names; `rarest`: rarity of the rarest common name; `named`: how much of the terser text is common
-    names.
+    terms. `opening`: how much of the one's first sentence stands in the other, the better of both.
+    """
+
+    cosine: float
+    shared: float
+    contained: float
+    opening: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What two texts share: their overlap, and figures of 0..1, the same whichever text is first.
+
+    `names`: as `contained`, of names; `rarest`: rarity of the rarest common name; `named`: how much of the terser text
+    is common names.
     """
 
     cosine: float
@@ -163,42 +175,44 @@ def same_probability(features: Features, weights: Weights | None, gates: Gates =
     return MERGE * likely
 
 
-def likeness(features: Features, weights: Weights) -> float:
+def likeness(found: Overlap | Features, weights: Weights) -> float:
     """Return how likely two texts tell of the same thing at even odds, as the fitted pairs have it."""
     return 1 / (
         1
         + math.exp(
             -(
                 weights.constant
-                + weights.cosine * features.cosine
-                + weights.shared * features.shared
-                + weights.contained * features.contained
-                + weights.opening * features.opening
+                + weights.cosine * found.cosine
+                + weights.shared * found.shared
+                + weights.contained * found.contained
+                + weights.opening * found.opening
             )
         )
     )
 
 
-def may_be_alike(opening: float, cosine: float, weights: Weights, gates: Gates = GATES) -> bool:
-    """Return whether two texts with these features can be the same or likely twins, whatever else they share.
+def may_be_alike(
+    one: TextProfile, other: TextProfile, overlap: Overlap, weights: Weights, gates: Gates = GATES
+) -> bool:
+    """Return whether two texts can be the same or likely twins, whatever else they share: most cannot.
 
-    Not for texts that hold a stack trace each: those may be the same by the place in the code alone.
+    Less likely ones can be the same by their names, if words in common weigh as much as common names must; by the place
+    in the code, if they hold a stack trace each; or as they are in the same words.
     """
-    most = Features(
-        cosine=cosine,
-        shared=float(weights.shared > 0),
-        contained=float(weights.contained > 0),
-        opening=opening,
-        names=1.0,
-        rarest=1.0,
-        named=1.0,
-        same_words=False,
-        traces=False,
-        same_place=False,
-        same_particulars=True,
-        differences=(),
-    )
-    return likeness(most, weights) >= min(SUGGEST / MERGE, gates.likeness)
+    likely = likeness(overlap, weights)
+    if likely >= SUGGEST / MERGE:
+        return True
+    if likely >= gates.likeness and _named_at_most(one, other) >= gates.named:
+        return True
+    both_trace = one.place is not None and other.place is not None
+    return both_trace or one.reading.same_words(other.reading)
+
+
+def _named_at_most(one: TextProfile, other: TextProfile) -> float:
+    """Return how much of the terser text common names can be: all words in common, as names are words."""
+    common = one.words.keys() & other.words.keys()
+    weight = math.fsum(max(one.words[word], other.words[word]) for word in common)
+    return _ratio(weight, min(one.words_weight, other.words_weight))
 
 
 def found_grounds(features: Features, weights: Weights | None, gates: Gates = GATES) -> tuple[Ground, ...]:
@@ -218,23 +232,33 @@ def found_grounds(features: Features, weights: Weights | None, gates: Gates = GA
     return tuple(grounds)
 
 
-def features(a: TextProfile, b: TextProfile, cosine: float) -> Features:
-    """Compare two texts; symmetric. Both profiles must come from the same term statistics."""
+def overlap(a: TextProfile, b: TextProfile, cosine: float) -> Overlap:
+    """Compare the terms of two texts; symmetric. Both profiles must come from the same term statistics."""
     common = _common(a.terms, b.terms)
-    names = a.names.keys() & b.names.keys()
-    names_weight = math.fsum(a.names[name] for name in names)
-    return Features(
+    return Overlap(
         cosine=cosine,
         shared=_ratio(common, max(a.terms_weight, b.terms_weight)),
         contained=_ratio(common, min(a.terms_weight, b.terms_weight)),
         opening=max(
-            covered(a.opening, a.opening_weight, b.terms),
-            covered(b.opening, b.opening_weight, a.terms),
+            _covered(a.opening, a.opening_weight, b.terms),
+            _covered(b.opening, b.opening_weight, a.terms),
         ),
+    )
+
+
+def features(a: TextProfile, b: TextProfile, overlap: Overlap) -> Features:
+    """Compare two texts whose overlap is known; symmetric."""
+    names = a.names.keys() & b.names.keys()
+    names_weight = math.fsum(a.names[name] for name in names)
+    return Features(
+        cosine=overlap.cosine,
+        shared=overlap.shared,
+        contained=overlap.contained,
+        opening=overlap.opening,
         names=_ratio(names_weight, min(a.names_weight, b.names_weight)),
         rarest=max((a.names[name] for name in names), default=0.0),
         named=_ratio(names_weight, min(a.words_weight, b.words_weight)),
-        same_words=a.normalised == b.normalised or a.gist == b.gist,
+        same_words=a.reading.same_words(b.reading),
         traces=a.place is not None or b.place is not None,
         same_place=a.place is not None and a.place == b.place and a.exceptions == b.exceptions,
         same_particulars=a.particulars == b.particulars,
@@ -244,7 +268,7 @@ def features(a: TextProfile, b: TextProfile, cosine: float) -> Features:
 
 def differences(a: TextProfile, b: TextProfile) -> tuple[Difference, ...]:
     """Return what tells two texts apart, however alike they are otherwise."""
-    if a.normalised == b.normalised:
+    if a.reading.normalised == b.reading.normalised:
         return ()
     of_a, of_b = _left_over(a, b), _left_over(b, a)
     both_trace = a.place is not None and b.place is not None
@@ -287,7 +311,7 @@ def _apart(of_a: frozenset[str], of_b: frozenset[str]) -> bool:
     return bool(of_a and of_b) and not (of_a <= of_b or of_b <= of_a)
 
 
-def covered(opening: Mapping[int, float], weight: float, terms: Collection[int]) -> float:
+def _covered(opening: Mapping[int, float], weight: float, terms: Collection[int]) -> float:
     """Return how much of an opening stands in another text. `weight`: of the opening."""
     return _ratio(math.fsum(rarity for term, rarity in opening.items() if term in terms), weight)
 

@@ -6,17 +6,17 @@ numbers, versions, codes, signs, words that turn a sentence round, and rare word
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import inverse_document_frequency, term_id, terms
-from knowledge.search.traces import Frame, read_trace
+from knowledge.search.traces import Frame, Trace, read_trace
 
 _TOKEN = re.compile(
     r"(?=[\w#=!<>+*/%&|^~-])(?:"
@@ -93,59 +93,78 @@ _WRAPPING = ".,;:`\"'"
 _RARE = 0.80
 """Share of the highest rarity from which a word is a particular: of 1,000 texts, it stands in two or fewer."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextProfile:
-    """A text taken apart. Weights are rarity, 0 (in every text) to 1 (never seen).
-
-    `names` hold the parts of dotted names and paths one by one. `opening` are the terms of its first sentence.
-    `sequence` are the particulars in order, `template` stands for the words between them. `place` is where a stack
-    trace ends. `gist` stands for the whole text but for case, articles, forms of to be, and what words are wrapped in.
-    """
-
-    normalised: str
-    terms: Mapping[int, float]
-    terms_weight: float
-    opening: Mapping[int, float]
-    opening_weight: float
-    names: Mapping[str, float]
-    names_weight: float
-    words_weight: float
-    numbers: frozenset[str]
-    versions: frozenset[str]
-    codes: frozenset[str]
-    exceptions: frozenset[str]
-    turns: frozenset[str]
-    tokens: Mapping[str, int]
-    particulars: frozenset[str]
-    gist: int
-    template: int
-    sequence: tuple[str, ...]
-    place: Frame | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Glance:
-    """What is seen of a text at little cost, before it is known how rare its words are.
-
-    `opening` are the words of its first sentence, `opening_terms` their terms. `terms` hold all terms of the text that
-    an opening can have, and maybe more.
-    """
-
-    opening: frozenset[str]
-    opening_terms: frozenset[int]
-    terms: frozenset[int]
-    traced: bool
+_NONE: frozenset[str] = frozenset()
 
 
 class _Token(NamedTuple):
-    """A word, without case and as written. `particular`: by its form, its meaning or its rarity."""
+    """A word, without case and as written. `particular`: by its form or its meaning, else maybe by its rarity."""
 
     kind: str
     word: str
     written: str
     named: bool
     particular: bool
+    may_be_rare: bool
+
+
+class Reading:
+    """A text taken apart, each part when it is first asked for, before it is known how rare its words are.
+
+    `words` are as written, `opening` those of its first sentence. `gist` stands for the whole text but for case,
+    articles, forms of to be, and what words are wrapped in.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words = frozenset(match.group() for match in _TOKEN.finditer(text))
+        self.opening = frozenset(_WORDS.findall(_opening(text)))
+
+    @cached_property
+    def term_ids(self) -> frozenset[int]:
+        """The terms whose statistics the profile of the text asks for."""
+        return _terms_of(self.words | self.opening)
+
+    @cached_property
+    def trace(self) -> Trace | None:
+        """The stack trace in it."""
+        return read_trace(self.text)
+
+    @cached_property
+    def normalised(self) -> str:
+        """The text with runs of white space as one blank and without case."""
+        return " ".join(self.text.split()).casefold()
+
+    @cached_property
+    def gist(self) -> int:
+        """Equal for texts of the same gist."""
+        return zlib.crc32(" ".join(_gist(self.text)).encode())
+
+    @cached_property
+    def tokens(self) -> list[_Token]:
+        """Its tokens in order."""
+        return list(_tokens(self.text))
+
+    @cached_property
+    def compared(self) -> list[_Token]:
+        """Its tokens in order, without the way to where a stack trace ends."""
+        return list(_tokens(self.trace.rest)) if self.trace else self.tokens
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How often each token occurs, without case."""
+        return Counter([token.word for token in self.tokens])
+
+    @cached_property
+    def kinds(self) -> Mapping[str, frozenset[str]]:
+        """The tokens of each kind, without case."""
+        found: dict[str, set[str]] = {}
+        for token in self.tokens:
+            found.setdefault(token.kind, set()).add(token.word)
+        return {kind: frozenset(words) for kind, words in found.items()}
+
+    def same_words(self, other: Reading) -> bool:
+        """Return whether two texts say the same in the same words."""
+        return self.gist == other.gist or self.normalised == other.normalised
 
 
 class Rarity:
@@ -199,60 +218,107 @@ class Rarity:
         return weights
 
 
+class TextProfile:
+    """A text taken apart among the texts of a workspace, each part when it is first asked for.
+
+    Weights are rarity, 0 (in every text) to 1 (never seen). `terms` are those of all words, `opening` those of its
+    first sentence.
+    """
+
+    def __init__(self, reading: Reading, rarity: Rarity) -> None:
+        self.reading = reading
+        self._of_word = rarity.of_word
+        self.terms: Mapping[int, float] = rarity.weigh(reading.words)
+        self.terms_weight = sum(self.terms.values())
+        self.opening: Mapping[int, float] = rarity.weigh(reading.opening)
+        self.opening_weight = sum(self.opening.values())
+
+    @cached_property
+    def words(self) -> Mapping[str, float]:
+        """All words without case; one that is written in two ways weighs what the rarer of them does."""
+        weights: dict[str, float] = {}
+        for written in self.reading.words:
+            weight, word = self._of_word(written), written.casefold()
+            if weight >= weights.get(word, 0.0):
+                weights[word] = weight
+        return weights
+
+    @cached_property
+    def words_weight(self) -> float:
+        """The weights of all words together."""
+        return math.fsum(self.words.values())
+
+    @cached_property
+    def names(self) -> Mapping[str, float]:
+        """What is a name by its form or by where it stands; the parts of dotted names and paths one by one."""
+        return {token.word: self._of_word(token.written) for token in self.reading.tokens if token.named}
+
+    @cached_property
+    def names_weight(self) -> float:
+        """The weights of the names together."""
+        return sum(self.names.values())
+
+    @cached_property
+    def particulars(self) -> frozenset[str]:
+        """What must not differ where two texts are to say the same."""
+        return frozenset(token.word for token in self.reading.tokens if self._is_particular(token))
+
+    @cached_property
+    def sequence(self) -> tuple[str, ...]:
+        """The particulars in order, without the way to where a stack trace ends."""
+        return tuple(token.word for token in self.reading.compared if self._is_particular(token))
+
+    @cached_property
+    def template(self) -> int:
+        """Equal for texts with the same words between their particulars."""
+        words = ("\1" if self._is_particular(token) else token.word for token in self.reading.compared)
+        return zlib.crc32("\0".join(words).encode())
+
+    @property
+    def tokens(self) -> Mapping[str, int]:
+        """How often each word occurs."""
+        return self.reading.counts
+
+    @cached_property
+    def turns(self) -> frozenset[str]:
+        """Words that turn its sentences round."""
+        return frozenset(self.reading.counts.keys() & TURNS)
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """The numbers in it."""
+        return self._of_kind("number")
+
+    @property
+    def versions(self) -> frozenset[str]:
+        """The versions it names."""
+        return self._of_kind("version")
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """The error codes it names."""
+        return self._of_kind("code")
+
+    @property
+    def exceptions(self) -> frozenset[str]:
+        """The exception types it names."""
+        return self._of_kind("exception")
+
+    @property
+    def place(self) -> Frame | None:
+        """Where a stack trace in it ends."""
+        return self.reading.trace.innermost if self.reading.trace else None
+
+    def _of_kind(self, kind: str) -> frozenset[str]:
+        return self.reading.kinds.get(kind, _NONE)
+
+    def _is_particular(self, token: _Token) -> bool:
+        return token.particular or (token.may_be_rare and self._of_word(token.written) >= _RARE)
+
+
 def profile(text: str, rarity: Rarity) -> TextProfile:
-    """Take a text apart; costs a few times what its lexical vector does."""
-    trace = read_trace(text)
-    tokens = list(_tokens(text, rarity))
-    compared = list(_tokens(trace.rest, rarity)) if trace else tokens
-    counts = Counter(token.word for token in tokens)
-    weights = rarity.weigh({token.written for token in tokens})
-    opening = rarity.weigh(set(_WORDS.findall(_opening(text))))
-    names = {token.word: rarity.of_word(token.written) for token in tokens if token.named}
-
-    by_kind: dict[str, set[str]] = {}
-    for token in tokens:
-        by_kind.setdefault(token.kind, set()).add(token.word)
-
-    def of_kind(kind: str) -> frozenset[str]:
-        return frozenset(by_kind.get(kind, ()))
-
-    return TextProfile(
-        normalised=" ".join(text.split()).casefold(),
-        terms=weights,
-        terms_weight=sum(weights.values()),
-        opening=opening,
-        opening_weight=sum(opening.values()),
-        names=names,
-        names_weight=sum(names.values()),
-        words_weight=sum({token.word: rarity.of_word(token.written) for token in tokens}.values()),
-        numbers=of_kind("number"),
-        versions=of_kind("version"),
-        codes=of_kind("code"),
-        exceptions=of_kind("exception"),
-        turns=frozenset(counts.keys() & TURNS),
-        tokens=counts,
-        particulars=frozenset(token.word for token in tokens if token.particular),
-        gist=zlib.crc32(" ".join(_gist(text)).encode()),
-        template=zlib.crc32("\0".join("\1" if each.particular else each.word for each in compared).encode()),
-        sequence=tuple(each.word for each in compared if each.particular),
-        place=trace.innermost if trace else None,
-    )
-
-
-def glance(text: str) -> Glance:
-    """Look at a text; costs a tenth of what its profile does."""
-    opening = frozenset(_WORDS.findall(_opening(text)))
-    return Glance(
-        opening=opening,
-        opening_terms=_terms_of(opening),
-        terms=_terms_of(set(_WORDS.findall(text))),
-        traced=read_trace(text) is not None,
-    )
-
-
-def term_ids(text: str) -> frozenset[int]:
-    """Return the terms whose statistics the profile of a text asks for."""
-    return _terms_of({match.group() for match in _TOKEN.finditer(text)} | set(_WORDS.findall(_opening(text))))
+    """Take a text apart."""
+    return TextProfile(Reading(text), rarity)
 
 
 def _terms_of(words: Iterable[str]) -> frozenset[int]:
@@ -286,7 +352,7 @@ def _opening(text: str) -> str:
     return next((each for each in sentences if len(each.split()) >= _OPENING_WORDS), text)
 
 
-def _tokens(text: str, rarity: Rarity) -> Iterator[_Token]:
+def _tokens(text: str) -> Iterator[_Token]:
     spans = _code_spans(text)
     span = next(spans, None)
     for match in _TOKEN.finditer(text):
@@ -298,10 +364,10 @@ def _tokens(text: str, rarity: Rarity) -> Iterator[_Token]:
         if kind in _WORD_KINDS:
             form = _form(word)
             named = form.named or (inside and not form.glue) or _is_joined(text, begin, end, form)
-            particular = named or form.counts or (not form.glue and rarity.of_word(word) >= _RARE)
-            yield _Token(form.kind, form.folded, word, named, particular)
+            yield _Token(form.kind, form.folded, word, named, named or form.counts, not form.glue)
         else:
-            yield _Token(kind, word.casefold(), word, kind == "code", kind != "sign" or inside or len(word) > 1)
+            particular = kind != "sign" or inside or len(word) > 1
+            yield _Token(kind, word.casefold(), word, kind == "code", particular, may_be_rare=False)
 
 
 class _Form(NamedTuple):

@@ -10,13 +10,14 @@ import pytest
 import sqlalchemy as sa
 
 from knowledge.adapters.postgres import patterns
-from knowledge.errors import IndexUnavailable, StorageUnavailable
+from knowledge.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable
 from knowledge.models import LeaseToken, NewEntry
+from knowledge.ports import Selection
 from knowledge.wiring import Knowledge
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import capture, failure
-from tests.support.faults import Trips, wired
+from tests.support.faults import Trips, WiredEmbedder, wired
 from tests.support.stores import numbered
 
 LEASED = "SELECT count(*) FROM knowledge_staging WHERE lease_token IS NOT NULL"
@@ -96,6 +97,67 @@ async def test_a_batch_is_no_larger_than_what_the_embedder_gains_by(opens: Opens
         steps: list[int] = []
         await opened.checkpoints.process_all(progress=lambda done, _: steps.append(done))
         assert steps == [3, 6, 9, 10]
+
+
+class GainsByMany(HashingEmbedder):
+    """Gains nothing by more than 64 texts at once."""
+
+    @property
+    def enough_at_once(self) -> int | None:
+        return 64
+
+
+async def test_the_last_batches_are_smaller_as_nothing_is_embedded_beside_them(opens: Opens) -> None:
+    async with opens(embedder=GainsByMany(), checkpoint_batch=256) as opened:
+        await capture(opened, *different(200))
+        steps: list[int] = []
+        await opened.checkpoints.process_all(progress=lambda done, _: steps.append(done))
+        assert steps == [64, 128, 164, 182, 198, 200]
+
+
+async def nothing() -> None:
+    """Wait for nothing."""
+
+
+async def test_the_next_batch_is_leased_while_one_is_embedded(opens: Opens) -> None:
+    claimed = asyncio.Event()
+    trips = Trips({"embedder.embed:before:1": waits_for(claimed), "entries.claim:after:2": sets(claimed)})
+    async with opens(embedder=WiredEmbedder(trips, nothing), checkpoint_batch=4) as opened:
+        await capture(opened, *different(8))
+        assert (await wired(opened, trips).checkpoints.process_all()).embedded == 8
+
+
+async def test_what_was_leased_ahead_is_given_back_when_a_checkpoint_fails(opens: Opens) -> None:
+    claimed = asyncio.Event()
+
+    async def fails() -> None:
+        await waits_for(claimed)()
+        raise EmbedderUnavailable("down")
+
+    trips = Trips({"embedder.embed:before:1": fails, "entries.claim:after:2": sets(claimed)})
+    async with opens(embedder=WiredEmbedder(trips, nothing), checkpoint_batch=4) as opened:
+        await capture(opened, *different(8))
+        with pytest.raises(EmbedderUnavailable):
+            await wired(opened, trips).checkpoints.process_all()
+        assert await number(opened, LEASED) == 0
+        assert (await opened.checkpoints.process_all()).embedded == 8
+
+
+async def test_what_was_leased_ahead_is_kept_however_long_it_waits(opens: Opens) -> None:
+    claimed, left = asyncio.Event(), list[int]()
+    lease = timedelta(seconds=0.3)
+
+    async def looks() -> None:
+        await waits_for(claimed)()
+        await asyncio.sleep(1)
+        others = await opened.stores.entries.claim(Selection(), limit=8, lease=lease)
+        left.append(len(others.entries))
+
+    trips = Trips({"embedder.embed:before:1": looks, "entries.claim:after:2": sets(claimed)})
+    async with opens(embedder=WiredEmbedder(trips, nothing), checkpoint_batch=4) as opened:
+        await capture(opened, *different(8))
+        assert (await wired(opened, trips, lease=lease).checkpoints.process_all()).embedded == 8
+    assert left == [0]
 
 
 async def test_a_batch_is_put_into_the_index_while_the_one_before_is_marked(small: Knowledge) -> None:

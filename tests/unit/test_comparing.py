@@ -1,4 +1,4 @@
-"""Texts compared: what is seen at a glance decides as the whole would."""
+"""Texts compared: what cannot be alike by its terms is not compared further, and nothing is lost by that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.memory import likeness
 from knowledge.memory.comparing import Comparing, Verdict
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import term_counts
-from knowledge.search.wording import glance, term_ids
+from knowledge.search.wording import Rarity, Reading, profile
 from tests.support.entries import CART
 
 MODEL = "all-MiniLM-L6-v2"
@@ -30,19 +30,13 @@ SITUATIONS = [
 
 
 def whole(texts: list[str]) -> TermStatistics:
-    asked = {term for text in texts for term in term_ids(text)}
+    asked = {term for text in texts for term in Reading(text).term_ids}
     counted = [term_counts(text) for text in SITUATIONS]
     return TermStatistics(documents=len(counted), frequencies={t: sum(t in each for each in counted) for t in asked})
 
 
-def at_a_glance(texts: list[str]) -> Comparing:
-    everything = whole(texts)
-    glances = {text: glance(text) for text in texts}
-    asked = {term for seen in glances.values() for term in seen.opening_terms}
-    known = TermStatistics(
-        documents=everything.documents, frequencies={term: everything.frequencies[term] for term in asked}
-    )
-    return Comparing(known, MODEL, glances)
+def that_read(texts: list[str]) -> Comparing:
+    return Comparing(whole(texts), MODEL, {text: Reading(text) for text in texts})
 
 
 PAIRS = [
@@ -52,40 +46,42 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("cosine", [0.4, 0.7, 0.95])
-def test_what_is_seen_at_a_glance_decides_as_the_whole_texts_do(cosine: float) -> None:
+def test_what_is_not_compared_further_would_neither_be_merged_nor_proposed(cosine: float) -> None:
     texts = list(dict.fromkeys(itertools.chain.from_iterable(PAIRS)))
-    exact, quick = Comparing(whole(texts), MODEL), at_a_glance(texts)
+    rarity = Rarity(whole(texts))
+    profiles = {text: profile(text, rarity) for text in texts}
+    quick = that_read(texts)
     for one, other in PAIRS:
-        quick.situations(one, other, cosine)
-    quick.learn(whole(texts).frequencies)
-    for one, other in PAIRS:
-        fully, found = exact.situations(one, other, cosine), quick.situations(one, other, cosine)
+        first, second = profiles[one], profiles[other]
+        fully = likeness.judge(
+            likeness.features(first, second, likeness.overlap(first, second, cosine)), likeness.BUNDLED
+        )
+        found = quick.situations(one, other, cosine)
         assert (found.same, found.likely) == (fully.same, fully.likely)
         assert not found.likely or found == fully
-    assert not quick.unread
 
 
-def test_texts_whose_openings_have_nothing_in_common_need_not_be_read() -> None:
-    quick = at_a_glance(SITUATIONS)
-    assert not quick.situations(CART, SITUATIONS[3], 0.6).likely
-    assert not quick.unread
-
-
-def test_texts_that_were_not_read_are_named_and_not_judged() -> None:
-    quick = at_a_glance(SITUATIONS)
-    one, other = SITUATIONS[3], SITUATIONS[4]
-    assert not quick.situations(one, other, 0.9).likely
-    assert quick.unread == {one, other}
-    assert quick.resolutions("Pin shop.", "pin shop.", (None, None)).verdict is Verdict.UNKNOWN
-    assert quick.unread == {one, other, "Pin shop.", "pin shop."}
+def test_texts_that_were_not_read_are_named_and_not_judged_until_it_is_known_how_rare_their_words_are() -> None:
+    one, other, pinned = SITUATIONS[3], SITUATIONS[4], "Pin shop."
+    comparing = that_read([one])
+    assert not comparing.situations(one, other, 0.9).likely
+    assert list(comparing.unread) == [other]
+    assert comparing.resolutions(pinned, "pin shop.", (None, None)).verdict is Verdict.UNKNOWN
+    assert list(comparing.unread) == [other, pinned, "pin shop."]
+    comparing.learn(whole([other, pinned]).frequencies)
+    assert not comparing.unread
+    assert comparing.situations(one, other, 0.9).likely
+    assert comparing.resolutions(pinned, "pin shop.", (None, None)).verdict is Verdict.SAME
 
 
 @given(
     figures=st.tuples(*[st.floats(0, 1)] * 6),
     cosine=st.floats(-1, 1),
+    text=st.text(max_size=20),
 )
-def test_no_text_is_likelier_than_its_opening_allows(figures: tuple[float, ...], cosine: float) -> None:
+def test_no_text_is_likelier_than_its_terms_allow(figures: tuple[float, ...], cosine: float, text: str) -> None:
     shared, contained, opening, names, rarest, named = figures
+    overlap = likeness.Overlap(cosine, shared, contained, opening)
     features = likeness.Features(
         cosine=cosine,
         shared=shared,
@@ -101,5 +97,7 @@ def test_no_text_is_likelier_than_its_opening_allows(figures: tuple[float, ...],
         differences=(),
     )
     judged = likeness.judge(features, likeness.BUNDLED)
-    assert not judged.likely or likeness.may_be_alike(opening, cosine, likeness.BUNDLED)
+    rarity = Rarity(TermStatistics(documents=1, frequencies={}))
+    one, other = profile(text, rarity), profile("something else", rarity)
+    assert not judged.likely or likeness.may_be_alike(one, other, overlap, likeness.BUNDLED)
     assert math.isfinite(judged.probability)

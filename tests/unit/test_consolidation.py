@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from benchmarks.minimal_pairs import minimal_pairs
 from knowledge.memory import texts
 from knowledge.memory.comparing import Comparing
-from knowledge.memory.consolidation import Candidate, Embedding, Nearby, decide, missing
+from knowledge.memory.consolidation import Candidate, Embedding, Nearby, decide, missing, near_each_other
 from knowledge.memory.likeness import Ground
 from knowledge.models import (
     Decision,
@@ -159,12 +160,17 @@ def candidate(situation: str, resolution: str, cosine: float = 0.8, name: int = 
     return Candidate(**defaults | further)
 
 
+def around_of(batch: Sequence[Embedding], **known: Any) -> Nearby:
+    return Nearby(within=near_each_other(batch), **{"comparing": comparing()} | known)
+
+
 def beside(entry: Embedding, *candidates: Candidate, degrees: float | None = 10, model: str | None = None) -> Decision:
     """Decide one entry among candidates; resolutions lie `degrees` from each other, unknown for None."""
     around = {entry.entry.solution_steps or "": toward(0)} | {
         each.resolution: toward(degrees or 0) for each in candidates if each.resolution != entry.entry.solution_steps
     }
-    nearby = Nearby(
+    nearby = around_of(
+        [entry],
         comparing=comparing(model) if model else comparing(),
         candidates={entry.entry.entry_id: candidates},
         resolutions={} if degrees is None else around,
@@ -234,7 +240,7 @@ def test_under_a_model_that_nobody_measured_only_equal_texts_join() -> None:
 
 def test_resolutions_in_other_words_are_asked_for_and_without_them_nothing_is_merged() -> None:
     entry, other = told(IMPORT, PIN), candidate(MODULE, "Keep shop under 3: requirements.txt")
-    nearby = Nearby(comparing=comparing(), candidates={entry.entry.entry_id: [other]})
+    nearby = around_of([entry], candidates={entry.entry.entry_id: [other]})
     wanted = missing([entry], workspace="default", nearby=nearby).resolutions
     assert set(wanted) == {PIN, other.resolution}
     assert [link.kind for link in beside(entry, other, degrees=None).links] == [LinkKind.TWIN]
@@ -244,7 +250,7 @@ def test_resolutions_in_other_words_are_asked_for_and_without_them_nothing_is_me
 
 def test_entries_of_a_batch_join_each_other_in_other_words() -> None:
     one, two, far = told(MODULE, PIN, number=1), told(IMPORT, PIN, at=30, number=2), told(CART, PIN, at=90, number=3)
-    nearby = Nearby(comparing=comparing())
+    nearby = around_of([far, two, one])
     held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in (one, two, far)}
     decisions = decide([far, two, one], held=held, known={}, workspace="default", nearby=nearby)
     assert [each.founds for each in decisions] == [True, False, True]
@@ -255,7 +261,7 @@ def test_a_pattern_does_not_drift_from_text_to_text() -> None:
     """The third is like the second, which joined; it is compared with the first, that founded."""
     chain = [told(MODULE, PIN, number=1), told(IMPORT, PIN, at=60, number=2), told(IMPORT + "!", PIN, at=120, number=3)]
     held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in chain}
-    decisions = decide(chain, held=held, known={}, workspace="default", nearby=Nearby(comparing=comparing()))
+    decisions = decide(chain, held=held, known={}, workspace="default", nearby=around_of(chain))
     assert [each.founds for each in decisions] == [True, False, True]
 
 
@@ -270,10 +276,11 @@ BATCH = tuple(
 @given(st.permutations(BATCH))
 def test_the_order_of_a_batch_changes_no_decision(batch: list[Embedding]) -> None:
     resolutions = {PIN: toward(0), REWORDED: toward(5), UPGRADE: toward(80)}
-    nearby = Nearby(comparing=comparing(), resolutions=resolutions)
     held: dict[EntryId, PatternId | None] = {each.entry.entry_id: None for each in batch}
+    nearby = around_of(batch, resolutions=resolutions)
     decisions = decide(batch, held=held, known={}, workspace="default", nearby=nearby)
     by_entry = {each.entry.entry_id.int: (each.pattern_id, each.why, each.links) for each in decisions}
+    nearby = around_of(BATCH, resolutions=resolutions)
     first = decide(BATCH, held=held, known={}, workspace="default", nearby=nearby)
     assert by_entry == {each.entry.entry_id.int: (each.pattern_id, each.why, each.links) for each in first}
 

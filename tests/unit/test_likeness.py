@@ -45,7 +45,8 @@ sentences = st.one_of(st.sampled_from(TEXTS), st.lists(words, min_size=1, max_si
 
 
 def judged(one: str, other: str, cosine: float = 0.9, weights: Weights | None = BUNDLED) -> Judgement:
-    return likeness.judge(likeness.features(profile(one, RARITY), profile(other, RARITY), cosine), weights)
+    first, second = profile(one, RARITY), profile(other, RARITY)
+    return likeness.judge(likeness.features(first, second, likeness.overlap(first, second, cosine)), weights)
 
 
 @given(sentences, sentences, st.floats(-1, 1))

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowledge.memory import likeness
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import term_counts, term_id
 from knowledge.search.traces import Frame, read_trace
-from knowledge.search.wording import Rarity, profile, term_ids
+from knowledge.search.wording import Rarity, profile
 
 SEEN = ("the cart total is wrong", "the cart is empty", "`round_half_even` is missing in the cart")
 STATISTICS = TermStatistics(
@@ -53,8 +54,9 @@ def test_any_text_can_be_taken_apart_and_asks_for_no_term_it_did_not_announce(te
 
     asked = Asked()
     asked.seen = set()
-    profile(text, Rarity(TermStatistics(documents=3, frequencies=asked)))
-    assert asked.seen <= term_ids(text)
+    found = profile(text, Rarity(TermStatistics(documents=3, frequencies=asked)))
+    likeness.features(found, found, likeness.overlap(found, found, 1.0))
+    assert asked.seen <= found.reading.term_ids
 
 
 PYTEST = """tests/test_cart.py:15: in test_total
