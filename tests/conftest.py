@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -32,7 +34,9 @@ keep_in_memory()
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported out of every later search for garbage: it stays, and there is very much of it."""
+    """Make the routes of the API once, and leave what was imported out of every later search for garbage: it stays."""
+    if "orchestrator.http_api" in sys.modules:
+        importlib.import_module("tests.support.routes").keep_routes()
     gc.collect()
     gc.freeze()
 

@@ -344,7 +344,7 @@ def test_output_that_cannot_be_written_is_told_in_one_sentence(beside: Commands)
     assert (done.returncode, done.stderr) == (1, b"error: No space left on device\n")
 
 
-def test_a_hundred_thousand_lines_pass_through_in_little_memory(beside: Commands, tmp_path: Path) -> None:
+def test_tens_of_thousands_of_lines_pass_through_in_little_memory(beside: Commands, tmp_path: Path) -> None:
     """G18: what is read is held a batch at a time, and so are the answers."""
 
     def most_memory_kb(count: int) -> int:
@@ -361,7 +361,7 @@ def test_a_hundred_thousand_lines_pass_through_in_little_memory(beside: Commands
         return used.ru_maxrss if sys.platform == "linux" else used.ru_maxrss // 1024
 
     assert resource.getpagesize()  # the module is there: this is a POSIX test
-    assert most_memory_kb(100_000) - most_memory_kb(1_000) < 20_000
+    assert most_memory_kb(40_000) - most_memory_kb(1_000) < 15_000, "all of it at once would be 40,000 and more"
 
 
 def test_lines_of_a_pipe_are_stored_before_it_ends_and_ctrl_c_ends_the_waiting(alone: Commands) -> None:

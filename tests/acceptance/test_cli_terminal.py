@@ -11,7 +11,6 @@ import pty
 import re
 import signal
 import struct
-import subprocess
 import tempfile
 import termios
 import threading
@@ -32,7 +31,7 @@ from tests.acceptance.test_cli import every_command
 from tests.conftest import TEMPLATE
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, drop_database
-from tests.support.processes import HARDWON, Commands, embedding_by, entry, lines
+from tests.support.processes import STARTER, Commands, embedding_by, entry, lines
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -57,14 +56,8 @@ class Terminal:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, self.columns, 0, 0))
         environment = {name: value for name, value in self.environment.items() if name != "COLUMNS"}
         environment["TERM"] = "xterm-256color"
-        self._process = subprocess.Popen(
-            [HARDWON, *self.arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=environment,
-            preexec_fn=_own_terminal,  # noqa: PLW1509 - nothing is imported or locked in it
-        )
+        command = ["hardwon", *map(str, self.arguments)]
+        self._process = STARTER.on_terminal(command, environment, theirs)
         os.close(theirs)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -95,11 +88,6 @@ class Terminal:
         with contextlib.suppress(OSError):  # nobody holds the other end any more
             while told := os.read(self._ours, 65536):
                 self._bytes += told
-
-
-def _own_terminal() -> None:
-    os.setsid()
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 @pytest.fixture(scope="module")

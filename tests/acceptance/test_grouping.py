@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import InvalidInput, NotFound
 from knowledge.models import EntryId, LinkKind, PatternId, Task
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.test_consolidating import pattern_of, told
@@ -187,8 +188,17 @@ async def test_likely_twins_are_proposed_until_a_person_says_what_they_are(bundl
     assert await bundled.grouping.suggest() == []
 
 
-def test_the_commands_show_join_and_split(home: Path, tmp_path: Path) -> None:
-    commands = Commands(home)
+@pytest.fixture
+def beside(settings: KnowledgeSettings) -> Iterator[Commands]:
+    """Commands beside a running server, with the bundled embedding model."""
+    assert settings.database_url is not None
+    commands = Commands(settings.home, {"HARDWON_DATABASE_URL": settings.database_url.get_secret_value()})
+    with commands.serving():
+        yield commands
+
+
+def test_the_commands_show_join_and_split(beside: Commands, tmp_path: Path) -> None:
+    commands = beside
     rows = [
         {
             "entry_type": "failure_solution", "project_id": project, "agent_type": "backend", "success_verified": True,

@@ -243,7 +243,7 @@ async def test_one_program_may_connect_twice(settings: KnowledgeSettings) -> Non
 
 
 def test_a_client_loads_neither_stores_nor_models(commands: Commands) -> None:
-    with commands.program(), commands.program(LOADED) as client:
+    with commands.program(), commands.program(LOADED, fresh=True) as client:
         assert client.line() == ""
 
 

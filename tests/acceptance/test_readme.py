@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.settings import KnowledgeSettings
+from tests.support.processes import Commands
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -35,8 +36,19 @@ def run(command: list[str], home: Path, **options: str) -> subprocess.CompletedP
     )
 
 
+def typed(commands: list[str], home: Path) -> dict[str, str]:
+    """Type commands into a shell, one after the other; return what each says."""
+    said = {}
+    for command in commands:
+        ran = run(["bash", "-o", "pipefail", "-c", command], home)
+        assert ran.returncode == 0, f"{command}: {ran.stderr}"
+        said[command] = ran.stdout
+    return said
+
+
 @pytest.mark.timeout(240)
 def test_the_python_of_the_readme_and_then_its_commands_work_one_after_the_other(home: Path) -> None:
+    """The program and two commands alone, each the owner while it runs; the rest beside a server."""
     (python,) = blocks("python")
     ran = run([sys.executable, "-c", python], home)
     assert ran.returncode == 0, ran.stderr
@@ -45,17 +57,12 @@ def test_the_python_of_the_readme_and_then_its_commands_work_one_after_the_other
     console, documents = blocks("console")
     commands = [line.removeprefix("$ ") for line in console.splitlines()]
     assert len(commands) == 10
-    said = {}
-    for command in commands:
-        ran = run(["bash", "-o", "pipefail", "-c", command], home)
-        assert ran.returncode == 0, f"{command}: {ran.stderr}"
-        said[command] = ran.stdout
-    assert any("Expand, migrate, contract" in text for command, text in said.items() if "query" in command)
     add, ask, search = (line.removeprefix("$ ") for line in documents.splitlines())
-    for command in (add.replace("docs/ README.md", str(ROOT / "README.md")), ask, search):
-        ran = run(["bash", "-o", "pipefail", "-c", command], home)
-        assert ran.returncode == 0, f"{command}: {ran.stderr}"
-        said[command] = ran.stdout
+    alone, beside = commands[:2], commands[2:]
+    said = typed(alone, home)
+    with Commands(home).serving():
+        said |= typed([*beside, add.replace("docs/ README.md", str(ROOT / "README.md")), ask, search], home)
+    assert any("Expand, migrate, contract" in text for command, text in said.items() if "query" in command)
     assert "Only the orchestrator queries the memory" in said[ask]
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -20,17 +21,20 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import typer.main
+import typer.testing
 from typer.testing import CliRunner
 
 from orchestrator.cli import app
 from tests.support.openai_server import OpenAIServer
-from tests.support.starter import Starter
+from tests.support.starter import Piped, Starter
 
 HARDWON = Path(sys.executable).with_name("hardwon")
 SECONDS = 180
 """How long a process may take on a busy machine; a test that waits longer has found one that hangs."""
 
-_STARTER = Starter()
+STARTER = Starter()
+setattr(typer.testing, "_get_command", functools.cache(typer.main.get_command))  # noqa: B010 - made once, not each time
 
 PROGRAM = """
 import asyncio, sys
@@ -100,11 +104,21 @@ def answers(path: Path) -> bool:
         return probe.connect_ex(str(path)) == 0
 
 
+def _forks(more: Mapping[str, str]) -> bool:
+    """Whether a fork will do: not where an interpreter reads its environment as it starts."""
+    return sys.platform == "linux" and not any(name.startswith(("PYTHON", "LC_", "LANG")) for name in more)
+
+
+def _program(command: list[str | Path]) -> list[str | Path]:
+    """Return the command line of a command with an interpreter of its own."""
+    return [HARDWON, *command[1:]] if command[0] == "hardwon" else [sys.executable, *command]
+
+
 @dataclass
 class Running:
     """A process with its standard streams as text; ended with its block if it still runs."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | Piped
 
     def __enter__(self) -> Self:
         return self
@@ -139,7 +153,7 @@ class Running:
         if number is not None:
             self.process.send_signal(number)
         out, err = self.process.communicate(timeout=SECONDS)
-        return self.process.returncode, out, err
+        return self.process.wait(), out, err
 
 
 @dataclass
@@ -153,31 +167,34 @@ class Commands:
         return {**os.environ, "HARDWON_HOME": str(self.home), **self.settings, **more}
 
     def run(self, *arguments: str | Path, told: str | bytes = "", **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end, in a fork of an interpreter that has everything loaded."""
-        environment = self.environment(**more)
-        if sys.platform != "linux" or any(name.startswith(("PYTHON", "LC_", "LANG")) for name in more):
-            return self._finish([HARDWON, *arguments], told, more)
-        given = told.encode() if isinstance(told, str) else told
-        done = _STARTER.run([str(each) for each in arguments], environment, given, seconds=SECONDS)
-        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+        """Run a command to its end."""
+        return self._finish(["hardwon", *arguments], told, more)
 
     def after(self, before: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end behind another one, such as `unshare -m`."""
-        return self._finish([*before, HARDWON, *arguments], "", {})
+        return self._run([*before, HARDWON, *arguments], b"", self.environment())
 
     def jobs(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run `python -m jobs` to its end."""
-        return self._finish([sys.executable, "-m", "jobs", *arguments], "", more)
+        return self._finish(["-m", "jobs", *arguments], "", more)
 
     def python(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run a program to its end."""
-        return self._finish([sys.executable, "-c", script], "", more)
+        return self._finish(["-c", script], "", more)
 
     def _finish(
         self, command: list[str | Path], told: str | bytes, more: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
+        """Run it in a fork of an interpreter that has everything loaded, or in one of its own where it must differ."""
         given = told.encode() if isinstance(told, str) else told
         environment = self.environment(**more)
+        if _forks(more):
+            return STARTER.run([str(each) for each in command], environment, given, seconds=SECONDS)
+        return self._run(_program(command), given, environment)
+
+    def _run(
+        self, command: list[str | Path], given: bytes, environment: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(command, input=given, env=environment, capture_output=True, timeout=SECONDS, check=False)
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -210,22 +227,19 @@ class Commands:
 
     def start(self, *arguments: str | Path, **more: str) -> Running:
         """Start a command, to be used as a context manager."""
-        return self._start([HARDWON, *arguments], more)
+        return self._start(["hardwon", *arguments], more)
 
     def start_jobs(self, *arguments: str, **more: str) -> Running:
         """Start `python -m jobs`, to be used as a context manager."""
-        return self._start([sys.executable, "-m", "jobs", *arguments], more)
+        return self._start(["-m", "jobs", *arguments], more)
 
-    def _start(self, command: list[str | Path], more: Mapping[str, str]) -> Running:
+    def _start(self, command: list[str | Path], more: Mapping[str, str], *, fresh: bool = False) -> Running:
+        environment = self.environment(**more)
+        if _forks(more) and not fresh:
+            return Running(STARTER.start([str(each) for each in command], environment))
+        pipe = subprocess.PIPE
         return Running(
-            subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self.environment(**more),
-                text=True,
-            )
+            subprocess.Popen(_program(command), stdin=pipe, stdout=pipe, stderr=pipe, env=environment, text=True)
         )
 
     def owner(self, method: str, path: str, body: object = None) -> Any:
@@ -237,9 +251,9 @@ class Commands:
             return answer.json()
 
     @contextlib.contextmanager
-    def program(self, script: str = PROGRAM, **more: str) -> Iterator[Running]:
-        """Run a program that embeds hardwon, once it has what it needs."""
-        with self._start([sys.executable, "-c", script], more) as running:
+    def program(self, script: str = PROGRAM, *, fresh: bool = False, **more: str) -> Iterator[Running]:
+        """Run a program that embeds hardwon, once it has what it needs; fresh: with nothing loaded before."""
+        with self._start(["-c", script], more, fresh=fresh) as running:
             assert running.line() == "ready"
             yield running
 

@@ -1,6 +1,7 @@
 """Commands in forks of an interpreter that has everything loaded: processes like any other, but there at once.
 
-That a command starts, and what it loads, is tested with interpreters of its own (`test_starting`, `Commands.start`).
+That a command starts, and what it loads, is tested with interpreters of its own (`test_starting`,
+`Commands.run` with a locale).
 """
 
 from __future__ import annotations
@@ -8,15 +9,20 @@ from __future__ import annotations
 import array
 import atexit
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
 import os
+import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,14 +30,98 @@ from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADED = (
-    "alembic.command", "fastapi", "knowledge.adapters.local_embedder", "knowledge.adapters.openai_embedder",
-    "knowledge.adapters.postgres.embedded", "knowledge.adapters.qdrant_edge", "knowledge.wiring", "openai",
-    "orchestrator.cli", "orchestrator.client_capture", "orchestrator.connection", "orchestrator.entries",
-    "orchestrator.hooks", "orchestrator.http_api", "orchestrator.logs", "orchestrator.reports", "orchestrator.serving",
-    "orchestrator.terminal",
+    "alembic.command", "fastapi", "jobs.scheduler", "jobs.table", "knowledge.adapters.local_embedder",
+    "knowledge.adapters.openai_embedder", "knowledge.adapters.postgres.embedded", "knowledge.adapters.qdrant_edge",
+    "knowledge.wiring", "openai", "orchestrator.cli", "orchestrator.client_capture", "orchestrator.connection",
+    "orchestrator.entries", "orchestrator.hooks", "orchestrator.http_api", "orchestrator.logs", "orchestrator.serving",
+    "rich.console", "rich.markup", "rich.progress", "rich.table", "uvicorn",
 )  # fmt: skip
-"""What the commands load; nothing of it starts a thread or reads the environment."""
+"""What the commands load; nothing of it starts a thread or reads the environment, as `orchestrator.terminal` does."""
 _MOST = 1 << 17
+
+
+class Forked:
+    """A command under way: as much of a `subprocess.Popen` as the tests ask for."""
+
+    def __init__(self, answer: socket.socket) -> None:
+        self.returncode: int | None = None
+        self._answer = answer
+        self._lock = threading.Lock()
+        self.pid = self._number()
+
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs."""
+        return self._ended(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; return its exit code."""
+        code = self._ended(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired("hardwon", timeout or 0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, if it still runs."""
+        self.send_signal(signal.SIGKILL)
+
+    def _ended(self, seconds: float | None) -> int | None:
+        with self._lock:
+            if self.returncode is None and select.select([self._answer], [], [], seconds)[0]:
+                self.returncode = self._number()
+                self._answer.close()
+            return self.returncode
+
+    def _number(self) -> int:
+        """Return the next line that its keeper says: its id, then its exit code."""
+        said = b""
+        while not said.endswith(b"\n"):
+            got = self._answer.recv(1)
+            assert got, "the process that forks has ended"
+            said += got
+        return int(said)
+
+
+class Piped(Forked):
+    """A command whose standard streams are pipes."""
+
+    def __init__(self, answer: socket.socket, stdin: IO[str], stdout: IO[str], stderr: IO[str]) -> None:
+        super().__init__(answer)
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+
+    def communicate(self, given: str = "", timeout: float | None = None) -> tuple[str, str]:
+        """Tell it what is given, close its standard input, wait for its end; return what it still said."""
+        late = None if timeout is None else time.monotonic() + timeout
+        read = [_Reading(stream) for stream in (self.stdout, self.stderr)]
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it reads no more; all was told before
+            self.stdin.write(given)
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.close()
+        for each in read:
+            each.join(None if late is None else max(0, late - time.monotonic()))
+        self.wait(None if late is None else max(0, late - time.monotonic()))
+        out, err = (each.read for each in read)
+        return out, err
+
+
+class _Reading(threading.Thread):
+    """Reads all of a pipe, beside whoever reads another."""
+
+    def __init__(self, pipe: IO[str]) -> None:
+        super().__init__(daemon=True)
+        self._pipe = pipe
+        self.read = ""
+        self.start()
+
+    def run(self) -> None:
+        if not self._pipe.closed:
+            with self._pipe:
+                self.read = self._pipe.read()
 
 
 @dataclass
@@ -42,31 +132,38 @@ class Starter:
     _socket: socket.socket | None = None
 
     def run(
-        self, arguments: Sequence[str], environment: Mapping[str, str], given: bytes, *, seconds: float
-    ) -> subprocess.CompletedProcess[bytes]:
-        """Run `hardwon` with these arguments to its end, as subprocess.run would."""
-        told = json.dumps({"arguments": list(arguments), "environment": dict(environment), "cwd": str(Path.cwd())})
-        ours, theirs = socket.socketpair()
+        self, command: Sequence[str], environment: Mapping[str, str], given: bytes, *, seconds: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, as subprocess.run would."""
+        process = self.start(command, environment)
+        try:
+            out, err = process.communicate(given.decode(errors="surrogateescape"), seconds)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(command, process.wait(), out, err)
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> Piped:
+        """Start `hardwon`, or `-c` with a program, or `-m` with a module, with arguments."""
         (stdin, to_stdin), (from_stdout, stdout), (from_stderr, stderr) = os.pipe(), os.pipe(), os.pipe()
-        with self._lock:
-            socket.send_fds(self._started(), [told.encode()], [stdin, stdout, stderr, theirs.fileno()])
+        answer = self._fork(command, environment, (stdin, stdout, stderr))
         for end in (stdin, stdout, stderr):
             os.close(end)
-        theirs.close()
-        with ours, ours.makefile("r") as said, os.fdopen(to_stdin, "wb") as inlet:
-            pid = int(said.readline())
-            late = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
-            late.start()
-            read = [_Reading(os.fdopen(end, "rb")) for end in (from_stdout, from_stderr)]
-            with contextlib.suppress(BrokenPipeError):
-                inlet.write(given)
-                inlet.flush()
-            with contextlib.suppress(BrokenPipeError):
-                inlet.close()
-            code = int(said.readline())
-            late.cancel()
-            out, err = (each.whole() for each in read)
-        return subprocess.CompletedProcess(["hardwon", *arguments], code, out, err)
+        into = os.fdopen(to_stdin, "w", encoding="utf-8", errors="surrogateescape", newline="\n")
+        out, err = (os.fdopen(end, encoding="utf-8", newline="\n") for end in (from_stdout, from_stderr))
+        return Piped(answer, into, out, err)
+
+    def on_terminal(self, command: Sequence[str], environment: Mapping[str, str], terminal: int) -> Forked:
+        """Start a command whose three streams are a terminal, which is its own."""
+        return Forked(self._fork(command, environment, (terminal,) * 3))
+
+    def _fork(
+        self, command: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int, int]
+    ) -> socket.socket:
+        told = {"command": list(command), "environment": dict(environment), "cwd": str(Path.cwd())}
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            socket.send_fds(self._started(), [json.dumps(told).encode()], [*streams, theirs.fileno()])
+        return ours
 
     def _started(self) -> socket.socket:
         if self._socket is None:
@@ -83,26 +180,8 @@ class Starter:
         return self._socket
 
 
-class _Reading(threading.Thread):
-    """Reads all of a pipe, beside whoever reads another."""
-
-    def __init__(self, pipe: IO[bytes]) -> None:
-        super().__init__()
-        self._pipe = pipe
-        self._read = b""
-        self.start()
-
-    def run(self) -> None:
-        with self._pipe:
-            self._read = self._pipe.read()
-
-    def whole(self) -> bytes:
-        self.join()
-        return self._read
-
-
-def _serve(asked: socket.socket) -> None:
-    """Fork for each command that is asked for; returns in the fork that is to be the command, and at the end."""
+def _serve(asked: socket.socket) -> list[str]:
+    """Fork for each command that is asked for; returns it in the fork that is to be the command."""
     for module in LOADED:
         importlib.import_module(module)
     gc.collect()
@@ -130,6 +209,7 @@ def _kept(answer: int) -> bool:
     pid = os.fork()
     if pid == 0:
         return True
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what stops the command does not stop who tells of it
     with socket.socket(fileno=answer) as told:
         told.sendall(f"{pid}\n".encode())
         for end in range(3):
@@ -138,28 +218,46 @@ def _kept(answer: int) -> bool:
         os.closerange(3, answer)
         os.closerange(answer + 1, 256)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        told.sendall(f"{code}\n".encode())
+        with contextlib.suppress(BrokenPipeError):
+            told.sendall(f"{code}\n".encode())
     os._exit(0)
 
 
-def _become(told: dict[str, Any], ends: array.array[int]) -> None:
-    """Be the process that was asked for: its streams, environment, directory and arguments."""
+def _become(told: dict[str, Any], ends: array.array[int]) -> list[str]:
+    """Be the process that was asked for: its streams, environment and directory; return its command."""
     for number, end in enumerate(ends[:3]):
         os.dup2(end, number)
     for end in ends:
         os.close(end)
+    if os.isatty(0):
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.environ.clear()
     os.environ.update(told["environment"])
     os.chdir(told["cwd"])
-    sys.argv = ["hardwon", *told["arguments"]]
-    sys.modules["__main__"].__package__ = None  # else the command would be called by the name of this module
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
+    command: list[str] = told["command"]
+    return command
+
+
+def _be(command: list[str]) -> None:
+    """Run what an interpreter would that was started with this command."""
+    first, *rest = command
+    if first == "-c":
+        script, *arguments = rest
+        sys.argv = ["-c", *arguments]
+        exec(compile(script, "<string>", "exec"), {"__name__": "__main__"})
+    elif first == "-m":
+        module, *arguments = rest
+        sys.argv = ["-m", *arguments]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = command
+        sys.modules["__main__"].__package__ = None  # else the command would be called by the name of this module
+        sys.exit(importlib.import_module("orchestrator.cli").main())
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
-    from orchestrator.cli import main
-
-    main()
+    _be(_serve(socket.socket(fileno=int(sys.argv[1]))))

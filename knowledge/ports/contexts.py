@@ -1,0 +1,40 @@
+"""What agents were told, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from knowledge.models import Context, ContextId, HandedOut, Outcome, Task
+
+
+class ContextStore(Protocol):
+    """Which context was handed out for which task with which patterns, of one workspace."""
+
+    async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
+        """Keep the context's ids. Need not survive a power cut."""
+        ...
+
+    async def get(self, context_id: ContextId) -> HandedOut:
+        """Return a context that was handed out with patterns. Raises NotFound."""
+        ...
+
+    async def handed_out(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+        """Return the contexts of a task's run, the latest first; one without a run is of any."""
+        ...
+
+    async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+        """Return those contexts, the latest first, with those of their patterns of which nothing was told since."""
+        ...
+
+    async def record_outcomes(self, outcomes: Sequence[Outcome], now: datetime) -> None:
+        """Keep what came of patterns and recount them; what is told again of the same run replaces what was told.
+
+        Raises NotFound for a pattern that is gone.
+        """
+        ...
+
+    async def prune(self, before: datetime, *, limit: int) -> int:
+        """Delete up to `limit` contexts of before then with their outcomes, and recount; return how many."""
+        ...

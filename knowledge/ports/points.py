@@ -1,0 +1,54 @@
+"""What stands in the index, as Postgres has it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from knowledge.models import EmbeddingSpace, PointId, StoredPoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """Points with which the index may differ: those to be as stored, and those that nothing stands behind any more."""
+
+    stored: tuple[StoredPoint, ...] = ()
+    gone: tuple[PointId, ...] = ()
+
+
+class PointStore(Protocol):
+    """What the index is to hold of one workspace, and where it may hold something else."""
+
+    async def known(self, point_ids: Sequence[PointId]) -> set[PointId]:
+        """Return those of the ids that are points of this workspace with an entry behind them."""
+        ...
+
+    async def doubt(self, point_ids: Sequence[PointId]) -> None:
+        """Note down that the index may differ from these."""
+        ...
+
+    async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
+        """Note down those that a later decision was made about than that of `embedded_at`; return how many."""
+        ...
+
+    def settling(
+        self, space: EmbeddingSpace, *, now: datetime, again_at: datetime, limit: int, also: Sequence[PointId] = ()
+    ) -> AbstractAsyncContextManager[Unsettled]:
+        """Give up to `limit` points noted down, and `also`, with no entry joining or leaving until the block ends.
+
+        Left out are those that a checkpoint is about to write: they stay noted.
+
+        When it ends well they are settled; those gone come once more after `again_at`, and are forgotten then.
+        """
+        ...
+
+    async def count_words(self, counted: Mapping[PointId, Collection[int]]) -> None:
+        """Add the distinct words of these points to the lexicon, of each point once, whoever comes first."""
+        ...
+
+    async def uncounted(self, space: EmbeddingSpace, limit: int) -> list[StoredPoint]:
+        """Return up to `limit` points of embedded entries whose words were not counted."""
+        ...

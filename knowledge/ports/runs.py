@@ -1,0 +1,62 @@
+"""Checkpoints and jobs, and how far they are."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from knowledge.models import CheckpointId, CheckpointReport, CheckpointType, WorkspaceStats
+
+
+class CheckpointStore(Protocol):
+    """The checkpoints of one workspace."""
+
+    async def start(self, project_id: str | None, checkpoint_type: CheckpointType, now: datetime) -> CheckpointReport:
+        """Record that a checkpoint began."""
+        ...
+
+    async def finish(self, report: CheckpointReport) -> None:
+        """Record what it did."""
+        ...
+
+    async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
+        """Return a checkpoint's report. Raises NotFound."""
+        ...
+
+    async def stats(self) -> WorkspaceStats:
+        """Return the counts of the workspace; `points` is left None."""
+        ...
+
+
+CANCELLED = "cancelled"
+"""The error on record of a run that was stopped on its way."""
+
+
+class JobStore(Protocol):
+    """One run per job and slot, over any number of processes; jobs go over all workspaces."""
+
+    async def begin(
+        self, job: str, slot: datetime, *, takeover_after: timedelta, retry_after: timedelta, tries: int
+    ) -> bool:
+        """Return whether this process is to run the slot, which no other then is.
+
+        A run that died is taken over after `takeover_after`. One that failed is repeated, up to `tries` in all: after
+        `retry_after`, then twice that, and so on; one that was cancelled at once.
+        """
+        ...
+
+    async def finish(self, job: str, slot: datetime, error: str | None) -> None:
+        """Record the end of a run: an error, CANCELLED, or None if it did its work."""
+        ...
+
+    async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
+        """Return the workspaces that hold anything, ascending, from behind `after` on."""
+        ...
+
+
+class Progress(Protocol):
+    """Told how far long work is. Called often; must be quick."""
+
+    def __call__(self, done: int, total: int | None, /) -> None:
+        """`done` of `total` items are done; a total of None is unknown."""
+        ...

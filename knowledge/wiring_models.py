@@ -1,0 +1,97 @@
+"""Pick the models that the settings name: what embeds, and the chat model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+from pydantic import SecretStr
+
+from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
+from knowledge.errors import InvalidInput, InvalidSetting
+from knowledge.memory.limits import check_text
+from knowledge.memory.store_upkeep import ModelChoice
+from knowledge.ports import ChatModel, Embedder
+from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
+
+
+def make_embedder(settings: KnowledgeSettings) -> Embedder:
+    """Return the embedder the settings ask for; nothing is loaded or connected yet."""
+    # drivers are loaded when they are picked: openai and qdrant_client take a second each
+    if settings.bundled_model:
+        from knowledge.adapters.local_embedder import LocalEmbedder  # noqa: PLC0415
+
+        return LocalEmbedder()
+    from knowledge.adapters.openai_embedder import OpenAIEmbedder  # noqa: PLC0415
+    from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
+
+    patience = RetryPolicy()
+    seconds = settings.embedding_timeout_seconds
+    endpoint = OpenAIEmbedder(
+        settings.embedding_model or "",
+        api_key=settings.embedding_api_key,
+        base_url=settings.embedding_base_url,
+        dimensions=settings.embedding_dims,
+        retry=replace(patience, timeout_seconds=seconds, patience_seconds=max(patience.patience_seconds, 3 * seconds)),
+    )
+    return RedactingEmbedder(endpoint) if settings.redaction else endpoint
+
+
+async def warmed(settings: KnowledgeSettings, embedder: Embedder) -> None:
+    """Load what embeds while Postgres starts, so that no query waits for it; endpoints are not called."""
+    if settings.bundled_model:
+        await embedder.space()
+        return
+    from knowledge.adapters.openai_endpoint import load  # noqa: PLC0415
+
+    await load()
+
+
+def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSettings:
+    """Return the settings with another model. A key of the settings never goes to an address they do not name."""
+    check_text("model", choice.model)
+    try:
+        address = check_http(choice.base_url)
+    except ValueError as error:
+        raise InvalidInput("base_url", str(error)) from error
+    key = settings.embedding_api_key
+    if address is not None:
+        key = SecretStr(choice.api_key) if choice.api_key else None
+    elif choice.model != BUNDLED_MODEL:  # the bundled one has no address
+        address = settings.embedding_base_url
+    same = choice.model == settings.embedding_model and choice.base_url is None
+    return settings.model_copy(
+        update={
+            "embedding_model": choice.model,
+            "embedding_dims": settings.embedding_dims if same and choice.dims is None else choice.dims,
+            "embedding_base_url": address,
+            "embedding_api_key": key,
+        }
+    )
+
+
+def make_chat(settings: KnowledgeSettings) -> ChatModel:
+    """Return the chat model the settings name; nothing is connected yet."""
+    from knowledge.adapters.openai_chat import OpenAIChat  # noqa: PLC0415
+    from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
+
+    seconds = settings.chat_timeout_seconds
+    chat = OpenAIChat(
+        settings.chat_model or "",
+        api_key=settings.chat_api_key,
+        base_url=settings.chat_base_url,
+        retry=RetryPolicy(timeout_seconds=seconds, patience_seconds=3 * seconds),
+    )
+    return RedactingChat(chat) if settings.redaction else chat
+
+
+def chat_of(settings: KnowledgeSettings) -> Callable[[], ChatModel] | None:
+    """Return what opens the chat model, None where there is none. Raises InvalidSetting where it lacks a key."""
+    if settings.chat_model is None:
+        return None
+    if settings.chat_base_url is None and settings.chat_api_key is None:
+        raise InvalidSetting(
+            "HARDWON_CHAT_API_KEY", f"{settings.chat_model} needs a key of OpenAI; set it, or HARDWON_CHAT_BASE_URL."
+        )
+    return functools.partial(make_chat, settings)

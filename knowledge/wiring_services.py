@@ -1,0 +1,211 @@
+"""Put the services of a workspace on open stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from knowledge.access.authentication import Authenticator
+from knowledge.access.keys import KeyService
+from knowledge.adapters.embedder_switch import EmbedderSwitch
+from knowledge.adapters.postgres.archive import PostgresArchive
+from knowledge.adapters.postgres.audit import PostgresAudit
+from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresJobs
+from knowledge.adapters.postgres.contexts import PostgresContexts
+from knowledge.adapters.postgres.distillations import PostgresDistillations
+from knowledge.adapters.postgres.entries import PostgresEntries
+from knowledge.adapters.postgres.grouping import PostgresGrouping
+from knowledge.adapters.postgres.patterns import PostgresPatterns
+from knowledge.adapters.postgres.points import PostgresPoints
+from knowledge.adapters.postgres.provenance import PostgresProvenance
+from knowledge.adapters.postgres.spaces import PostgresSpaces
+from knowledge.adapters.postgres.upkeep import PostgresUpkeep
+from knowledge.documents.answers import Models
+from knowledge.documents.moving import DocumentMoves
+from knowledge.documents.ports import PassageIndex
+from knowledge.memory.archiving import ArchiveService
+from knowledge.memory.auditing import AuditService
+from knowledge.memory.capture import KnowledgeCaptureService
+from knowledge.memory.checkpoint import CheckpointEmbeddingService
+from knowledge.memory.contexts import ContextLog
+from knowledge.memory.distillation import DistillationService
+from knowledge.memory.events import TaskEventService
+from knowledge.memory.grouping import PatternGroupingService
+from knowledge.memory.outcomes import OutcomeService
+from knowledge.memory.pruning import KnowledgePruningService
+from knowledge.memory.query import RAGQueryService
+from knowledge.memory.reviewing import ReviewService
+from knowledge.memory.revoking import RevocationService
+from knowledge.memory.store_upkeep import StoreUpkeepService
+from knowledge.memory.upkeep import KnowledgeUpkeepService
+from knowledge.ports import Clock, Embedder, Stores, VectorIndex
+from knowledge.provenance import Auditor
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring_answering import make_answering
+from knowledge.wiring_documents import make_documents, make_moves
+from knowledge.wiring_facade import Knowledge
+from knowledge.wiring_models import chat_of, chosen, make_embedder
+
+
+def stores_on(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: Embedder, clock: Clock) -> Stores:
+    """Return the open ports of a workspace."""
+    return Stores(
+        workspace=workspace,
+        entries=PostgresEntries(engine, workspace),
+        patterns=PostgresPatterns(engine, workspace),
+        distillations=PostgresDistillations(engine, workspace),
+        points=PostgresPoints(engine, workspace),
+        spaces=PostgresSpaces(engine, workspace),
+        checkpoints=PostgresCheckpoints(engine, workspace),
+        contexts=PostgresContexts(engine, workspace),
+        index=index,
+        embedder=embedder,
+        clock=clock,
+    )
+
+
+def knowledge_on(
+    settings: KnowledgeSettings,
+    engine: AsyncEngine,
+    stores: Stores,
+    authenticator: Authenticator,
+    *,
+    passages: PassageIndex,
+    models: Models,
+) -> Knowledge:
+    """Return every service of the workspace of these stores, for whoever has opened them."""
+    audit = Auditor(store=PostgresAudit(engine), clock=stores.clock, workspace=stores.workspace)
+    provenance = PostgresProvenance(engine, stores.workspace)
+    capture = KnowledgeCaptureService(stores=stores, redaction=settings.redaction, review=settings.review, audit=audit)
+    outcomes = OutcomeService(stores=stores)
+    documents = make_documents(settings, engine, stores, passages, chat=chat_of(settings))
+    every = _Every(settings, engine, stores, passages, audit)
+    return Knowledge(
+        settings=settings,
+        workspace=stores.workspace,
+        stores=stores,
+        jobs=PostgresJobs(engine),
+        capture=capture,
+        checkpoints=_checkpoints(settings, stores),
+        queries=_queries(settings, stores),
+        pruning=KnowledgePruningService(stores=stores, audit=audit),
+        contexts=ContextLog(stores=stores),
+        outcomes=outcomes,
+        events=TaskEventService(stores=stores, capture=capture, outcomes=outcomes),
+        grouping=PatternGroupingService(
+            stores=stores, grouping=PostgresGrouping(engine, stores.workspace), audit=audit
+        ),
+        upkeep=every.upkeep_of(stores.workspace),
+        store_upkeep=every.store_upkeep(),
+        archives=every.archives(),
+        reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
+        revocations=RevocationService(stores=stores, provenance=provenance, audit=audit),
+        audits=AuditService(store=PostgresAudit(engine), workspace=stores.workspace),
+        keys=_keys(authenticator, stores.clock, replace(audit, workspace="")),
+        authenticator=authenticator,
+        documents=documents,
+        passages=passages,
+        answering=make_answering(settings, engine, stores, documents, models),
+        models=models,
+        engine=engine,
+        of_workspace=_of_workspace,
+    )
+
+
+def _of_workspace(opened: Knowledge, workspace: str) -> Knowledge:
+    ports = opened.stores
+    stores = stores_on(opened.engine, workspace, ports.index, ports.embedder, ports.clock)
+    return knowledge_on(
+        opened.settings,
+        opened.engine,
+        stores,
+        opened.authenticator,
+        passages=opened.passages,
+        models=opened.models,
+    )
+
+
+def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbeddingService:
+    return CheckpointEmbeddingService(
+        stores=stores,
+        batch=settings.checkpoint_batch,
+        lease=settings.lease,
+        deadline=settings.checkpoint_deadline,
+        retention_years=settings.retention_years,
+        distillation=DistillationService(
+            stores=stores, open_chat=chat_of(settings), deadline=settings.checkpoint_deadline
+        ),
+    )
+
+
+def _queries(settings: KnowledgeSettings, stores: Stores) -> RAGQueryService:
+    return RAGQueryService(
+        stores=stores,
+        task_relevance=settings.task_relevance,
+        failure_relevance=settings.failure_relevance,
+        redaction=settings.redaction,
+    )
+
+
+def _keys(authenticator: Authenticator, clock: Clock, audit: Auditor) -> KeyService:
+    return KeyService(
+        store=authenticator.store,
+        pepper=authenticator.pepper,
+        clock=clock,
+        memory=authenticator,
+        audit=audit,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Every:
+    """The services that work on all workspaces of the store, one after the other."""
+
+    settings: KnowledgeSettings
+    engine: AsyncEngine
+    stores: Stores
+    passages: PassageIndex
+    audit: Auditor
+
+    def upkeep_of(self, workspace: str) -> KnowledgeUpkeepService:
+        """Return the upkeep of a workspace."""
+        return KnowledgeUpkeepService(
+            stores=self._stores_of(workspace),
+            upkeep=PostgresUpkeep(self.engine, workspace),
+            audit=replace(self.audit, workspace=workspace),
+        )
+
+    def store_upkeep(self) -> StoreUpkeepService:
+        """Return the upkeep of all of it, which may change what embeds."""
+        embedder = self.stores.embedder
+        switch = embedder if isinstance(embedder, EmbedderSwitch) else EmbedderSwitch(embedder)
+        return StoreUpkeepService(
+            workspaces=PostgresJobs(self.engine).workspaces,
+            of=self.upkeep_of,
+            beside=self._moves_of,
+            use=switch.use,
+            make=lambda choice: switch.keep(make_embedder(chosen(self.settings, choice))),
+            audit=replace(self.audit, workspace=""),
+        )
+
+    def archives(self) -> ArchiveService:
+        """Return what writes all of it into an archive, and reads one."""
+        return ArchiveService(
+            archive=PostgresArchive(self.engine),
+            index=self.stores.index,
+            embedder=self.stores.embedder,
+            workspaces=PostgresJobs(self.engine).workspaces,
+            of=self.upkeep_of,
+            beside=self._moves_of,
+            spool=self.settings.home if self.settings.home.is_dir() else None,  # /tmp may be memory
+            audit=replace(self.audit, workspace=""),
+        )
+
+    def _moves_of(self, workspace: str) -> DocumentMoves:
+        stores = self._stores_of(workspace)
+        documents = make_documents(self.settings, self.engine, stores, self.passages, chat=None)
+        return make_moves(self.engine, stores, documents)
+
+    def _stores_of(self, workspace: str) -> Stores:
+        return stores_on(self.engine, workspace, self.stores.index, self.stores.embedder, self.stores.clock)
