@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.errors import Overloaded
 from knowledge.logs import get_logger
-from orchestrator.calls import ARCHIVE_PATH, MAX_BATCH_BYTES
+from orchestrator.calls import ARCHIVE_PATH, FULL, MAX_BATCH_BYTES
 from orchestrator.http_bodies import most_bytes
-from orchestrator.problems import FULL, answer, refusal
+from orchestrator.problems import answer, refusal
 from orchestrator.serving import PAUSE
 
 log = get_logger(__name__)

@@ -43,6 +43,7 @@ MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 ARCHIVE_PATH = "/v1/archive"
 ARCHIVE_TYPE = "application/gzip"
 PROBLEM = "application/problem+json"
+FULL = "hardwon has as much to do as it can hold: come again in a moment"
 WATCH_SECONDS = 0.5
 """How often a client asks how far long work is."""
 Answer = TypeVar("Answer")
@@ -241,3 +242,15 @@ def _error(response: httpx.Response, place: str) -> HardwonError:
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     return OwnerUnavailable(f"{place} answers {response.status_code}, but not as a hardwon server: is it one?")
+
+
+def overloaded(seconds: int, request_id: str) -> bytes:
+    """Return the problem details of a request that is refused because there is too much to do."""
+    return _OVERLOADED % (seconds, request_id.encode())
+
+
+_OVERLOADED = (
+    b'{"type":"about:blank","title":"Overloaded","status":429,"retry_after_seconds":%d.0,"detail":"'
+    + FULL.encode()
+    + b'","request_id":"%s"}'
+)

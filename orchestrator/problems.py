@@ -8,7 +8,7 @@ import re
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 from uuid import uuid4
 
 from fastapi import FastAPI, Request
@@ -35,7 +35,7 @@ from knowledge.errors import (
     Unavailable,
 )
 from knowledge.logs import get_logger
-from orchestrator.calls import LEAVING_HEADER, PROBLEM
+from orchestrator.calls import LEAVING_HEADER, PROBLEM, overloaded
 from orchestrator.entries import in_our_words
 
 log = get_logger(__name__)
@@ -43,7 +43,6 @@ log = get_logger(__name__)
 REQUEST_HEADER = "X-Request-ID"
 REQUEST_ID: ContextVar[str] = ContextVar("request_id")
 """The id of the request at work."""
-FULL = "hardwon has as much to do as it can hold: come again in a moment"
 RETRY_AFTER_SECONDS = 5
 """When to come again to a part that is down, where nobody knows better; ours."""
 _LITTLE_BYTES = 64 * 1024
@@ -130,18 +129,6 @@ def refusal(scope: Scope, seconds: int) -> tuple[Message, Message]:
         headers.append((b"connection", b"close"))
     start = {"type": "http.response.start", "status": HTTPStatus.TOO_MANY_REQUESTS.value, "headers": headers}
     return start, {"type": "http.response.body", "body": body}
-
-
-def overloaded(seconds: int, request_id: str) -> bytes:
-    """Return the problem details of a refusal."""
-    return _OVERLOADED % (seconds, request_id.encode())
-
-
-_OVERLOADED: Final = (
-    b'{"type":"about:blank","title":"Overloaded","status":429,"retry_after_seconds":%d.0,"detail":"'
-    + FULL.encode()
-    + b'","request_id":"%s"}'
-)
 
 
 async def _told(_: Request, error: Exception) -> JSONResponse:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import uvicorn
 
-from orchestrator.problems import overloaded
+from orchestrator.calls import overloaded
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as AutoHTTPProtocol

@@ -117,12 +117,13 @@ class QdrantEdgeIndex(VectorIndex):
         if limit < 1 or wanted.impossible:
             return [[] for _ in dense]
         found: list[list[PointId]] = []
+        kept = _filter(wanted)
         for start in range(0, len(dense), _ASKED_AT_ONCE):
             requests = [
                 edge.QueryRequest(
                     limit=limit,
                     query=edge.Query.Nearest(vector.tolist(), using=shape.DENSE),
-                    filter=_filter(wanted),
+                    filter=kept,
                     score_threshold=at_least,
                 )
                 for vector in dense[start : start + _ASKED_AT_ONCE]

@@ -28,7 +28,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.search.lexical import inverse_document_frequency, term_counts, words_and_wholes
 
-READING = 2
+READING = 3
 """Another number whenever the same passages are read otherwise, so that no answer of before is kept."""
 READ_PASSAGES = 5
 """Passages whose sentences are read, the best first: as many as a question finds unless it says otherwise."""
@@ -198,9 +198,20 @@ def worth(overlap: float, cosine: float) -> float:
     return COSINE_SHARE * cosine + (1 - COSINE_SHARE) * overlap
 
 
-def signs_of(found: Sequence[Sentence], worths: Sequence[float], passage_cosine: float) -> Signs:
-    """Return the signs of a question whose sentences were weighed, at least one."""
-    beyond = max((each.beyond for each in found if each.source == 1), default=0.0)
+def first_told(question: Question, evidence: Sequence[Evidence]) -> int:
+    """Return the number of the best passage, from 1: of those that do not show the question itself, where any is left.
+
+    Such a passage is about asking, and near any question that it shows.
+    """
+    for source, each in enumerate(evidence[:READ_PASSAGES], 1):
+        if not any(question.echoed(unit) for unit in _units(each)):
+            return source
+    return 1
+
+
+def signs_of(found: Sequence[Sentence], worths: Sequence[float], passage_cosine: float, *, first: int = 1) -> Signs:
+    """Return the signs of a question whose sentences were weighed, at least one; `first` is the best passage."""
+    beyond = max((each.beyond for each in found if each.source == first), default=0.0)
     return Signs(passage=passage_cosine, sentence=max(worths), beyond_title=beyond)
 
 
@@ -236,15 +247,17 @@ class ExtractiveDrafter(Drafter):
         readable = [each for each in asked.evidence if each.passage.quotable and each.text.strip()]
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
         known = await self.statistics.statistics(self.scope, list(term_counts(asked.searched)))
-        found = read_sentences(Question(asked.searched, known), readable)
+        question = Question(asked.searched, known)
+        found = read_sentences(question, readable)
         if not found:
             return Draft(sure=0.0)
         scale = await self._same_scale()
-        best = next((each.passage.cosine for each in readable if each.passage.cosine is not None), None)
+        told = first_told(question, readable)
+        best = next((each.passage.cosine for each in readable[told - 1 :] if each.passage.cosine is not None), None)
         first = EMBEDDED_FIRST if best is not None else MOST_SENTENCES
         likely, cosines = await self._weighed(asked.searched, readable, likeliest(found), scale, first)
         worths = [worth(each.overlap, cosine) for each, cosine in zip(likely, cosines, strict=True)]
-        signs = signs_of(found, worths, scale(best) if best is not None else max(cosines))
+        signs = signs_of(found, worths, scale(best) if best is not None else max(cosines), first=told)
         sure = self.weights.chance(signs)
         if sure < self.weights.level:
             return Draft(sure=sure, signs=signs._asdict())

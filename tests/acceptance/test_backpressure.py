@@ -23,12 +23,12 @@ from knowledge.models import EntryType, NewEntry
 from knowledge.wiring import Knowledge
 from orchestrator import problems
 from orchestrator.admission import MOST_PAUSE_SECONDS, REFUSALS_PER_SECOND, Admission, Lines, Overflow, _Line, _Pace
-from orchestrator.calls import PROBLEM
+from orchestrator.calls import FULL, PROBLEM
 from orchestrator.client import KnowledgeClient
 from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
 from orchestrator.metrics import metrics_of_process
-from orchestrator.problems import FULL, REQUEST_ID
+from orchestrator.problems import REQUEST_ID
 from orchestrator.service import _listen
 from orchestrator.serving import LEAST_CONNECTIONS, MOST_FILES, OTHER_FILES, PAUSE, raise_file_limit, serve_on
 from tests.acceptance.test_access import io_counted
