@@ -119,7 +119,10 @@ async def _ours(knowledge: Knowledge, stock: Sequence[str], numbers: Iterator[in
 async def _rounds(
     embedder: Embedder, *, rounds: int, entries: int, words_too: bool, from_postgres: bool = False
 ) -> Times:
-    """Measure checkpoints of `entries` against the same by hand, in turn; always with new texts."""
+    """Measure checkpoints of `entries` against the same by hand, in turn; both of the same texts, new ones each round.
+
+    Texts differ in length by more than what is measured; no embedder keeps the vectors of documents.
+    """
     stock = texts()
     numbers = iter(range(10**9))
     times = Times(ours=[], raw=[])
@@ -129,18 +132,18 @@ async def _rounds(
             await index.ensure(await embedder.space())
             batch = knowledge.settings.checkpoint_batch
             for turn in range(rounds + 1):
-                mine, theirs = list(islice(stock, entries)), list(islice(stock, entries))
-                words = None if words_too else lexical_of(theirs)
+                told = list(islice(stock, entries))
+                words = None if words_too else lexical_of(told)
                 if from_postgres:
-                    await prepare_by_hand(knowledge.engine, theirs)
+                    await prepare_by_hand(knowledge.engine, told)
                 took = [0.0, 0.0]
                 for side in (0, 1) if turn % 2 else (1, 0):
                     if side == 0:
-                        took[0] = await _ours(knowledge, mine, numbers)
+                        took[0] = await _ours(knowledge, told, numbers)
                     elif from_postgres:
                         took[1] = await timed(by_hand_from_postgres(embedder, index, knowledge.engine, batch))
                     else:
-                        took[1] = await timed(by_hand(embedder, index, theirs, batch, words=words))
+                        took[1] = await timed(by_hand(embedder, index, told, batch, words=words))
                 if turn:  # the first one warms up
                     times.ours.append([took[0]])
                     times.raw.append([took[1]])
