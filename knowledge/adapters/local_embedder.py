@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from knowledge.adapters.embedding_space import Recent, fingerprinted, refuse_unembeddable, unit
-from knowledge.adapters.turns import Turns
+from knowledge.adapters.embedding_threads import EmbeddingThreads
 from knowledge.errors import EmbedderUnavailable
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
@@ -89,7 +89,7 @@ class LocalEmbedder(Embedder):
 
     def __init__(self, model: LocalModel | None = None, *, workers: int | None = None) -> None:
         self._model = model
-        self._turns = Turns(workers or min(_MOST_WORKERS, _cores()), "hardwon-embed")
+        self._threads = EmbeddingThreads(workers or min(_MOST_WORKERS, _cores()), "hardwon-embed")
         self._loading = threading.Lock()
         self._loaded: _Loaded | None = None
         self._recent: Recent[_Row] = Recent(_RECENT_QUERIES)
@@ -137,7 +137,7 @@ class LocalEmbedder(Embedder):
         def run(position: int) -> None:
             rows[position] = loaded.embed(prefix + texts[position])
 
-        await self._turns.each(run, [position for position in range(len(texts)) if position not in rows])
+        await self._threads.each(run, [position for position in range(len(texts)) if position not in rows])
         if kind == "query":
             for position, text in enumerate(texts):
                 self._recent.keep(kind, text, rows[position])
@@ -150,7 +150,7 @@ class LocalEmbedder(Embedder):
 
     async def aclose(self) -> None:
         """Let go of the weights once the texts being run are done; calls under way then fail. May be called again."""
-        await asyncio.to_thread(self._turns.close)
+        await asyncio.to_thread(self._threads.close)
         self._loaded = None
 
     def _known(self, texts: Sequence[str], kind: str) -> Iterator[tuple[int, _Row]]:
@@ -160,7 +160,7 @@ class LocalEmbedder(Embedder):
                     yield position, row
 
     async def _load(self) -> _Loaded:
-        self._turns.refuse_closed()
+        self._threads.refuse_closed()
         if self._loaded is not None:
             return self._loaded
         return await asyncio.to_thread(self._load_once)

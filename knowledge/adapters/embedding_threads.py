@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from knowledge.errors import EmbedderUnavailable
 
 
-class Turns:
+class EmbeddingThreads:
     """A small pool whose threads fetch their next piece themselves: the event loop is asked once a call.
 
     After each piece those who wait for a thread get their turn: a call of one piece waits for one piece of each other
@@ -35,7 +35,7 @@ class Turns:
         """Call `work` with each of the numbers; the first error ends it. Raises EmbedderUnavailable once closed."""
         todo = list(numbers)
         if todo:
-            call = _Call(turns=self, work=work, todo=iter(todo), threads=min(self._threads, len(todo)))
+            call = _Call(shared=self, work=work, todo=iter(todo), threads=min(self._threads, len(todo)))
             for _ in range(call.threads):
                 self.submit(call.take)
             await call.all_done
@@ -71,7 +71,7 @@ class Turns:
 class _Call:
     """One call, on which some threads work."""
 
-    turns: Turns
+    shared: EmbeddingThreads
     work: Callable[[int], None]
     todo: Iterator[int]
     threads: int
@@ -94,13 +94,13 @@ class _Call:
 
     def _goes_on_later(self) -> bool:
         while not self.all_done.done():  # by an error in another thread, or as it was cancelled
-            self.turns.refuse_closed()
+            self.shared.refuse_closed()
             number = next(self.todo, None)
             if number is None:
                 break
             self.work(number)
-            if self.turns.others_wait:
-                self.turns.submit(self.take)
+            if self.shared.others_wait:
+                self.shared.submit(self.take)
                 return True
         return False
 

@@ -9,56 +9,56 @@ from functools import partial
 
 import pytest
 
-from knowledge.adapters.turns import Turns
+from knowledge.adapters.embedding_threads import EmbeddingThreads
 from knowledge.errors import EmbedderUnavailable
 
 
 async def test_each_piece_is_worked_on_once_by_all_threads() -> None:
-    turns, seen = Turns(3, "test"), list[tuple[int, int]]()
+    threads, seen = EmbeddingThreads(3, "test"), list[tuple[int, int]]()
 
     def work(number: int) -> None:
         time.sleep(0.001)
         seen.append((number, threading.get_ident()))
 
-    await turns.each(work, range(60))
+    await threads.each(work, range(60))
     assert sorted(number for number, _ in seen) == list(range(60))
     assert len({thread for _, thread in seen}) == 3
-    await turns.each(work, [])
-    turns.close()
+    await threads.each(work, [])
+    threads.close()
 
 
 async def test_a_call_of_one_piece_waits_for_one_piece_of_a_long_call() -> None:
-    turns, order, begun = Turns(1, "test"), list[int](), threading.Event()
+    threads, order, begun = EmbeddingThreads(1, "test"), list[int](), threading.Event()
 
     def work(number: int) -> None:
         begun.set()
         time.sleep(0.005)
         order.append(number)
 
-    long = asyncio.create_task(turns.each(work, range(50)))
+    long = asyncio.create_task(threads.each(work, range(50)))
     await asyncio.to_thread(begun.wait)
-    await turns.each(work, [1000])
+    await threads.each(work, [1000])
     assert order.index(1000) < 10
     await long
     assert sorted(order) == [*range(50), 1000]
-    turns.close()
+    threads.close()
 
 
 async def test_long_calls_take_turns() -> None:
-    turns, order = Turns(1, "test"), list[int]()
+    threads, order = EmbeddingThreads(1, "test"), list[int]()
 
     def work(call: int, _: int) -> None:
         time.sleep(0.002)
         order.append(call)
 
-    await asyncio.gather(*(turns.each(partial(work, call), range(20)) for call in (1, 2)))
+    await asyncio.gather(*(threads.each(partial(work, call), range(20)) for call in (1, 2)))
     assert sorted(order) == [1] * 20 + [2] * 20
     assert order[:10] != [1] * 10
-    turns.close()
+    threads.close()
 
 
 async def test_the_first_error_is_raised_and_ends_the_call() -> None:
-    turns, done = Turns(2, "test"), list[int]()
+    threads, done = EmbeddingThreads(2, "test"), list[int]()
 
     def work(number: int) -> None:
         if number == 3:
@@ -67,22 +67,22 @@ async def test_the_first_error_is_raised_and_ends_the_call() -> None:
         done.append(number)
 
     with pytest.raises(OSError, match="bad piece"):
-        await turns.each(work, range(1000))
+        await threads.each(work, range(1000))
     await asyncio.sleep(0.02)
     assert len(done) < 20
-    await turns.each(done.append, [5000])
+    await threads.each(done.append, [5000])
     assert done[-1] == 5000
-    turns.close()
+    threads.close()
 
 
 async def test_a_cancelled_call_leaves_nothing_behind_but_what_is_being_worked_on() -> None:
-    turns, done = Turns(2, "test"), list[int]()
+    threads, done = EmbeddingThreads(2, "test"), list[int]()
 
     def work(number: int) -> None:
         time.sleep(0.005)
         done.append(number)
 
-    call = asyncio.create_task(turns.each(work, range(1000)))
+    call = asyncio.create_task(threads.each(work, range(1000)))
     await asyncio.sleep(0.02)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -90,22 +90,22 @@ async def test_a_cancelled_call_leaves_nothing_behind_but_what_is_being_worked_o
     so_far = len(done)
     await asyncio.sleep(0.05)
     assert len(done) <= so_far + 2
-    turns.close()
+    threads.close()
 
 
 async def test_calls_fail_once_it_is_closed() -> None:
-    turns = Turns(1, "test")
+    threads = EmbeddingThreads(1, "test")
     begun = threading.Event()
 
     def work(_: int) -> None:
         begun.set()
         time.sleep(0.01)
 
-    call = asyncio.create_task(turns.each(work, range(1000)))
+    call = asyncio.create_task(threads.each(work, range(1000)))
     await asyncio.to_thread(begun.wait)
-    await asyncio.to_thread(turns.close)
+    await asyncio.to_thread(threads.close)
     with pytest.raises(EmbedderUnavailable, match="closed"):
         await call
     with pytest.raises(EmbedderUnavailable, match="closed"):
-        await turns.each(work, [1])
-    turns.close()
+        await threads.each(work, [1])
+    threads.close()
