@@ -8,6 +8,7 @@ import pytest
 
 from knowledge.errors import InvalidInput, NotFound
 from knowledge.models import Context, ContextId, EntryId, EntryStatus, NewEntry, Pattern, PatternId, Task
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.test_the_loop import fail
@@ -16,6 +17,12 @@ from tests.support.stores import numbered
 
 SOLUTION = "Treat a missing price as zero and log the product"
 FAILURE = "Cart total raises TypeError when a product has no price"
+
+
+@pytest.fixture
+def settings(settings: KnowledgeSettings) -> KnowledgeSettings:
+    """No deadline that a busy machine could miss: it is not what is tested."""
+    return settings.model_copy(update={"query_deadline_ms": 30_000})
 
 
 async def given(knowledge: Knowledge, run: str | None = "1", *, project: str = "second") -> Context:
