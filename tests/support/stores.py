@@ -13,14 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.in_memory import InMemoryJobs, InMemoryState, in_memory_stores
-from knowledge.adapters.postgres.checkpoints import PostgresCheckpoints, PostgresJobs
-from knowledge.adapters.postgres.contexts import PostgresContexts
+from knowledge.adapters.postgres.checkpoints import PostgresJobs
 from knowledge.adapters.postgres.database import make_engine, reading, transaction
-from knowledge.adapters.postgres.distillations import PostgresDistillations
-from knowledge.adapters.postgres.entries import PostgresEntries
-from knowledge.adapters.postgres.patterns import PostgresPatterns
-from knowledge.adapters.postgres.points import PostgresPoints
-from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.tables import contexts, metadata
 from knowledge.memory import texts
 from knowledge.memory.retention import add_years
@@ -37,6 +31,7 @@ from knowledge.models import (
     point_id_of,
 )
 from knowledge.ports import Claim, Clock, Embedder, JobStore, Selection, Stores
+from knowledge.wiring_services import stores_on
 from tests.support.embedders import hashed_bag
 from tests.support.entries import NOON
 
@@ -88,19 +83,7 @@ async def store_on_postgres(dsn: str, embedder: Embedder, clock: Clock) -> Async
     index = InMemoryState().index
 
     def of(workspace: str) -> Stores:
-        return Stores(
-            workspace=workspace,
-            entries=PostgresEntries(engine, workspace),
-            patterns=PostgresPatterns(engine, workspace),
-            distillations=PostgresDistillations(engine, workspace),
-            points=PostgresPoints(engine, workspace),
-            spaces=PostgresSpaces(engine, workspace),
-            checkpoints=PostgresCheckpoints(engine, workspace),
-            contexts=PostgresContexts(engine, workspace),
-            index=index,
-            embedder=embedder,
-            clock=clock,
-        )
+        return stores_on(engine, workspace, index, embedder, clock)
 
     async def recorded() -> list[Mapping[str, Any]]:
         async with reading(engine) as connection:
