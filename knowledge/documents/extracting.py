@@ -209,7 +209,7 @@ def first_told(question: Question, evidence: Sequence[Evidence]) -> int:
     return 1
 
 
-def signs_of(found: Sequence[Sentence], worths: Sequence[float], passage_cosine: float, *, first: int = 1) -> Signs:
+def signs_of(found: Sequence[Sentence], worths: Sequence[float], passage_cosine: float, *, first: int) -> Signs:
     """Return the signs of a question whose sentences were weighed, at least one; `first` is the best passage."""
     beyond = max((each.beyond for each in found if each.source == first), default=0.0)
     return Signs(passage=passage_cosine, sentence=max(worths), beyond_title=beyond)
