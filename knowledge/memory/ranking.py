@@ -147,22 +147,27 @@ def _within_quotas(ordered: list[Match], limit: int) -> list[Match]:
     for match in ordered:
         if len(shown) == limit:
             break
-        is_gate = match.evidence.entry_type is not EntryType.FAILURE_SOLUTION
         source = source_of(match.evidence.words)
         if source is not None:
             sources[source] += 1
             if sources[source] > source_quota(limit):
                 continue
-        if is_gate and not gates_left:
+        if _is_gate(match) and not gates_left:
             gates.append(match)
         elif not match.fits and not others_left:
             of_other_fields.append(match)
         else:
             shown.append(match)
-            gates_left -= is_gate
+            gates_left -= _is_gate(match)
             others_left -= not match.fits
-    filled = [*shown, *of_other_fields, *gates][:limit]
-    return sorted(filled, key=ordered.index)
+    for match in of_other_fields:
+        (gates if _is_gate(match) and not gates_left else shown).append(match)
+        gates_left -= _is_gate(match) and bool(gates_left)
+    return sorted([*shown, *gates][:limit], key=ordered.index)
+
+
+def _is_gate(match: Match) -> bool:
+    return match.evidence.entry_type is not EntryType.FAILURE_SOLUTION
 
 
 def _copies_last(ordered: list[Match], limit: int) -> list[Match]:

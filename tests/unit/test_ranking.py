@@ -222,6 +222,13 @@ def test_a_gate_is_shown_its_own_decisions_first_and_of_both_kinds(
         assert of_kind >= min(there, gate_quota(limit) if limit > 1 else 0)
 
 
+def test_a_gate_of_other_fields_takes_no_more_than_the_quota_either() -> None:
+    others = [match("a", relevance=0.9, fits=False), gate("b", relevance=0.8, fits=False)]
+    fitting = [gate("c", relevance=0.7), gate("d", relevance=0.7), match("e", relevance=0.6)]
+    last = match("f", relevance=0.5, fits=False)
+    assert ids(rank([*others, *fitting, last], limit=4)) == ids([others[0], fitting[0], fitting[2], last])
+
+
 @given(matches(distinct=True), st.integers(1, 6))
 def test_gate_entries_never_push_out_a_failure_beyond_their_quota(found: list[Match], limit: int) -> None:
     shown = rank(found, limit=limit)
