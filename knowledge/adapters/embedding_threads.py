@@ -1,58 +1,87 @@
-"""Threads that several calls share: each takes one piece of work after another, and lets those who wait have a turn."""
+"""Threads that several calls share: short calls go first, long ones take turns."""
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from knowledge.errors import EmbedderUnavailable
 
+_SHORT = 4
+"""Pieces of a call that goes before longer ones."""
+
+_TURN = 64
+"""Pieces of a long call before another one that waits has its turn: a batch of a checkpoint is not broken up."""
+
+_SHORT_IN_A_ROW = 16
+"""Pieces of short calls after which a long one gets on by one: no flood of questions stops a checkpoint."""
+
 
 class EmbeddingThreads:
     """A small pool whose threads fetch their next piece themselves: the event loop is asked once a call.
 
-    After each piece those who wait for a thread get their turn: a call of one piece waits for one piece of each other
-    call at most, and a call that is cancelled leaves nothing behind but the pieces being worked on.
+    A short call waits for a piece of each other short one, a long one for a turn of each other one; where a call runs
+    out of pieces the threads go on with the next. A call that is cancelled leaves nothing behind but the pieces being
+    worked on.
     """
 
     def __init__(self, threads: int, name: str) -> None:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._counting = threading.Lock()
-        self._waiting = 0
+        self._looking = threading.Lock()
+        self._short: deque[_Call] = deque()
+        self._long: list[tuple[int, int, _Call]] = []
+        self._in_a_row = 0
+        self._numbers = itertools.count()
         self.closed = False
 
-    @property
-    def others_wait(self) -> bool:
-        """Whether work waits for a thread."""
-        return self._waiting > 0
+    async def each(self, work: Callable[[int], None], numbers: Iterable[int], *, at_once: bool = False) -> None:
+        """Call `work` with each of the numbers; the first error ends it. Raises EmbedderUnavailable once closed.
 
-    async def each(self, work: Callable[[int], None], numbers: Iterable[int]) -> None:
-        """Call `work` with each of the numbers; the first error ends it. Raises EmbedderUnavailable once closed."""
-        todo = list(numbers)
+        `at_once`: before longer calls, however long this is itself.
+        """
+        todo = deque(numbers)
         if todo:
-            call = _Call(shared=self, work=work, todo=iter(todo), threads=min(self._threads, len(todo)))
+            call = _Call(
+                shared=self,
+                work=work,
+                todo=todo,
+                threads=min(self._threads, len(todo)),
+                short=at_once or len(todo) <= _SHORT,
+                turn=self.number(),
+            )
             for _ in range(call.threads):
-                self.submit(call.take)
+                self.submit(call)
             await call.all_done
 
-    def submit(self, take: Callable[[], None]) -> None:
-        """Have a thread do something after what waits already."""
+    def number(self) -> int:
+        """Return a number that is higher than those before."""
+        return next(self._numbers)
+
+    def goes_first(self, call: _Call) -> bool:
+        """Return whether another call that waits may go before this one, of which a piece was just done."""
+        with self._looking:
+            if call.short or self._short:  # how many short ones go before a long one is told in one place
+                return bool(self._short or self._long)
+            return bool(self._long) and self._long[0][0] < call.turn
+
+    def submit(self, call: _Call) -> None:
+        """Have a thread work on a call, after what goes before it."""
         self.refuse_closed()
-        with self._counting:
-            self._waiting += 1
-
-        def begin() -> None:
-            with self._counting:
-                self._waiting -= 1
-            take()
-
+        with self._looking:
+            if call.short:
+                self._short.append(call)
+            else:
+                heapq.heappush(self._long, (call.turn, self.number(), call))
         try:
-            self._pool.submit(begin)
+            self._pool.submit(self._take)
         except RuntimeError as exc:
             raise _closed() from exc
 
@@ -66,15 +95,29 @@ class EmbeddingThreads:
         self.closed = True
         self._pool.shutdown()
 
+    def _take(self) -> None:
+        with self._looking:
+            if self._short and (not self._long or self._in_a_row < _SHORT_IN_A_ROW):
+                self._in_a_row += 1
+                call = self._short.popleft()
+            else:
+                self._in_a_row = 0
+                _, _, call = heapq.heappop(self._long)
+        call.take()
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Call:
-    """One call, on which some threads work."""
+    """One call, on which some threads work; of long ones that of the lowest turn goes first."""
 
     shared: EmbeddingThreads
     work: Callable[[int], None]
-    todo: Iterator[int]
+    todo: deque[int]
     threads: int
+    short: bool
+    turn: int
+    done: int = 0
+    """Pieces of its turn that are done, about: threads count without waiting for each other."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     all_done: asyncio.Future[None] = field(init=False)
 
@@ -82,7 +125,7 @@ class _Call:
         self.all_done = self.loop.create_future()
 
     def take(self) -> None:
-        """Work on piece after piece, in a thread, until all are done or others wait."""
+        """Work on piece after piece, in a thread, until all are done or others go first."""
         error: BaseException | None = None
         try:
             if self._goes_on_later():
@@ -95,12 +138,16 @@ class _Call:
     def _goes_on_later(self) -> bool:
         while not self.all_done.done():  # by an error in another thread, or as it was cancelled
             self.shared.refuse_closed()
-            number = next(self.todo, None)
-            if number is None:
+            try:
+                number = self.todo.popleft()
+            except IndexError:
                 break
             self.work(number)
-            if self.shared.others_wait:
-                self.shared.submit(self.take)
+            self.done += 1
+            if self.done >= _TURN:
+                self.done, self.turn = 0, self.shared.number()
+            if self.todo and self.shared.goes_first(self):
+                self.shared.submit(self)
                 return True
         return False
 

@@ -137,7 +137,8 @@ class LocalEmbedder(Embedder):
         def run(position: int) -> None:
             rows[position] = loaded.embed(prefix + texts[position])
 
-        await self._threads.each(run, [position for position in range(len(texts)) if position not in rows])
+        unknown = [position for position in range(len(texts)) if position not in rows]
+        await self._threads.each(run, unknown, at_once=kind == "query")
         if kind == "query":
             for position, text in enumerate(texts):
                 self._recent.keep(kind, text, rows[position])

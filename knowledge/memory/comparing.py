@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from knowledge.memory import likeness
-from knowledge.memory.likeness import Judgement
+from knowledge.memory.likeness import AtBest, Judgement
 from knowledge.models import TermStatistics, Vector
 from knowledge.search.wording import Rarity, Reading, TextProfile
 
@@ -54,6 +54,7 @@ class Comparing:
         self._readings = dict(readings or {})
         self._knows_all = readings is None
         self._profiles: dict[str, TextProfile] = {}
+        self._at_best: dict[tuple[str, str, float], AtBest] = {}
         self._situations: dict[tuple[str, str, float], Judgement] = {}
         self._resolutions: dict[tuple[str, str, float | None], Compared] = {}
 
@@ -63,17 +64,29 @@ class Comparing:
         self._readings |= self.unread
         self.unread = {}
 
+    def at_best(self, one: str, other: str, cosine: float) -> AtBest:
+        """Return what two situations can be at best: little is to be looked at for that, and it tells most apart."""
+        if self._to_be_read(one, other):
+            return AtBest.OTHER
+        asked = (one, other, cosine)
+        found = self._at_best.get(asked)
+        if found is None:
+            found = self._at_best[asked] = self._looked_over(one, other, cosine)
+        return found
+
     def situations(self, one: str, other: str, cosine: float) -> Judgement:
         """Return whether two situations are the same; asked again, it is not worked out again.
 
         Where they cannot even be likely twins the probability is 0.
         """
+        if self.at_best(one, other, cosine) is AtBest.OTHER:
+            return _UNLIKE
         asked = (one, other, cosine)
         found = self._situations.get(asked)
         if found is None:
-            if self._to_be_read(one, other):
-                return _UNLIKE
-            found = self._situations[asked] = self._situations_compared(one, other, cosine)
+            first, second = self._profile(one), self._profile(other)
+            features = likeness.features(first, second, likeness.overlap(first, second, cosine))
+            found = self._situations[asked] = likeness.judge(features, self.weights)
         return found
 
     def resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> Compared:
@@ -88,25 +101,27 @@ class Comparing:
             found = self._resolutions[asked] = self._resolutions_compared(one, other, cosine)
         return found
 
-    def _situations_compared(self, one: str, other: str, cosine: float) -> Judgement:
+    def _looked_over(self, one: str, other: str, cosine: float) -> AtBest:
         first, second = self._profile(one), self._profile(other)
-        overlap = likeness.overlap(first, second, cosine)
-        if self.weights and not likeness.may_be_alike(first, second, overlap, self.weights):
-            return _UNLIKE
-        return likeness.judge(likeness.features(first, second, overlap), self.weights)
+        if self.weights is None:
+            return AtBest.SAME if first.reading.same_words(second.reading) else AtBest.OTHER
+        return likeness.at_best(first, second, likeness.overlap(first, second, cosine), self.weights)
 
     def _resolutions_compared(self, one: str, other: str, cosine: float | None) -> Compared:
         first, second = self._profile(one), self._profile(other)
+        apart = likeness.differences(first, second)
+        if not first.reading.same_words(second.reading) and (
+            self.weights is None or not likeness.NOT_EVEN_TWINS.isdisjoint(apart)
+        ):
+            return Compared(Verdict.OTHER, Judgement(probability=0.0, differences=apart))
         overlap = likeness.overlap(first, second, 0.0 if cosine is None else cosine)
-        features = likeness.features(first, second, overlap)
+        features = likeness.features(first, second, overlap, apart)
         judgement = likeness.judge(features, self.weights)
         if features.same_words:
             return Compared(Verdict.SAME, judgement)
-        if self.weights is None or not likeness.NOT_EVEN_TWINS.isdisjoint(features.differences):
-            return Compared(Verdict.OTHER, judgement)
         if cosine is None:
             return Compared(Verdict.UNKNOWN, judgement)
-        reworded = features.same_particulars and not features.differences and judgement.probability >= SAME_RESOLUTION
+        reworded = features.same_particulars and not apart and judgement.probability >= SAME_RESOLUTION
         if judgement.same or reworded:
             return Compared(Verdict.SAME, judgement)
         return Compared(Verdict.LIKELY if judgement.likely else Verdict.OTHER, judgement)

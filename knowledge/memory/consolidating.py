@@ -140,7 +140,7 @@ class Consolidating:
         found: dict[EntryId, Sequence[Founder]] = {}
         for embedding, near in zip(embeddings, consolidation.near_by(cosines), strict=True):
             alike = partial(_is_of_type, late, embedding.entry.entry_type)
-            found[embedding.entry.entry_id] = [late[each.place] for each in consolidation.nearest(near, alike)]
+            found[embedding.entry.entry_id] = [late[place] for place, _ in consolidation.nearest(near, alike)]
         return found
 
     async def _comparing(

@@ -16,7 +16,7 @@ import numpy as np
 
 from knowledge.memory import texts
 from knowledge.memory.comparing import NEAR_ENOUGH, Comparing, Verdict
-from knowledge.memory.likeness import Judgement
+from knowledge.memory.likeness import AtBest, Judgement
 from knowledge.models import (
     Decision,
     Entry,
@@ -71,11 +71,11 @@ class Candidate:
     situation_cosine: float
 
 
-class Near(NamedTuple):
-    """A place in a list of texts, and how near its vector is to another one."""
+class Row(NamedTuple):
+    """Places in a list of texts, the nearest to some vector first, and how near each is."""
 
-    place: int
-    cosine: float
+    places: Sequence[int]
+    cosines: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Nearby:
     """
 
     comparing: Comparing
-    within: Sequence[Sequence[Near]]
+    within: Sequence[Row]
     candidates: Mapping[EntryId, Sequence[Candidate]] = field(default_factory=dict)
     resolutions: Mapping[str, Vector] = field(default_factory=dict)
 
@@ -116,30 +116,30 @@ def cosines_of(ones: Vector, others: Vector) -> Vector:
     return cosines
 
 
-def near_by(cosines: Vector) -> list[list[Near]]:
+def near_by(cosines: Vector) -> list[Row]:
     """Return, for each row of cosines, the columns that are near enough, the nearest first."""
-    rows: list[list[Near]] = []
+    rows: list[Row] = []
     for row in cosines:
         near = np.flatnonzero(row >= NEAR_ENOUGH)
         near = near[np.argsort(-row[near], kind="stable")]
-        rows.append([Near(place, cosine) for place, cosine in zip(near.tolist(), row[near].tolist(), strict=True)])
+        rows.append(Row(near.tolist(), row[near].tolist()))
     return rows
 
 
-def near_each_other(embeddings: Sequence[Embedding]) -> list[list[Near]]:
+def near_each_other(embeddings: Sequence[Embedding]) -> list[Row]:
     """Return, for each entry of a batch, those of it that are near enough, the nearest first; itself among them."""
     vectors = np.array([each.vectors[View.SITUATION] for each in embeddings])
     return near_by(np.round(cosines_of(vectors, vectors), _DECIMALS))
 
 
-def nearest(near: Iterable[Near], those: Callable[[int], bool]) -> list[Near]:
-    """Return the nearest of `those` places, `MOST_COMPARED` and those as near as the last; `near` is in order."""
-    found: list[Near] = []
-    for each in near:
-        if len(found) >= MOST_COMPARED and each.cosine < found[-1].cosine:
+def nearest(near: Row, those: Callable[[int], bool]) -> list[tuple[int, float]]:
+    """Return the nearest of `those` places, `MOST_COMPARED` and those as near as the last, with their cosines."""
+    found: list[tuple[int, float]] = []
+    for place, cosine in zip(near.places, near.cosines, strict=True):
+        if len(found) >= MOST_COMPARED and cosine < found[-1][1]:
             break
-        if those(each.place):
-            found.append(each)
+        if those(place):
+            found.append((place, cosine))
     return found
 
 
@@ -265,7 +265,7 @@ class _Choosing:
         links.sort(key=lambda link: (-link.probability, link.pattern_id))
         return replace(best[1] if best else _Choice(pattern_id=None), links=tuple(links))
 
-    def _of_batch(self, embedding: Embedding, near: Sequence[Near]) -> Iterator[Candidate]:
+    def _of_batch(self, embedding: Embedding, near: Row) -> Iterator[Candidate]:
         entry_type = embedding.entry.entry_type
 
         def founds(place: int) -> bool:
@@ -286,23 +286,30 @@ class _Choosing:
     ) -> Link | tuple[float, tuple[str, ...]] | None:
         """Return how well an entry fits a pattern and why, or the link between them, or None."""
         comparing = nearby.comparing
-        own_situation = embedding.told[View.SITUATION]
-        situations = comparing.situations(own_situation, candidate.situation, candidate.situation_cosine)
+        told, cosine = (embedding.told[View.SITUATION], candidate.situation), candidate.situation_cosine
+        own, other = texts.resolution(embedding.entry), candidate.resolution
+        vectors = (nearby.resolutions.get(own), nearby.resolutions.get(other))
+        at_best = comparing.at_best(*told, cosine)
+        if at_best is AtBest.OTHER or (
+            # neither twins nor rivals then, and resolutions are mostly told apart sooner than situations
+            at_best is AtBest.LIKELY and comparing.resolutions(own, other, vectors).verdict is Verdict.OTHER
+        ):
+            return None
+        situations = comparing.situations(*told, cosine)
         if not situations.likely:
             return None
-        own, other = texts.resolution(embedding.entry), candidate.resolution
-        resolutions = comparing.resolutions(own, other, (nearby.resolutions.get(own), nearby.resolutions.get(other)))
-        told = _told("situation", situations) + _told("resolution", resolutions.judgement)
+        resolutions = comparing.resolutions(own, other, vectors)
+        why = _told("situation", situations) + _told("resolution", resolutions.judgement)
         match resolutions.verdict:
             case Verdict.SAME if situations.same:
-                return situations.probability, told
+                return situations.probability, why
             case Verdict.OTHER if situations.same:
-                return _link(LinkKind.RIVAL, candidate, situations, told)
+                return _link(LinkKind.RIVAL, candidate, situations, why)
             case Verdict.OTHER:
                 return None
             case Verdict.UNKNOWN:
                 self.wanted |= {own: None, other: None}
-        return _link(LinkKind.TWIN, candidate, situations, told)
+        return _link(LinkKind.TWIN, candidate, situations, why)
 
 
 def _link(kind: LinkKind, candidate: Candidate, situations: Judgement, why: tuple[str, ...]) -> Link:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from knowledge.errors import HardwonError, StorageRejected, TextRejected
+from knowledge.errors import HardwonError, StorageRejected
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
@@ -34,7 +34,7 @@ from knowledge.models import (
     PointId,
     Vector,
 )
-from knowledge.ports import Embedder, Progress, Selection, Stores
+from knowledge.ports import Progress, Selection, Stores
 from knowledge.search.lexical import term_counts
 from knowledge.steps import step
 from knowledge.turns import let_others_run
@@ -169,7 +169,7 @@ class EmbeddingRun:
             while len(storing) >= _STORED_AT_ONCE:
                 await _first_stored(storing)
         except BaseException:
-            await batch.lease.end(give_back=True)
+            await batch.drop()
             raise
         return asyncio.create_task(self._store_and_tell(embedded, total))
 
@@ -179,15 +179,15 @@ class EmbeddingRun:
 
     @step("embed_batch")
     async def _embed(self, batch: Batch) -> _Embedded:
-        vectors, truncated, dead = await _vectors(batch.in_use.embedder, batch.lease.entries)
-        gone = {each.entry_id for each in dead}
+        embedded = await batch.embedded()
+        gone = {each.entry_id for each in embedded.dead}
         return _Embedded(
             lease=batch.lease,
             in_use=batch.in_use,
             entries=[entry for entry in batch.lease.entries if entry.entry_id not in gone],
-            vectors=vectors,
-            truncated=truncated,
-            dead=dead,
+            vectors=embedded.vectors,
+            truncated=embedded.truncated,
+            dead=embedded.dead,
         )
 
     async def _store_and_tell(self, embedded: _Embedded, total: int) -> None:
@@ -334,21 +334,6 @@ async def _first_stored(storing: deque[asyncio.Task[None]]) -> None:
     """Wait until the first of these is stored, then forget it; it goes on where this is broken off."""
     await asyncio.shield(storing[0])
     storing.popleft()
-
-
-async def _vectors(embedder: Embedder, entries: Sequence[Entry]) -> tuple[dict[str, Vector], int, list[DeadEntry]]:
-    """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
-    distinct = list(dict.fromkeys(text for entry in entries for text in texts.views(entry).values()))
-    try:
-        embedded = await embedder.embed(distinct, "document")
-    except TextRejected as error:
-        if len(entries) == 1:
-            return {}, 0, [DeadEntry(entry_id=entries[0].entry_id, reason=str(error))]
-        middle = len(entries) // 2
-        first, cut, dead = await _vectors(embedder, entries[:middle])
-        second, cut_too, dead_too = await _vectors(embedder, entries[middle:])
-        return first | second, cut + cut_too, dead + dead_too
-    return dict(zip(distinct, embedded.vectors, strict=True)), len(embedded.truncated), []
 
 
 def _taken_apart(embedded: _Embedded) -> list[Embedding]:

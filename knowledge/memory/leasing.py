@@ -1,22 +1,23 @@
-"""The batches of a checkpoint, each under a lease that is kept alive until it is done with."""
+"""The batches of a checkpoint, leased and embedded, each under a lease that is kept alive until it is done with."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from knowledge.errors import HardwonError
+from knowledge.errors import HardwonError, TextRejected
 from knowledge.logs import get_logger
+from knowledge.memory import texts
 from knowledge.memory.spaces import SpaceInUse
-from knowledge.models import Entry
-from knowledge.ports import Claim, Selection, Stores
+from knowledge.models import DeadEntry, Entry, Vector
+from knowledge.ports import Claim, Embedder, Selection, Stores
 
 log = get_logger(__name__)
 
-_FEWEST = 16
+_FEWEST = 8
 """Entries of a batch at least, where there are so many: each costs a few calls of Postgres, whatever its size."""
 
 
@@ -58,20 +59,42 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """The vectors of a batch's texts. `truncated`: how many texts were cut; `dead`: entries with a refused text."""
+
+    vectors: Mapping[str, Vector]
+    truncated: int
+    dead: Sequence[DeadEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Leased entries, and the space to embed them into."""
+    """Leased entries, the space to embed them into, and their embedding where it is under way."""
 
     lease: Lease
     in_use: SpaceInUse
+    begun: asyncio.Task[Embedded] | None
+
+    async def embedded(self) -> Embedded:
+        """Return the vectors of the entries' texts."""
+        return await (self.begun or embed(self.in_use.embedder, self.lease.entries))
+
+    async def drop(self) -> None:
+        """Embed it no longer, and let others take it."""
+        if self.begun is not None:
+            self.begun.cancel()
+            await asyncio.gather(self.begun, return_exceptions=True)
+        await self.lease.end(give_back=True)
 
 
 @dataclass(slots=True, kw_only=True)
 class Leasing:
     """Takes batch after batch of a selection, the next one while the one before is embedded.
 
-    An embedder that is quick with few texts gets smaller batches towards the end: while the last one is decided and
-    stored, nothing is embedded. `left`: how many entries there are to take, as far as is known. `bind`: says of
-    entries into which space they are to be embedded.
+    An embedder that is quick with few texts is given the next batch before it is done with the one before, so that it
+    never waits, and smaller ones towards the end: while the last one is decided and stored, nothing is embedded.
+    `left`: how many entries there are to take, as far as is known. `bind`: says of entries into which space they are to
+    be embedded.
     """
 
     stores: Stores
@@ -101,7 +124,7 @@ class Leasing:
         if taking is not None:
             (batch,) = await asyncio.gather(taking, return_exceptions=True)
             if isinstance(batch, Batch):
-                await batch.lease.end(give_back=True)
+                await batch.drop()
 
     async def _take(self) -> Batch | None:
         claim = await self.stores.entries.claim(self.selection, limit=self._limit(), lease=self.time)
@@ -111,13 +134,37 @@ class Leasing:
         lease = Lease(self.stores, claim, self.time)
         lease.keep()
         try:
-            return Batch(lease=lease, in_use=await self.bind(lease.entries))
+            in_use = await self.bind(lease.entries)
         except BaseException:
             await lease.end(give_back=True)
             raise
+        begun = None
+        if in_use.embedder.enough_at_once is not None:
+            begun = asyncio.create_task(embed(in_use.embedder, lease.entries))
+        return Batch(lease=lease, in_use=in_use, begun=begun)
 
     def _limit(self) -> int:
         enough = self.stores.embedder.enough_at_once
         if enough is None:
             return self.batch
         return min(self.batch, enough, max(_FEWEST, self.left // 2))
+
+
+async def embed(embedder: Embedder, entries: Sequence[Entry]) -> Embedded:
+    """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
+    distinct = list(dict.fromkeys(text for entry in entries for text in texts.views(entry).values()))
+    try:
+        embedded = await embedder.embed(distinct, "document")
+    except TextRejected as error:
+        if len(entries) == 1:
+            return Embedded(vectors={}, truncated=0, dead=[DeadEntry(entry_id=entries[0].entry_id, reason=str(error))])
+        middle = len(entries) // 2
+        one, other = await embed(embedder, entries[:middle]), await embed(embedder, entries[middle:])
+        return Embedded(
+            vectors={**one.vectors, **other.vectors},
+            truncated=one.truncated + other.truncated,
+            dead=[*one.dead, *other.dead],
+        )
+    return Embedded(
+        vectors=dict(zip(distinct, embedded.vectors, strict=True)), truncated=len(embedded.truncated), dead=[]
+    )

@@ -8,7 +8,7 @@ besides, and nothing that tells them apart: texts about two things are often mor
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -191,28 +191,52 @@ def likeness(found: Overlap | Features, weights: Weights) -> float:
     )
 
 
-def may_be_alike(
-    one: TextProfile, other: TextProfile, overlap: Overlap, weights: Weights, gates: Gates = GATES
-) -> bool:
-    """Return whether two texts can be the same or likely twins, whatever else they share: most cannot.
+class AtBest(StrEnum):
+    """What two texts can be at best."""
 
-    Less likely ones can be the same by their names, if words in common weigh as much as common names must; by the place
-    in the code, if they hold a stack trace each; or as they are in the same words.
+    OTHER = "other"
+    LIKELY = "likely twins"
+    SAME = "the same"
+
+
+def at_best(one: TextProfile, other: TextProfile, overlap: Overlap, weights: Weights, gates: Gates = GATES) -> AtBest:
+    """Return what two texts can be, whatever else they share: most of those that are near are others.
+
+    They can be the same by their names, if words in common can weigh as much as common names must, and hardly a word is
+    missing that is a name by its form; by the place in the code, if they hold a stack trace each; or as they are in the
+    same words.
     """
     likely = likeness(overlap, weights)
-    if likely >= SUGGEST / MERGE:
-        return True
-    if likely >= gates.likeness and _named_at_most(one, other) >= gates.named:
-        return True
-    both_trace = one.place is not None and other.place is not None
-    return both_trace or one.reading.same_words(other.reading)
+    if likely >= gates.likeness:
+        common = one.words.keys() & other.words.keys()
+        if _named_at_most(one, other, common) >= gates.named and _names_at_most(one, other, common) >= gates.names:
+            return AtBest.SAME
+    if (one.place is not None and other.place is not None) or one.reading.same_words(other.reading):
+        return AtBest.SAME
+    return AtBest.LIKELY if likely >= SUGGEST / MERGE else AtBest.OTHER
 
 
-def _named_at_most(one: TextProfile, other: TextProfile) -> float:
+def _named_at_most(one: TextProfile, other: TextProfile, common: Iterable[str]) -> float:
     """Return how much of the terser text common names can be: all words in common, as names are words."""
-    common = one.words.keys() & other.words.keys()
     weight = math.fsum(max(one.words[word], other.words[word]) for word in common)
     return _ratio(weight, min(one.words_weight, other.words_weight))
+
+
+def _names_at_most(one: TextProfile, other: TextProfile, common: Iterable[str]) -> float:
+    """Return which share of the terser text's names can stand in the other, whichever of them that is.
+
+    Names that the other lacks are missing, and all names together weigh as much as all words at most. Where a word
+    weighs more in one spelling than in another one, nothing is said.
+    """
+    if one.spelt_apart or other.spelt_apart or any(one.words[word] != other.words[word] for word in common):
+        return 1.0
+    return 1 - min(_lacking(one, other), _lacking(other, one))
+
+
+def _lacking(one: TextProfile, other: TextProfile) -> float:
+    """Return the share of a text's words that are names by their form and do not stand in another text."""
+    missing = math.fsum(weight for word, weight in one.named_by_form.items() if word not in other.words)
+    return _ratio(missing, one.words_weight)
 
 
 def found_grounds(features: Features, weights: Weights | None, gates: Gates = GATES) -> tuple[Ground, ...]:
@@ -246,8 +270,8 @@ def overlap(a: TextProfile, b: TextProfile, cosine: float) -> Overlap:
     )
 
 
-def features(a: TextProfile, b: TextProfile, overlap: Overlap) -> Features:
-    """Compare two texts whose overlap is known; symmetric."""
+def features(a: TextProfile, b: TextProfile, overlap: Overlap, apart: tuple[Difference, ...] | None = None) -> Features:
+    """Compare two texts whose overlap is known, and maybe what tells them `apart`; symmetric."""
     names = a.names.keys() & b.names.keys()
     names_weight = math.fsum(a.names[name] for name in names)
     return Features(
@@ -262,7 +286,7 @@ def features(a: TextProfile, b: TextProfile, overlap: Overlap) -> Features:
         traces=a.place is not None or b.place is not None,
         same_place=a.place is not None and a.place == b.place and a.exceptions == b.exceptions,
         same_particulars=a.particulars == b.particulars,
-        differences=differences(a, b),
+        differences=differences(a, b) if apart is None else apart,
     )
 
 
@@ -271,12 +295,14 @@ def differences(a: TextProfile, b: TextProfile) -> tuple[Difference, ...]:
     if a.reading.normalised == b.reading.normalised:
         return ()
     of_a, of_b = _left_over(a, b), _left_over(b, a)
+    either = of_a | of_b
     both_trace = a.place is not None and b.place is not None
     there = {
-        Difference.ONE_EXCHANGED: _one_exchanged(of_a, of_b, a.particulars | b.particulars),
+        Difference.ONE_EXCHANGED: _few_apart(of_a, of_b)
+        and not (a.particulars | b.particulars).isdisjoint(of_a | of_b),
         Difference.ONE_WORD: len(of_a) == len(of_b) == 1 and not of_a | of_b <= GLUE,
         Difference.PARTICULARS: (a.template == b.template or not of_a | of_b) and a.sequence != b.sequence,
-        Difference.TURNED: _turned(of_a | of_b),
+        Difference.TURNED: _turned(either),
         Difference.OPPOSITES: _opposed(a.turns - b.turns, b.turns - a.turns),
         Difference.NUMBERS: not both_trace and _apart(a.numbers, b.numbers),
         Difference.VERSIONS: _apart(a.versions, b.versions),
@@ -292,10 +318,10 @@ def _left_over(a: TextProfile, b: TextProfile) -> set[str]:
     return {word for word, count in a.tokens.items() if count > b.tokens.get(word, 0)}
 
 
-def _one_exchanged(of_a: set[str], of_b: set[str], particulars: frozenset[str]) -> bool:
+def _few_apart(of_a: set[str], of_b: set[str]) -> bool:
+    """Return whether a single name can have been exchanged or added."""
     fewer, more = sorted((len(of_a), len(of_b)))
-    few = more <= (_MOST_EXCHANGED if fewer else 1)
-    return fewer <= 1 and few and not particulars.isdisjoint(of_a | of_b)
+    return fewer <= 1 and more <= (_MOST_EXCHANGED if fewer else 1)
 
 
 def _turned(apart: set[str]) -> bool:

@@ -30,6 +30,11 @@ class Within(Embedder):
     stores: Stores
     embedder: Embedder
 
+    @property
+    def enough_at_once(self) -> int | None:
+        """Return the embedder's."""
+        return self.embedder.enough_at_once
+
     async def space(self) -> EmbeddingSpace:
         """Return the embedder's space."""
         return await self.embedder.space()

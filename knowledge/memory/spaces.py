@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -74,7 +75,8 @@ async def recalibrate_if_grown(stores: Stores, bound: BoundSpace, documents_befo
     if steps(documents) <= steps(documents_before):
         return
     entries, vectors = await stores.spaces.sample_situations(bound.space, 2 * ENOUGH_SITUATIONS)
-    scores = unrelated_scores([texts.situation(entry) for entry in entries], vectors, bound.mean_terms)
+    told = [texts.situation(entry) for entry in entries]
+    scores = await asyncio.to_thread(unrelated_scores, told, vectors, bound.mean_terms)
     await stores.spaces.recalibrate(bound.space, recalibrate(shipped(bound.space.model), scores))
 
 

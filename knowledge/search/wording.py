@@ -162,6 +162,11 @@ class Reading:
             found.setdefault(token.kind, set()).add(token.word)
         return {kind: frozenset(words) for kind, words in found.items()}
 
+    @cached_property
+    def named_by_form(self) -> frozenset[str]:
+        """Words without case that are names wherever they stand; some such are left out."""
+        return frozenset(word.casefold() for word in self.words if _is_named_by_form(word))
+
     def same_words(self, other: Reading) -> bool:
         """Return whether two texts say the same in the same words."""
         return self.gist == other.gist or self.normalised == other.normalised
@@ -221,17 +226,33 @@ class Rarity:
 class TextProfile:
     """A text taken apart among the texts of a workspace, each part when it is first asked for.
 
-    Weights are rarity, 0 (in every text) to 1 (never seen). `terms` are those of all words, `opening` those of its
-    first sentence.
+    Weights are rarity, 0 (in every text) to 1 (never seen).
     """
 
     def __init__(self, reading: Reading, rarity: Rarity) -> None:
         self.reading = reading
+        self._rarity = rarity
         self._of_word = rarity.of_word
-        self.terms: Mapping[int, float] = rarity.weigh(reading.words)
-        self.terms_weight = sum(self.terms.values())
-        self.opening: Mapping[int, float] = rarity.weigh(reading.opening)
-        self.opening_weight = sum(self.opening.values())
+
+    @cached_property
+    def terms(self) -> Mapping[int, float]:
+        """The terms of all words."""
+        return self._rarity.weigh(self.reading.words)
+
+    @cached_property
+    def terms_weight(self) -> float:
+        """The weights of the terms together."""
+        return sum(self.terms.values())
+
+    @cached_property
+    def opening(self) -> Mapping[int, float]:
+        """The terms of the first sentence."""
+        return self._rarity.weigh(self.reading.opening)
+
+    @cached_property
+    def opening_weight(self) -> float:
+        """The weights of the first sentence's terms together."""
+        return sum(self.opening.values())
 
     @cached_property
     def words(self) -> Mapping[str, float]:
@@ -242,6 +263,17 @@ class TextProfile:
             if weight >= weights.get(word, 0.0):
                 weights[word] = weight
         return weights
+
+    @cached_property
+    def spelt_apart(self) -> bool:
+        """Whether a word stands in it in two spellings, one of which weighs more."""
+        words = self.words
+        return any(self._of_word(written) != words[written.casefold()] for written in self.reading.words)
+
+    @cached_property
+    def named_by_form(self) -> Mapping[str, float]:
+        """Words that are names wherever they stand, not all of them."""
+        return {word: self.words[word] for word in self.reading.named_by_form}
 
     @cached_property
     def words_weight(self) -> float:
@@ -393,6 +425,11 @@ def _form(word: str) -> _Form:
         counts=folded in _COUNTING,
         capital=word[0].isupper(),
     )
+
+
+def _is_named_by_form(word: str) -> bool:
+    """Return whether a token is surely a name: of letters, digits and underlines, and no version."""
+    return word.isidentifier() and _form(word).named and not (word[0] == "v" and word[1:].isdigit())
 
 
 def _is_joined(text: str, begin: int, end: int, form: _Form) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 import sqlalchemy as sa
 
 from knowledge.adapters.postgres import patterns
 from knowledge.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable
-from knowledge.models import LeaseToken, NewEntry
+from knowledge.models import Embedded, LeaseToken, NewEntry
 from knowledge.ports import Selection
 from knowledge.wiring import Knowledge
 from tests.conftest import Opens, SetClock
@@ -112,7 +113,7 @@ async def test_the_last_batches_are_smaller_as_nothing_is_embedded_beside_them(o
         await capture(opened, *different(200))
         steps: list[int] = []
         await opened.checkpoints.process_all(progress=lambda done, _: steps.append(done))
-        assert steps == [64, 128, 164, 182, 198, 200]
+        assert steps == [64, 128, 164, 182, 191, 199, 200]
 
 
 async def nothing() -> None:
@@ -139,6 +140,47 @@ async def test_what_was_leased_ahead_is_given_back_when_a_checkpoint_fails(opens
         await capture(opened, *different(8))
         with pytest.raises(EmbedderUnavailable):
             await wired(opened, trips).checkpoints.process_all()
+        assert await number(opened, LEASED) == 0
+        assert (await opened.checkpoints.process_all()).embedded == 8
+
+
+class Overlapping(OneAtATime):
+    """Its first call goes on only once there is a second; it may fail then, and the second hang."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__()
+        self.fails, self.calls, self.cancelled = fails, 0, 0
+        self._second = asyncio.Event()
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        self.calls += 1
+        if self.calls == 1:
+            await waits_for(self._second)()
+            if self.fails:
+                raise EmbedderUnavailable("down")
+        elif self.calls == 2:
+            self._second.set()
+            try:
+                await asyncio.sleep(60 if self.fails else 0)
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+        return await super().embed(texts, kind)
+
+
+async def test_an_embedder_that_gains_nothing_by_many_texts_has_the_next_ones_before_it_is_done(opens: Opens) -> None:
+    async with opens(embedder=Overlapping(), checkpoint_batch=8) as opened:
+        await capture(opened, *different(8))
+        assert (await opened.checkpoints.process_all()).embedded == 8
+
+
+async def test_what_is_embedded_ahead_is_broken_off_and_given_back_when_a_checkpoint_fails(opens: Opens) -> None:
+    embedder = Overlapping(fails=True)
+    async with opens(embedder=embedder, checkpoint_batch=8) as opened:
+        await capture(opened, *different(8))
+        with pytest.raises(EmbedderUnavailable):
+            await opened.checkpoints.process_all()
+        assert embedder.cancelled == 1
         assert await number(opened, LEASED) == 0
         assert (await opened.checkpoints.process_all()).embedded == 8
 

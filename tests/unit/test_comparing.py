@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.minimal_pairs import minimal_pairs
 from knowledge.memory import likeness
 from knowledge.memory.comparing import Comparing, Verdict
+from knowledge.memory.likeness import AtBest
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import term_counts
 from knowledge.search.wording import Rarity, Reading, profile
@@ -74,30 +74,26 @@ def test_texts_that_were_not_read_are_named_and_not_judged_until_it_is_known_how
     assert comparing.resolutions(pinned, "pin shop.", (None, None)).verdict is Verdict.SAME
 
 
-@given(
-    figures=st.tuples(*[st.floats(0, 1)] * 6),
-    cosine=st.floats(-1, 1),
-    text=st.text(max_size=20),
-)
-def test_no_text_is_likelier_than_its_terms_allow(figures: tuple[float, ...], cosine: float, text: str) -> None:
-    shared, contained, opening, names, rarest, named = figures
-    overlap = likeness.Overlap(cosine, shared, contained, opening)
-    features = likeness.Features(
-        cosine=cosine,
-        shared=shared,
-        contained=contained,
-        opening=opening,
-        names=names,
-        rarest=rarest,
-        named=named,
-        same_words=False,
-        traces=False,
-        same_place=False,
-        same_particulars=False,
-        differences=(),
-    )
-    judged = likeness.judge(features, likeness.BUNDLED)
-    rarity = Rarity(TermStatistics(documents=1, frequencies={}))
-    one, other = profile(text, rarity), profile("something else", rarity)
-    assert not judged.likely or likeness.may_be_alike(one, other, overlap, likeness.BUNDLED)
-    assert math.isfinite(judged.probability)
+WORDS = "cart fails with shop_total shop_total2 getCart getcart GetCart 42 3.7.2 E501 v3 `pay` KeyError: isn't a.b_c"
+told = st.one_of(st.lists(st.sampled_from(WORDS.split()), max_size=9).map(" ".join), st.sampled_from(SITUATIONS))
+
+
+@settings(max_examples=1500)
+@given(one=told, other=told, cosine=st.floats(-1, 1), opening=st.floats(0, 1))
+def test_no_text_is_more_alike_than_a_glance_allows(one: str, other: str, cosine: float, opening: float) -> None:
+    rarity = Rarity(whole([one, other]))
+    first, second = profile(one, rarity), profile(other, rarity)
+    overlap = likeness.overlap(first, second, cosine)._replace(opening=opening)
+    judged = likeness.judge(likeness.features(first, second, overlap), likeness.BUNDLED)
+    at_best = likeness.at_best(first, second, overlap, likeness.BUNDLED)
+    assert not judged.likely or at_best is not AtBest.OTHER
+    assert not judged.same or at_best is AtBest.SAME
+
+
+def test_a_name_that_one_text_lacks_and_another_that_the_other_lacks_leave_them_at_best_twins() -> None:
+    rarity = Rarity(whole(["cart shop_total", "cart item_total"]))
+    first, second = profile("cart shop_total", rarity), profile("cart item_total", rarity)
+    overlap = likeness.Overlap(cosine=0.9, shared=0.5, contained=0.5, opening=1.0)
+    assert likeness.at_best(first, second, overlap, likeness.BUNDLED) is AtBest.LIKELY
+    same = profile("cart shop_total", rarity)
+    assert likeness.at_best(first, same, overlap, likeness.BUNDLED) is AtBest.SAME

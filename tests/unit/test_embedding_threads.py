@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
-from functools import partial
+from collections.abc import Callable
 
 import pytest
 
@@ -44,16 +45,64 @@ async def test_a_call_of_one_piece_waits_for_one_piece_of_a_long_call() -> None:
     threads.close()
 
 
-async def test_long_calls_take_turns() -> None:
-    threads, order = EmbeddingThreads(1, "test"), list[int]()
+class Slow:
+    """Work of which the order is noted, the first piece of which waits until it is told to go on."""
 
-    def work(call: int, _: int) -> None:
-        time.sleep(0.002)
-        order.append(call)
+    def __init__(self) -> None:
+        self.order: list[str] = []
+        self.begun, self.go_on = threading.Event(), threading.Event()
 
-    await asyncio.gather(*(threads.each(partial(work, call), range(20)) for call in (1, 2)))
-    assert sorted(order) == [1] * 20 + [2] * 20
-    assert order[:10] != [1] * 10
+    def of(self, call: str) -> Callable[[int], None]:
+        def work(_: int) -> None:
+            self.begun.set()
+            self.go_on.wait()
+            self.order.append(call)
+
+        return work
+
+
+async def test_calls_are_worked_on_one_after_the_other_and_very_long_ones_take_turns() -> None:
+    threads, slow = EmbeddingThreads(1, "test"), Slow()
+    calls = [asyncio.create_task(threads.each(slow.of(name), range(100))) for name in ("first", "second")]
+    await asyncio.to_thread(slow.begun.wait)
+    slow.go_on.set()
+    await asyncio.gather(*calls)
+    told = [(name, len(list(pieces))) for name, pieces in itertools.groupby(slow.order)]
+    assert told == [("first", 64), ("second", 64), ("first", 36), ("second", 36)]
+    threads.close()
+
+
+async def test_threads_go_on_with_the_next_call_while_the_last_piece_of_one_is_worked_on() -> None:
+    threads, both = EmbeddingThreads(2, "test"), threading.Barrier(2, timeout=5)
+
+    def together(_: int) -> None:
+        both.wait()
+
+    await asyncio.gather(threads.each(together, range(5)), threads.each(together, range(5)))
+    threads.close()
+
+
+async def test_short_calls_go_first_and_yet_a_long_one_gets_on_beside_any_number_of_them() -> None:
+    threads, slow = EmbeddingThreads(1, "test"), Slow()
+    first = asyncio.create_task(threads.each(slow.of("long"), range(10)))
+    await asyncio.to_thread(slow.begun.wait)
+    others = [asyncio.create_task(threads.each(slow.of("short"), [1])) for _ in range(40)]
+    others.append(asyncio.create_task(threads.each(slow.of("short"), range(20), at_once=True)))
+    await asyncio.sleep(0)
+    slow.go_on.set()
+    await asyncio.gather(first, *others)
+    told = [(name, len(list(pieces))) for name, pieces in itertools.groupby(slow.order)]
+    assert told == [
+        ("long", 1),
+        ("short", 16),
+        ("long", 1),
+        ("short", 16),
+        ("long", 1),
+        ("short", 16),
+        ("long", 1),
+        ("short", 12),
+        ("long", 6),
+    ]
     threads.close()
 
 
