@@ -39,7 +39,7 @@ async def measure(parts: Sequence[str], *, patterns: int, full: bool, progress: 
     if "redaction" in parts:
         outcomes += redaction.measure(progress)
     if "checkpoint" in parts:
-        outcomes += await checkpointing.measure(rounds=5, with_model=256, instant=1024, progress=progress)
+        outcomes += await checkpointing.measure(rounds=5, with_model=512, instant=1024, progress=progress)
     if "consolidation" in parts:
         outcomes += await consolidating.measure(entries=consolidated, progress=progress)
     if "scale" in parts:

@@ -33,6 +33,9 @@ from knowledge.search.wording import Reading
 _BATCHES_ON_THEIR_WAY = 3
 """So many batches may be decided whose points the index does not have yet."""
 
+_MOST_KEPT = 500_000
+"""Characters of situations that are kept taken apart, some 20 MB."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Consolidating:
@@ -44,8 +47,8 @@ class Consolidating:
     stores: Stores
     _commonness: Commonness = field(init=False)
     _on_their_way: deque[list[Founder]] = field(default_factory=lambda: deque(maxlen=_BATCHES_ON_THEIR_WAY))
-    _readings: Mapping[str, Reading] = field(default_factory=dict)
-    """The situations of the batch before, taken apart: many of them are near those of the next."""
+    _readings: dict[str, Reading] = field(default_factory=dict)
+    """Situations taken apart, those used last at the end: many are near those of the next batch as well."""
 
     def __post_init__(self) -> None:
         """Begin with nothing seen."""
@@ -149,10 +152,20 @@ class Consolidating:
         """Return how to compare situations; resolutions are read where they are needed, which is seldom."""
         told = {candidate.situation for around in candidates.values() for candidate in around}
         told.update(embedding.told[View.SITUATION] for embedding in embeddings)
-        before = self._readings
-        self._readings = {text: before.get(text) or Reading(text) for text in told}
-        asked = await asyncio.to_thread(_terms_of, self._readings.values())
-        return Comparing(await self._commonness.of(asked), model, self._readings)
+        readings = self._read(told)
+        asked = await asyncio.to_thread(_terms_of, readings.values())
+        return Comparing(await self._commonness.of(asked), model, readings)
+
+    def _read(self, told: Collection[str]) -> Mapping[str, Reading]:
+        kept = self._readings
+        readings = {text: kept.pop(text) if text in kept else Reading(text) for text in told}
+        kept |= readings
+        length = sum(map(len, kept))
+        while length > _MOST_KEPT:
+            oldest = next(iter(kept))
+            length -= len(oldest)
+            del kept[oldest]
+        return readings
 
 
 def _terms_of(readings: Iterable[Reading]) -> Collection[int]:

@@ -165,7 +165,7 @@ class EmbeddingRun:
             while storing and storing[0].done():  # one that failed gave back what may just have been claimed again
                 await _first_stored(storing)
             leasing.take_ahead()
-            embedded = await self._embed(batch)
+            embedded = await self._embed(batch, leasing)
             while len(storing) >= _STORED_AT_ONCE:
                 await _first_stored(storing)
         except BaseException:
@@ -178,8 +178,8 @@ class EmbeddingRun:
         return self._in_use
 
     @step("embed_batch")
-    async def _embed(self, batch: Batch) -> _Embedded:
-        embedded = await batch.embedded()
+    async def _embed(self, batch: Batch, leasing: Leasing) -> _Embedded:
+        embedded = await leasing.embedded(batch)
         gone = {each.entry_id for each in embedded.dead}
         return _Embedded(
             lease=batch.lease,

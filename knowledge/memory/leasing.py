@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,12 +14,20 @@ from knowledge.logs import get_logger
 from knowledge.memory import texts
 from knowledge.memory.spaces import SpaceInUse
 from knowledge.models import DeadEntry, Entry, Vector
+from knowledge.models import Embedded as Answer
 from knowledge.ports import Claim, Embedder, Selection, Stores
 
 log = get_logger(__name__)
 
-_FEWEST = 8
-"""Entries of a batch at least, where there are so many: each costs a few calls of Postgres, whatever its size."""
+_FEWEST = 16
+"""Entries of a batch at least, where there are so many: each costs some 20 ms, whatever its size."""
+
+_SHARE = 0.75
+"""What a batch takes of what is left, if it is not too much: it is decided while the next one is embedded, which takes
+four times as long an entry (measured with the bundled model, on two cores)."""
+
+_CALLS = 2
+"""Calls of an embedder at the same time: one is answered, one waits for its turn."""
 
 
 @dataclass(slots=True)
@@ -75,10 +84,6 @@ class Batch:
     in_use: SpaceInUse
     begun: asyncio.Task[Embedded] | None
 
-    async def embedded(self) -> Embedded:
-        """Return the vectors of the entries' texts."""
-        return await (self.begun or embed(self.in_use.embedder, self.lease.entries))
-
     async def drop(self) -> None:
         """Embed it no longer, and let others take it."""
         if self.begun is not None:
@@ -91,8 +96,9 @@ class Batch:
 class Leasing:
     """Takes batch after batch of a selection, the next one while the one before is embedded.
 
-    An embedder that is quick with few texts is given the next batch before it is done with the one before, so that it
-    never waits, and smaller ones towards the end: while the last one is decided and stored, nothing is embedded.
+    An embedder that is quick with few texts is given few at a time, so that others have their turn, but the next ones
+    before it is done with these, those of the next batch as well, so that it never waits. Its batches become smaller
+    towards the end, as nothing is embedded while the last one is decided and stored.
     `left`: how many entries there are to take, as far as is known. `bind`: says of entries into which space they are to
     be embedded.
     """
@@ -104,6 +110,7 @@ class Leasing:
     left: int
     bind: Callable[[Sequence[Entry]], Awaitable[SpaceInUse]]
     _taking: asyncio.Task[Batch | None] | None = field(default=None, init=False)
+    _calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CALLS), init=False)
 
     async def next(self) -> Batch | None:
         """Return the next batch, None where nothing is to be had."""
@@ -140,31 +147,51 @@ class Leasing:
             raise
         begun = None
         if in_use.embedder.enough_at_once is not None:
-            begun = asyncio.create_task(embed(in_use.embedder, lease.entries))
+            begun = asyncio.create_task(self._embed(in_use.embedder, lease.entries))
         return Batch(lease=lease, in_use=in_use, begun=begun)
 
     def _limit(self) -> int:
-        enough = self.stores.embedder.enough_at_once
-        if enough is None:
+        if self.stores.embedder.enough_at_once is None:
             return self.batch
-        return min(self.batch, enough, max(_FEWEST, self.left // 2))
+        return min(self.batch, max(_FEWEST, int(self.left * _SHARE)))
 
+    async def embedded(self, batch: Batch) -> Embedded:
+        """Return the vectors of a batch's texts."""
+        return await (batch.begun or self._embed(batch.in_use.embedder, batch.lease.entries))
 
-async def embed(embedder: Embedder, entries: Sequence[Entry]) -> Embedded:
-    """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
-    distinct = list(dict.fromkeys(text for entry in entries for text in texts.views(entry).values()))
-    try:
-        embedded = await embedder.embed(distinct, "document")
-    except TextRejected as error:
-        if len(entries) == 1:
-            return Embedded(vectors={}, truncated=0, dead=[DeadEntry(entry_id=entries[0].entry_id, reason=str(error))])
-        middle = len(entries) // 2
-        one, other = await embed(embedder, entries[:middle]), await embed(embedder, entries[middle:])
-        return Embedded(
-            vectors={**one.vectors, **other.vectors},
-            truncated=one.truncated + other.truncated,
-            dead=[*one.dead, *other.dead],
-        )
-    return Embedded(
-        vectors=dict(zip(distinct, embedded.vectors, strict=True)), truncated=len(embedded.truncated), dead=[]
-    )
+    async def _embed(self, embedder: Embedder, entries: Sequence[Entry]) -> Embedded:
+        """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
+        distinct = list(dict.fromkeys(text for entry in entries for text in texts.views(entry).values()))
+        try:
+            vectors, truncated = await self._vectors(embedder, distinct)
+        except TextRejected as error:
+            if len(entries) == 1:
+                dead = DeadEntry(entry_id=entries[0].entry_id, reason=str(error))
+                return Embedded(vectors={}, truncated=0, dead=[dead])
+            middle = len(entries) // 2
+            one = await self._embed(embedder, entries[:middle])
+            other = await self._embed(embedder, entries[middle:])
+            return Embedded(
+                vectors={**one.vectors, **other.vectors},
+                truncated=one.truncated + other.truncated,
+                dead=[*one.dead, *other.dead],
+            )
+        return Embedded(vectors=vectors, truncated=truncated, dead=[])
+
+    async def _vectors(self, embedder: Embedder, told: Sequence[str]) -> tuple[dict[str, Vector], int]:
+        """Return vectors by text, and how many texts were cut; no call takes more texts than it gains by."""
+        few = embedder.enough_at_once or len(told)
+        calls = [asyncio.create_task(self._call(embedder, told[at : at + few])) for at in range(0, len(told), few)]
+        try:
+            answers = await asyncio.gather(*calls)
+        except BaseException:
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+            raise
+        vectors = itertools.chain.from_iterable(answer.vectors for answer in answers)
+        return dict(zip(told, vectors, strict=True)), sum(len(answer.truncated) for answer in answers)
+
+    async def _call(self, embedder: Embedder, some: Sequence[str]) -> Answer:
+        async with self._calls:
+            return await embedder.embed(some, "document")

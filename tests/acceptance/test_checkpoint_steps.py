@@ -86,34 +86,38 @@ async def test_a_batch_is_decided_while_the_one_before_is_put_into_the_index(sma
 class OneAtATime(HashingEmbedder):
     """Gains nothing by more than three texts at once, as a model that runs in this process."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way, self.most, self.sizes = 0, 0, list[int]()
+
     @property
     def enough_at_once(self) -> int | None:
         return 3
 
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        self.sizes.append(len(texts))
+        await asyncio.sleep(0.01)
+        self.under_way -= 1
+        return await super().embed(texts, kind)
 
-async def test_a_batch_is_no_larger_than_what_the_embedder_gains_by(opens: Opens) -> None:
-    """So that what follows on embedding begins as soon as it can, beside the embedding of the next."""
-    async with opens(embedder=OneAtATime(), checkpoint_batch=8) as opened:
-        await capture(opened, *different(10))
-        steps: list[int] = []
-        await opened.checkpoints.process_all(progress=lambda done, _: steps.append(done))
-        assert steps == [3, 6, 9, 10]
 
-
-class GainsByMany(HashingEmbedder):
-    """Gains nothing by more than 64 texts at once."""
-
-    @property
-    def enough_at_once(self) -> int | None:
-        return 64
+async def test_a_call_asks_for_no_more_texts_than_the_embedder_gains_by_and_another_one_waits(opens: Opens) -> None:
+    """So that others have their turn, and the embedder never waits for us."""
+    embedder = OneAtATime()
+    async with opens(embedder=embedder, checkpoint_batch=8) as opened:
+        await capture(opened, *different(18))
+        assert (await opened.checkpoints.process_all()).embedded == 18
+    assert (embedder.sizes, embedder.most) == ([3, 3, 2, 3, 3, 2, 2], 2)
 
 
 async def test_the_last_batches_are_smaller_as_nothing_is_embedded_beside_them(opens: Opens) -> None:
-    async with opens(embedder=GainsByMany(), checkpoint_batch=256) as opened:
+    async with opens(embedder=OneAtATime(), checkpoint_batch=256) as opened:
         await capture(opened, *different(200))
         steps: list[int] = []
         await opened.checkpoints.process_all(progress=lambda done, _: steps.append(done))
-        assert steps == [64, 128, 164, 182, 191, 199, 200]
+        assert steps == [150, 187, 200]
 
 
 async def nothing() -> None:
