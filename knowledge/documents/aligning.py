@@ -17,7 +17,7 @@ from rapidfuzz import fuzz
 
 from knowledge.documents.orders import unseen_out
 from knowledge.search.naming import plainly
-from knowledge.search.wording import TURNS
+from knowledge.search.tokens import TURNS
 
 ALIKE = 95.0
 _LEAST_WORDS = 2

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from knowledge.search.wording import GLUE, OPPOSITES, TURNS, TextProfile
+from knowledge.search.tokens import GLUE, OPPOSITES, TURNS
+from knowledge.search.wording import TextProfile
 
 MERGE = 0.95
 """From here on two texts are the same: there is a ground for it, and nothing tells them apart."""

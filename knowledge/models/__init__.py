@@ -1,0 +1,126 @@
+"""What hardwon remembers and how it answers: frozen values without behaviour that needs a store.
+
+All times are aware and in UTC. Vectors are float32 and L2-normalised.
+"""
+
+from __future__ import annotations
+
+from knowledge.models.decisions import (
+    Decision,
+    Founder,
+    Link,
+    LinkedPatterns,
+    LinkKind,
+    Move,
+    pattern_id_of,
+    point_id_of,
+)
+from knowledge.models.entries import (
+    TRUSTED,
+    AppliesWhen,
+    Captured,
+    CaptureOutcome,
+    Entry,
+    EntryStatus,
+    EntryType,
+    NewEntry,
+    Provenance,
+    Review,
+)
+from knowledge.models.identities import CheckpointId, LeaseToken, PointId
+from knowledge.models.patterns import (
+    ERROR_CODE,
+    ERROR_NAME,
+    MAX_CIRCUMSTANCES,
+    Circumstance,
+    Distillation,
+    Distilled,
+    Evidence,
+    Pattern,
+)
+from knowledge.models.points import MAX_POINTS, Hit, Point, Refilled, StoredPoint, TextPoint, View, Where
+from knowledge.models.reports import (
+    DEAD_SHOWN,
+    CheckpointReport,
+    DeadEntry,
+    DistillationReport,
+    PruneReport,
+    RefusedDistillation,
+    RowSecurity,
+    WorkspaceStats,
+)
+from knowledge.models.spaces import (
+    BoundSpace,
+    Calibration,
+    Embedded,
+    EmbeddingSpace,
+    SparseVector,
+    TermStatistics,
+    Vector,
+)
+from knowledge.models.tasks import Context, HandedOut, Outcome, Task
+from knowledge.names import DEFAULT_WORKSPACE, CheckpointType, ContextId, EntryId, PatternId
+
+__all__ = [
+    "DEAD_SHOWN",
+    "DEFAULT_WORKSPACE",
+    "ERROR_CODE",
+    "ERROR_NAME",
+    "MAX_CIRCUMSTANCES",
+    "MAX_POINTS",
+    "TRUSTED",
+    "AppliesWhen",
+    "BoundSpace",
+    "Calibration",
+    "CaptureOutcome",
+    "Captured",
+    "CheckpointId",
+    "CheckpointReport",
+    "CheckpointType",
+    "Circumstance",
+    "Context",
+    "ContextId",
+    "DeadEntry",
+    "Decision",
+    "Distillation",
+    "DistillationReport",
+    "Distilled",
+    "Embedded",
+    "EmbeddingSpace",
+    "Entry",
+    "EntryId",
+    "EntryStatus",
+    "EntryType",
+    "Evidence",
+    "Founder",
+    "HandedOut",
+    "Hit",
+    "LeaseToken",
+    "Link",
+    "LinkKind",
+    "LinkedPatterns",
+    "Move",
+    "NewEntry",
+    "Outcome",
+    "Pattern",
+    "PatternId",
+    "Point",
+    "PointId",
+    "Provenance",
+    "PruneReport",
+    "Refilled",
+    "RefusedDistillation",
+    "Review",
+    "RowSecurity",
+    "SparseVector",
+    "StoredPoint",
+    "Task",
+    "TermStatistics",
+    "TextPoint",
+    "Vector",
+    "View",
+    "Where",
+    "WorkspaceStats",
+    "pattern_id_of",
+    "point_id_of",
+]

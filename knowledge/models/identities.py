@@ -1,0 +1,10 @@
+"""Ids of what is stored; those that a client needs, too, are in `knowledge.names`."""
+
+from __future__ import annotations
+
+from typing import NewType
+from uuid import UUID
+
+PointId = NewType("PointId", UUID)
+CheckpointId = NewType("CheckpointId", UUID)
+LeaseToken = NewType("LeaseToken", UUID)

@@ -1,0 +1,156 @@
+"""Texts as tokens: words, names, numbers, versions, codes and signs, and what each is by its form and its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+_TOKEN = re.compile(
+    r"(?=[\w#=!<>+*/%&|^~-])(?:"
+    r"(?P<plain>[^\W\d]++(?![\w#'-]))"
+    r"|(?P<code>\b(?:[A-Z]{1,6}\d{2,6}|[A-Za-z]{2,12}[-#]\d[\w-]*)\b|(?<!\w)#\d+)"
+    r"|(?P<hex>\b0x[0-9a-fA-F]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)"
+    r"|(?P<version>\bv?\d+(?:\.\d+){2,}(?:[\w.+-]*\w)?|\bv\d+(?:\.\d+)*\b)"
+    r"|(?P<number>(?<![\w)\]])-?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*)"
+    r"|(?P<word>[^\W\d](?:\w|'(?=t\b))*)"
+    r"|(?P<sign>[=!<>+*/%&|^-]?=|[<>]|&&|\|\||(?<=[`\"'\s])[-+*/%&|^~!]{1,2}(?=[`\"'\s])))"
+)
+"""What a token starts with, and plain words, come first for speed: they take nothing from the others."""
+_WORD_KINDS = frozenset({"plain", "word"})
+_QUOTED = re.compile(r"(?<!\w)([`\"'])(?=\S)([^`\"'\n]{1,120}?)(?<=\S)\1(?!\w)")
+_CODE_LIKE = re.compile(r"[\[\](){}=<>|.:/_]")
+_MOST_QUOTED_WORDS = 3
+_SPECIAL = re.compile(r"_|\d|[a-z][A-Z]|^[A-Z]{2}")
+_EXCEPTION = re.compile(r"^(?:[A-Z]\w+(?:Error|Exception|Warning|Failure|Fault|Interrupt|Exit|Timeout)|SIG[A-Z]{3,5})$")
+_JOINED = frozenset("./\\:@$-")
+
+
+_OPPOSITE_PAIRS = (
+    "enable/disable enabled/disabled enables/disables enabling/disabling allow/deny allowed/denied allow/forbid"
+    " accept/reject accepted/rejected accepts/rejects succeed/fail succeeds/fails succeeded/failed pass/fail"
+    " passes/fails passed/failed true/false on/off up/down before/after above/below over/under more/less more/fewer"
+    " greater/less higher/lower maximum/minimum max/min first/last left/right upper/lower open/close opens/closes"
+    " opened/closed start/stop starts/stops started/stopped add/remove adds/removes added/removed include/exclude"
+    " includes/excludes included/excluded increase/decrease increases/decreases increased/decreased always/never"
+    " with/without valid/invalid present/missing available/unavailable required/optional read/write reads/writes"
+    " encode/decode encrypt/decrypt lock/unlock push/pull upload/download client/server source/target"
+    " ascending/descending synchronous/asynchronous public/private input/output request/response local/remote"
+    " internal/external primary/secondary parent/child row/column horizontal/vertical import/export send/receive"
+    " sends/receives incoming/outgoing begin/end create/delete creates/deletes created/deleted insert/delete"
+    " install/uninstall commit/rollback mount/unmount login/logout connect/disconnect attach/detach"
+    " subscribe/unsubscribe plaintext/encrypted empty/full static/dynamic global/local"
+)
+_MEASURES = (
+    "one two three four five six seven eight nine ten hundred thousand million half third quarter second seconds minute"
+    " minutes hour hours day days week weeks month months year years daily weekly monthly hourly ms bytes kb mb gb tb"
+    " kib mib gib monday tuesday wednesday thursday friday saturday sunday january february march april june july"
+    " august september october november december"
+)
+_NEGATIONS = (
+    "not no never none nothing neither nor without cannot isn't aren't wasn't weren't don't doesn't didn't can't won't"
+    " wouldn't shouldn't couldn't hasn't haven't hadn't mustn't"
+)
+_SMALL_WORDS = (
+    "a an the is are was were be been being has have had do does did of to in on at for by from with and or as that"
+    " this these those it its there then so s can could will would may might should"
+)
+
+_OPPOSED = tuple(pair.split("/") for pair in _OPPOSITE_PAIRS.split())
+OPPOSITES: Mapping[str, frozenset[str]] = {
+    word: frozenset(other for pair in _OPPOSED if word in pair for other in pair) - {word}
+    for pair in _OPPOSED
+    for word in pair
+}
+"""For each word that has one, the words that turn its sentence into the opposite; a list of our own."""
+
+TURNS = frozenset(_NEGATIONS.split()) | OPPOSITES.keys()
+"""Words that turn a sentence round."""
+
+_COUNTING = TURNS | frozenset(_MEASURES.split())
+
+GLUE = frozenset(_SMALL_WORDS.split())
+"""Words that alone tell nothing apart."""
+
+
+class Token(NamedTuple):
+    """A word, without case and as written. `particular`: by its form or its meaning, else maybe by its rarity."""
+
+    kind: str
+    word: str
+    written: str
+    named: bool
+    particular: bool
+    may_be_rare: bool
+
+
+def written_words(text: str) -> frozenset[str]:
+    """Return the tokens of a text as written."""
+    return frozenset(match.group() for match in _TOKEN.finditer(text))
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a text in order."""
+    spans = _code_spans(text)
+    span = next(spans, None)
+    for match in _TOKEN.finditer(text):
+        begin, end = match.span()
+        while span and span[1] <= begin:
+            span = next(spans, None)
+        inside = span is not None and span[0] <= begin
+        kind, word = match.lastgroup or "", match.group()
+        if kind in _WORD_KINDS:
+            form = _form(word)
+            named = form.named or (inside and not form.glue) or _is_joined(text, begin, end, form)
+            yield Token(form.kind, form.folded, word, named, named or form.counts, not form.glue)
+        else:
+            particular = kind != "sign" or inside or len(word) > 1
+            yield Token(kind, word.casefold(), word, kind == "code", particular, may_be_rare=False)
+
+
+class _Form(NamedTuple):
+    """What a word is wherever it stands. `named`: it is a name by its form. `counts`: by its meaning, a particular."""
+
+    kind: str
+    folded: str
+    named: bool
+    glue: bool
+    counts: bool
+    capital: bool
+
+
+@lru_cache(maxsize=1 << 15)
+def _form(word: str) -> _Form:
+    folded = word.casefold()
+    exception = _EXCEPTION.match(word) is not None
+    return _Form(
+        kind="exception" if exception else "word",
+        folded=folded,
+        named=exception or _SPECIAL.search(word) is not None,
+        glue=folded in GLUE,
+        counts=folded in _COUNTING,
+        capital=word[0].isupper(),
+    )
+
+
+def is_named_by_form(word: str) -> bool:
+    """Return whether a token is surely a name: of letters, digits and underlines, and no version."""
+    return word.isidentifier() and _form(word).named and not (word[0] == "v" and word[1:].isdigit())
+
+
+def _is_joined(text: str, begin: int, end: int, form: _Form) -> bool:
+    """Return whether a word is a name by what it is joined to: a dotted name, a path, a call, a proper name."""
+    before, after = text[max(0, begin - 2) : begin], text[end : end + 2]
+    if len(before) == 2 and before[1] in _JOINED and not before[0].isspace():
+        return True
+    if len(after) == 2 and (after[0] in _JOINED or after[0] == "(") and not after[1].isspace():
+        return True
+    return form.capital and len(before) == 2 and before[1] == " " and (before[0].isalnum() or before[0] in ",)")
+
+
+def _code_spans(text: str) -> Iterator[tuple[int, int]]:
+    for match in _QUOTED.finditer(text):
+        inner = match.group(2)
+        if _CODE_LIKE.search(inner) or len(inner.split()) <= _MOST_QUOTED_WORDS:
+            yield match.span()
