@@ -1,0 +1,181 @@
+"""How passages are found, and what is read beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from knowledge.documents.access import Scope
+from knowledge.documents.models import (
+    Document,
+    DocumentId,
+    Finding,
+    LogLine,
+    PartitionVersion,
+    Passage,
+    PassageHit,
+    PassageId,
+    PassagePoint,
+    PassageWhere,
+    Profile,
+    Query,
+    Severity,
+    WholeDocument,
+)
+from knowledge.models import EmbeddingSpace, SparseVector, TermStatistics, Vector
+
+
+class Finder(Protocol):
+    """How one system finds passages: the only part in which the systems differ."""
+
+    async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:
+        """Return what was found; a failure of all searches comes as `Finding.error`."""
+        ...
+
+
+class Searcher(Protocol):
+    """The one search that every finder uses."""
+
+    async def search(self, query: Query, scope: Scope) -> Finding:
+        """Return the best `query.k` passages of the scope, with `coverage` None.
+
+        Raises Unavailable where a part does not answer.
+        """
+        ...
+
+
+class EvidenceSource(Protocol):
+    """Exact facts of the logs of a scope: counts, first and last times, single lines."""
+
+    async def facts(self, question: str, scope: Scope, documents: frozenset[DocumentId] | None = None) -> Finding:
+        """Return computed passages for what a question asks of logs; none where it asks nothing of the kind."""
+        ...
+
+
+class QuoteSource(Protocol):
+    """The text that a quote must be found in, looked up anew at the moment of checking."""
+
+    async def visible(self, passages: Sequence[Passage], scope: Scope) -> Mapping[PassageId, str]:
+        """Return the stored text of those passages whose document is in the scope, current and not deleted.
+
+        Computed ones come with the text they have, if their document is.
+        """
+        ...
+
+    async def versions(self, scope: Scope) -> tuple[PartitionVersion, ...]:
+        """Return the version of each partition of the scope, ascending by name: it moves with every visible change."""
+        ...
+
+    async def documents(self, scope: Scope) -> list[Document]:
+        """Return the documents of the scope that have an indexed version, ascending by title, then uri."""
+        ...
+
+    async def whole(self, scope: Scope, documents: Collection[DocumentId] | None = None) -> list[WholeDocument]:
+        """Return visible documents with their texts, all of the scope or those named, in the order of `documents`."""
+        ...
+
+
+class PassageStore(QuoteSource, Protocol):
+    """What may be shown of the documents of one workspace: nothing else than what is active and in the scope."""
+
+    async def passages(self, passage_ids: Sequence[PassageId], scope: Scope) -> list[Passage]:
+        """Return those passages that are visible in the scope, without scores."""
+        ...
+
+    async def counts(self, scope: Scope) -> tuple[int, int]:
+        """Return how many documents of the scope are visible, and how many wait to be indexed."""
+        ...
+
+    async def statistics(self, scope: Scope, terms: Sequence[int]) -> TermStatistics:
+        """Return how common terms are among the visible passages of the scope."""
+        ...
+
+    async def sample(self, space: EmbeddingSpace, limit: int) -> list[tuple[str, Vector]]:
+        """Return some visible passages with their embeddings."""
+        ...
+
+    async def scale(self, space: EmbeddingSpace) -> tuple[float, float] | None:
+        """Return the measured cosines of relevance 0 and 1, where they were."""
+        ...
+
+    async def keep_scale(self, space: EmbeddingSpace, low: float, high: float, passages: int) -> None:
+        """Keep measured cosines of relevance 0 and 1."""
+        ...
+
+
+class LogStore(Protocol):
+    """Lines of the visible logs of a scope, counted by the database. Every method goes over the named documents."""
+
+    async def by_severity(self, documents: Collection[DocumentId], scope: Scope) -> Mapping[str, int]:
+        """Return how many lines of each severity there are; lines without one count as ''."""
+        ...
+
+    async def select(
+        self,
+        documents: Collection[DocumentId],
+        scope: Scope,
+        *,
+        severities: Collection[Severity] = (),
+        term: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        last_first: bool = False,
+        limit: int,
+    ) -> tuple[int, list[tuple[DocumentId, LogLine]]]:
+        """Return how many lines fit in all, and the first `limit` of them in order of document and line."""
+        ...
+
+    async def span(self, documents: Collection[DocumentId], scope: Scope) -> tuple[datetime | None, datetime | None]:
+        """Return the first and the last moment that a line names."""
+        ...
+
+    async def templates(self, documents: Collection[DocumentId], scope: Scope, *, limit: int) -> list[tuple[str, int]]:
+        """Return the most frequent templates of lines with how often they occur, the most frequent first."""
+        ...
+
+    async def around(
+        self, documents: Collection[DocumentId], scope: Scope, line: int, *, neighbours: int
+    ) -> list[tuple[DocumentId, LogLine]]:
+        """Return the lines about a line number."""
+        ...
+
+
+class PassageIndex(Protocol):
+    """Points of chunks of one embedding space, in a collection of their own. Derived from Postgres, never truth."""
+
+    async def ensure(self, space: EmbeddingSpace) -> None:
+        """Create the collection of the space with its payload indexes, if absent."""
+        ...
+
+    async def upsert(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
+        """Write all points or raise; once it returns they survive a kill and are found."""
+        ...
+
+    async def search(
+        self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, where: PassageWhere, *, limit: int
+    ) -> list[PassageHit]:
+        """Return the union of the `limit` nearest points by each vector, both raw scores of each."""
+        ...
+
+    async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
+        """Delete points; absent ids are no error."""
+        ...
+
+    async def count(self, space: EmbeddingSpace, workspace: str) -> int:
+        """Return the exact number of points of a workspace."""
+        ...
+
+    async def scan(
+        self, space: EmbeddingSpace, workspace: str, *, after: PassageId | None, limit: int
+    ) -> list[PassageId]:
+        """Return up to `limit` point ids above `after`, ascending."""
+        ...
+
+    async def drop(self, space: EmbeddingSpace) -> None:
+        """Delete the collection of the space, if there is one."""
+        ...
+
+    async def aclose(self) -> None:
+        """Flush and let go of the index."""
+        ...
