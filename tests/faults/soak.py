@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -39,6 +40,7 @@ from tests.support.postgres import throwaway_postgres
 CASES = 40
 UNRESOLVED = timedelta(days=90)
 COMPARED_EVERY = 200
+TOLD_EVERY = 5_000
 
 
 @dataclass(kw_only=True)
@@ -143,7 +145,7 @@ class Soak:
     number: int = 0
     deleted: list[EntryId] = field(default_factory=list)
 
-    async def walk(self, operations: int) -> None:
+    async def walk(self, operations: int, progress: Callable[[int, int], None] | None = None) -> None:
         """Do so many random operations; raise Diverged where the stores are not what the model says."""
         chances = {
             "capture": 40, "resolve": 8, "query": 20, "checkpoint": 8, "end_project": 3,
@@ -167,6 +169,8 @@ class Soak:
                         await getattr(self, f"_{name}")(knowledge)
                     if done % COMPARED_EVERY == 0:
                         await self._compare(knowledge)
+                    if progress and done % TOLD_EVERY == 0:
+                        progress(done, operations)
             if name == "kill":
                 killed = await self._kill()
         async with self._open() as knowledge:
@@ -308,14 +312,19 @@ async def _counts(knowledge: Knowledge) -> Counter[tuple[int, int]]:
 
 def walk(operations: int, seed: int) -> int:
     """Walk over one store, and say what came of it."""
-    print(f"seed {seed}: {operations} operations", flush=True)  # noqa: T201
     began = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        said = f"seed {seed}: {done:,} of {total:,} operations, {time.monotonic() - began:.0f} s"
+        print(said, flush=True)  # noqa: T201
+
+    tell(0, operations)
     with throwaway_postgres() as server, Herd() as herd:
         asyncio.run(make_template(server.dsn))
         with ground(herd, server.dsn) as made:
             soak = Soak(made, random.Random(seed))
             try:
-                asyncio.run(soak.walk(operations))
+                asyncio.run(soak.walk(operations, tell))
             except Diverged as diverged:
                 print(f"seed {seed}: DIVERGED {diverged}")  # noqa: T201
                 return 1
