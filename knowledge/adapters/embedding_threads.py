@@ -17,8 +17,8 @@ from knowledge.errors import EmbedderUnavailable
 _SHORT = 4
 """Pieces of a call that goes before longer ones."""
 
-_TURN = 64
-"""Pieces of a long call before another one that waits has its turn: a batch of a checkpoint is not broken up."""
+TURN = 64
+"""Pieces of a long call before another one that waits has its turn: a second."""
 
 _SHORT_IN_A_ROW = 16
 """Pieces of short calls after which a long one gets on by one: no flood of questions stops a checkpoint."""
@@ -144,7 +144,7 @@ class _Call:
                 break
             self.work(number)
             self.done += 1
-            if self.done >= _TURN:
+            if self.done >= TURN:
                 self.done, self.turn = 0, self.shared.number()
             if self.todo and self.shared.goes_first(self):
                 self.shared.submit(self)

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from knowledge.adapters.embedding_space import Recent, fingerprinted, refuse_unembeddable, unit
-from knowledge.adapters.embedding_threads import EmbeddingThreads
+from knowledge.adapters.embedding_threads import TURN, EmbeddingThreads
 from knowledge.errors import EmbedderUnavailable
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
@@ -33,7 +33,6 @@ _WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d
 _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 
 _MOST_WORKERS = 4
-_ENOUGH_AT_ONCE = 64
 _RECENT_QUERIES = 1024
 _CHARS_PER_TOKEN = 32
 """A text is cut here before it is split: the tokenizer holds the GIL, a second per megabyte (measured); real texts have
@@ -120,8 +119,8 @@ class LocalEmbedder(Embedder):
 
     @property
     def enough_at_once(self) -> int | None:
-        """Return a small number, as each text is run by itself: what follows on embedding begins all the sooner."""
-        return _ENOUGH_AT_ONCE
+        """Return the turn of a call, as each text is run by itself: more would only keep others waiting."""
+        return TURN
 
     async def space(self) -> EmbeddingSpace:
         """Return the space; its revision is the hash of weights, tokenizer and pooling."""

@@ -1,8 +1,8 @@
 """One checkpoint at work: batch after batch is claimed, embedded, decided, put into the index and marked.
 
 Four batches are under way at most, each at another step, so that Postgres, a remote embedder and we work at the same
-time; a fifth is leased ahead. Each step is taken by one batch at a time, in the order in which the entries were
-captured.
+time; a fifth is leased ahead, and waits in the line of an embedder that has one (`leasing`). Each step is taken by one
+batch at a time, in the order in which the entries were captured.
 """
 
 from __future__ import annotations

@@ -13,7 +13,10 @@ class Embedder(Protocol):
 
     @property
     def enough_at_once(self) -> int | None:
-        """How many texts one call embeds as quickly, each, as it would more of them; None: the more the better."""
+        """How many texts one call embeds as quickly, each, as it would more of them; None: the more the better.
+
+        With a number, calls wait in line: one may be made while another is under way, and follows it without a pause.
+        """
         return None
 
     async def space(self) -> EmbeddingSpace:
