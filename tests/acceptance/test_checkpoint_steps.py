@@ -103,13 +103,16 @@ class OneAtATime(HashingEmbedder):
         return await super().embed(texts, kind)
 
 
-async def test_a_call_asks_for_no_more_texts_than_the_embedder_gains_by_and_another_one_waits(opens: Opens) -> None:
+async def test_a_call_asks_for_no_more_texts_than_the_embedder_gains_by_and_no_more_than_one_waits(
+    opens: Opens,
+) -> None:
     """So that others have their turn, and the embedder never waits for us."""
     embedder = OneAtATime()
     async with opens(embedder=embedder, checkpoint_batch=8) as opened:
         await capture(opened, *different(18))
         assert (await opened.checkpoints.process_all()).embedded == 18
-    assert (embedder.sizes, embedder.most) == ([3, 3, 2, 3, 3, 2, 2], 2)
+    assert sorted(embedder.sizes) == [2, 2, 2, 3, 3, 3, 3]
+    assert embedder.most <= 2
 
 
 async def test_the_last_batches_are_smaller_as_nothing_is_embedded_beside_them(opens: Opens) -> None:
