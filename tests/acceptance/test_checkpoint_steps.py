@@ -103,7 +103,7 @@ class OneAtATime(HashingEmbedder):
         return await super().embed(texts, kind)
 
 
-async def test_a_call_asks_for_no_more_texts_than_the_embedder_gains_by_and_no_more_than_one_waits(
+async def test_a_call_asks_for_no_more_texts_than_the_embedder_gains_by_and_only_one_waits(
     opens: Opens,
 ) -> None:
     """So that others have their turn, and the embedder never waits for us."""
@@ -175,15 +175,15 @@ class Overlapping(OneAtATime):
         return await super().embed(texts, kind)
 
 
-async def test_an_embedder_that_gains_nothing_by_many_texts_has_the_next_ones_before_it_is_done(opens: Opens) -> None:
-    async with opens(embedder=Overlapping(), checkpoint_batch=8) as opened:
+async def test_an_embedder_that_gains_nothing_by_many_texts_has_the_next_batch_before_it_is_done(opens: Opens) -> None:
+    async with opens(embedder=Overlapping(), checkpoint_batch=3) as opened:
         await capture(opened, *different(8))
         assert (await opened.checkpoints.process_all()).embedded == 8
 
 
 async def test_what_is_embedded_ahead_is_broken_off_and_given_back_when_a_checkpoint_fails(opens: Opens) -> None:
     embedder = Overlapping(fails=True)
-    async with opens(embedder=embedder, checkpoint_batch=8) as opened:
+    async with opens(embedder=embedder, checkpoint_batch=3) as opened:
         await capture(opened, *different(8))
         with pytest.raises(EmbedderUnavailable):
             await opened.checkpoints.process_all()
