@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from knowledge.adapters.switching import switching_soon
 from knowledge.errors import EmbedderUnavailable
 
 _SHORT = 4
@@ -57,9 +58,10 @@ class EmbeddingThreads:
                 short=at_once or len(todo) <= _SHORT,
                 turn=self.number(),
             )
-            for _ in range(call.threads):
-                self.submit(call)
-            await call.all_done
+            with switching_soon():
+                for _ in range(call.threads):
+                    self.submit(call)
+                await call.all_done
 
     def number(self) -> int:
         """Return a number that is higher than those before."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from knowledge.memory import likeness
-from knowledge.memory.likeness import AtBest, Judgement
+from knowledge.memory.likeness import AtBest, Judgement, Overlap
 from knowledge.models import TermStatistics, Vector
 from knowledge.search.wording import Rarity, Reading, TextProfile
 
@@ -52,10 +52,13 @@ class Comparing:
         self.unread: dict[str, Reading] = {}
         self._rarity = Rarity(statistics)
         self._readings = dict(readings or {})
+        self._glanced_at: dict[str, Reading] = {}
         self._knows_all = readings is None
         self._profiles: dict[str, TextProfile] = {}
+        self._overlaps: dict[tuple[str, str, float], Overlap] = {}
         self._at_best: dict[tuple[str, str, float], AtBest] = {}
         self._situations: dict[tuple[str, str, float], Judgement] = {}
+        self._exchanged: dict[tuple[str, str], bool] = {}
         self._resolutions: dict[tuple[str, str, float | None], Compared] = {}
 
     def learn(self, frequencies: Mapping[int, int]) -> None:
@@ -84,10 +87,16 @@ class Comparing:
         asked = (one, other, cosine)
         found = self._situations.get(asked)
         if found is None:
-            first, second = self._profile(one), self._profile(other)
-            features = likeness.features(first, second, likeness.overlap(first, second, cosine))
-            found = self._situations[asked] = likeness.judge(features, self.weights)
+            found = self._situations[asked] = self._situations_compared(one, other, cosine)
         return found
+
+    def other_resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> bool:
+        """Return whether `resolutions` would say `OTHER`: most often a number that is exchanged tells them apart."""
+        asked = (one, other)
+        exchanged = self._exchanged.get(asked)
+        if exchanged is None:
+            exchanged = self._exchanged[asked] = likeness.number_exchanged(self._reading(one), self._reading(other))
+        return exchanged or self.resolutions(one, other, vectors).verdict is Verdict.OTHER
 
     def resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> Compared:
         """Return whether two resolutions are the same, given that their situations are or may be; worked out once."""
@@ -105,7 +114,19 @@ class Comparing:
         first, second = self._profile(one), self._profile(other)
         if self.weights is None:
             return AtBest.SAME if first.reading.same_words(second.reading) else AtBest.OTHER
-        return likeness.at_best(first, second, likeness.overlap(first, second, cosine), self.weights)
+        overlap = self._overlaps[one, other, cosine] = likeness.overlap(first, second, cosine)
+        return likeness.at_best(first, second, overlap, self.weights)
+
+    def _situations_compared(self, one: str, other: str, cosine: float) -> Judgement:
+        first, second = self._profile(one), self._profile(other)
+        overlap = self._overlaps.get((one, other, cosine)) or likeness.overlap(first, second, cosine)
+        features = likeness.features(first, second, overlap, apart=())
+        judgement = likeness.judge(features, self.weights)
+        if not judgement.likely:  # and would be less so by what tells them apart
+            return _UNLIKE
+        if apart := likeness.differences(first, second):
+            judgement = likeness.judge(replace(features, differences=apart), self.weights)
+        return judgement
 
     def _resolutions_compared(self, one: str, other: str, cosine: float | None) -> Compared:
         first, second = self._profile(one), self._profile(other)
@@ -129,8 +150,13 @@ class Comparing:
     def _profile(self, text: str) -> TextProfile:
         found = self._profiles.get(text)
         if found is None:
-            reading = self._readings.get(text) or Reading(text)
-            found = self._profiles[text] = TextProfile(reading, self._rarity)
+            found = self._profiles[text] = TextProfile(self._reading(text), self._rarity)
+        return found
+
+    def _reading(self, text: str) -> Reading:
+        found = self._readings.get(text) or self._glanced_at.get(text)
+        if found is None:
+            found = self._glanced_at[text] = Reading(text)
         return found
 
     def _to_be_read(self, *told: str) -> bool:
@@ -140,5 +166,5 @@ class Comparing:
         missing = [text for text in told if text not in self._readings]
         for text in missing:
             if text not in self.unread:
-                self.unread[text] = Reading(text)
+                self.unread[text] = self._reading(text)
         return bool(missing)

@@ -292,21 +292,19 @@ class _Choosing:
         at_best = comparing.at_best(*told, cosine)
         if at_best is AtBest.OTHER or (
             # neither twins nor rivals then, and resolutions are mostly told apart sooner than situations
-            at_best is AtBest.LIKELY and comparing.resolutions(own, other, vectors).verdict is Verdict.OTHER
+            at_best is AtBest.LIKELY and comparing.other_resolutions(own, other, vectors)
         ):
             return None
         situations = comparing.situations(*told, cosine)
-        if not situations.likely:
+        if not situations.likely or (not situations.same and comparing.other_resolutions(own, other, vectors)):
             return None
         resolutions = comparing.resolutions(own, other, vectors)
         why = _told("situation", situations) + _told("resolution", resolutions.judgement)
         match resolutions.verdict:
             case Verdict.SAME if situations.same:
                 return situations.probability, why
-            case Verdict.OTHER if situations.same:
-                return _link(LinkKind.RIVAL, candidate, situations, why)
             case Verdict.OTHER:
-                return None
+                return _link(LinkKind.RIVAL, candidate, situations, why)
             case Verdict.UNKNOWN:
                 self.wanted |= {own: None, other: None}
         return _link(LinkKind.TWIN, candidate, situations, why)

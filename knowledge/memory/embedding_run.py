@@ -60,6 +60,9 @@ _SLICE = 64
 _COUNT_AT_ONCE = 2048
 """New texts whose words are counted together: common words are then written once, not once a batch."""
 
+_COUNT_BEFORE_THE_LAST = 128
+"""From so many on they are counted while the last batches are embedded, so that few are left once nothing is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Embedded:
@@ -93,6 +96,7 @@ class EmbeddingRun:
     report: CheckpointReport
     selection: Selection
     progress: Progress | None = None
+    _leasing: Leasing = field(init=False)
     _in_use: SpaceInUse | None = None
     _consolidating: Consolidating = field(init=False)
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -102,11 +106,15 @@ class EmbeddingRun:
     """The points of batches that were decided and are not in the index yet, oldest first."""
     _words: dict[PointId, Collection[int]] = field(default_factory=dict)
     _batches_to_count: int = 0
+    _counting_left: asyncio.Task[None] | None = None
     _unmarked: Counter[EntryId] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         """Begin with nothing remembered."""
         self._consolidating = Consolidating(stores=self.stores)
+        self._leasing = Leasing(
+            stores=self.stores, selection=self.selection, batch=self.batch, time=self.lease, bind=self._bind
+        )
 
     async def run(self) -> None:
         """Embed until nothing is left of what was there at the start; raises what a store or the embedder raises.
@@ -128,20 +136,13 @@ class EmbeddingRun:
 
     async def _batches(self, total: int) -> None:
         there_at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
-        leasing = Leasing(
-            stores=self.stores,
-            selection=self.selection,
-            batch=self.batch,
-            time=self.lease,
-            left=total,
-            bind=self._bind,
-        )
+        leasing, leasing.left = self._leasing, total
         storing: deque[asyncio.Task[None]] = deque()
         try:
             while True:
                 batch = await leasing.next()
                 if batch is not None:
-                    storing.append(await self._embed_then_store(batch, leasing, storing, total))
+                    storing.append(await self._embed_then_store(batch, storing, total))
                 elif storing:
                     await _first_stored(storing)
                 elif not await self.stores.entries.pending(there_at_start):
@@ -150,6 +151,9 @@ class EmbeddingRun:
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         finally:
             await leasing.close()
+            if self._counting_left is not None:
+                self._counting_left.cancel()
+                await asyncio.gather(self._counting_left, return_exceptions=True)
             if storing:
                 # what is embedded is paid for: it is stored, however this ends
                 await asyncio.wait(storing, timeout=_FINISH_SECONDS)
@@ -158,14 +162,14 @@ class EmbeddingRun:
                 await asyncio.gather(*storing, return_exceptions=True)
 
     async def _embed_then_store(
-        self, batch: Batch, leasing: Leasing, storing: deque[asyncio.Task[None]], total: int
+        self, batch: Batch, storing: deque[asyncio.Task[None]], total: int
     ) -> asyncio.Task[None]:
         """Embed a batch while those before are stored; return the task that stores this one."""
         try:
             while storing and storing[0].done():  # one that failed gave back what may just have been claimed again
                 await _first_stored(storing)
-            leasing.take_ahead()
-            embedded = await self._embed(batch, leasing)
+            self._leasing.take_ahead()
+            embedded = await self._embed(batch)
             while len(storing) >= _STORED_AT_ONCE:
                 await _first_stored(storing)
         except BaseException:
@@ -175,11 +179,13 @@ class EmbeddingRun:
 
     async def _bind(self, entries: Sequence[Entry]) -> SpaceInUse:
         self._in_use = await bind_space(self.stores, entries, known=self._in_use)
+        if self._counting_left is None:  # while the first batch is embedded
+            self._counting_left = asyncio.create_task(self._count_left(self._in_use.bound))
         return self._in_use
 
     @step("embed_batch")
-    async def _embed(self, batch: Batch, leasing: Leasing) -> _Embedded:
-        embedded = await leasing.embedded(batch)
+    async def _embed(self, batch: Batch) -> _Embedded:
+        embedded = await self._leasing.embedded(batch)
         gone = {each.entry_id for each in embedded.dead}
         return _Embedded(
             lease=batch.lease,
@@ -216,6 +222,8 @@ class EmbeddingRun:
         """Decide, upsert and mark."""
         stores, bound, token = self.stores, embedded.in_use.bound, embedded.lease.claim.token
         async with self._deciding:
+            if self._counting_left is not None:
+                await self._counting_left
             for refused in embedded.dead:
                 await stores.entries.bury(token, refused.entry_id, refused.reason)
             embedded_at = stores.clock.now()
@@ -262,7 +270,8 @@ class EmbeddingRun:
             self._end_if_endless({decision.entry.entry_id for decision in decisions} - marked)
         self._words |= words
         self._batches_to_count += 1
-        if len(self._words) >= _COUNT_AT_ONCE:
+        enough = _COUNT_AT_ONCE if self._leasing.left > 0 else _COUNT_BEFORE_THE_LAST
+        if len(self._words) >= enough:
             await self._count()
         return marked
 
@@ -314,16 +323,16 @@ class EmbeddingRun:
             if words:
                 await self.stores.points.count_words(words)
 
-    async def _grown(self, bound: BoundSpace, before: int) -> None:
-        """See to it that the lexicon, relevance and Postgres' plans fit what is there now.
-
-        Words that a checkpoint did not come to count, because it was killed, are counted by the next one.
-        """
-        await self._count()
+    async def _count_left(self, bound: BoundSpace) -> None:
+        """Count the words that a checkpoint before did not come to count, because it was killed."""
         while left := await self.stores.points.uncounted(bound.space, _COUNT_AT_ONCE):
             await self.stores.points.count_words(
                 {stored.point_id: term_counts(stored_text(stored)).keys() for stored in left}
             )
+
+    async def _grown(self, bound: BoundSpace, before: int) -> None:
+        """See to it that the lexicon, relevance and Postgres' plans fit what is there now."""
+        await self._count()
         documents = (await self.stores.spaces.statistics([])).documents
         await recalibrate_if_grown(self.stores, bound, before, documents)
         if documents - before >= max(_MANY, before):

@@ -99,16 +99,16 @@ class Leasing:
     An embedder that is quick with few texts is given few at a time, so that others have their turn, but the next ones
     before it is done with these, those of the next batch as well, so that it never waits. Its batches become smaller
     towards the end, as nothing is embedded while the last one is decided and stored.
-    `left`: how many entries there are to take, as far as is known. `bind`: says of entries into which space they are to
-    be embedded.
+    `bind`: says of entries into which space they are to be embedded. `left`: how many entries there are to take, as far
+    as is known; none are after the last.
     """
 
     stores: Stores
     selection: Selection
     batch: int
     time: timedelta
-    left: int
     bind: Callable[[Sequence[Entry]], Awaitable[SpaceInUse]]
+    left: int = 0
     _taking: asyncio.Task[Batch | None] | None = field(default=None, init=False)
     _calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CALLS), init=False)
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from knowledge.search.tokens import GLUE, OPPOSITES, TURNS
-from knowledge.search.wording import TextProfile
+from knowledge.search.wording import Reading, TextProfile
 
 MERGE = 0.95
 """From here on two texts are the same: there is a ground for it, and nothing tells them apart."""
@@ -295,14 +295,13 @@ def differences(a: TextProfile, b: TextProfile) -> tuple[Difference, ...]:
     """Return what tells two texts apart, however alike they are otherwise."""
     if a.reading.normalised == b.reading.normalised:
         return ()
-    of_a, of_b = _left_over(a, b), _left_over(b, a)
+    of_a, of_b = _left_over(a.tokens, b.tokens), _left_over(b.tokens, a.tokens)
     either = of_a | of_b
     both_trace = a.place is not None and b.place is not None
     there = {
-        Difference.ONE_EXCHANGED: _few_apart(of_a, of_b)
-        and not (a.particulars | b.particulars).isdisjoint(of_a | of_b),
-        Difference.ONE_WORD: len(of_a) == len(of_b) == 1 and not of_a | of_b <= GLUE,
-        Difference.PARTICULARS: (a.template == b.template or not of_a | of_b) and a.sequence != b.sequence,
+        Difference.ONE_EXCHANGED: _few_apart(of_a, of_b) and not (a.particulars | b.particulars).isdisjoint(either),
+        Difference.ONE_WORD: len(of_a) == len(of_b) == 1 and not either <= GLUE,
+        Difference.PARTICULARS: (a.template == b.template or not either) and a.sequence != b.sequence,
         Difference.TURNED: _turned(either),
         Difference.OPPOSITES: _opposed(a.turns - b.turns, b.turns - a.turns),
         Difference.NUMBERS: not both_trace and _apart(a.numbers, b.numbers),
@@ -314,9 +313,22 @@ def differences(a: TextProfile, b: TextProfile) -> tuple[Difference, ...]:
     return tuple(difference for difference, is_there in there.items() if is_there)
 
 
-def _left_over(a: TextProfile, b: TextProfile) -> set[str]:
-    """Return the words of `a` that it has more often than `b`."""
-    return {word for word, count in a.tokens.items() if count > b.tokens.get(word, 0)}
+def number_exchanged(a: Reading, b: Reading) -> bool:
+    """Return whether two texts are told apart by one that is exchanged: they are not even twins then.
+
+    Seen by the words alone, whatever others may be particulars as well.
+    """
+    of_a, of_b = _left_over(a.counts, b.counts), _left_over(b.counts, a.counts)
+    return (
+        _few_apart(of_a, of_b)
+        and any(word[0].isdecimal() for word in of_a | of_b)  # the tokens of no other kind begin so
+        and not a.same_words(b)
+    )
+
+
+def _left_over(a: Mapping[str, int], b: Mapping[str, int]) -> set[str]:
+    """Return the words that occur more often in `a` than in `b`."""
+    return {word for word, count in a.items() if count > b.get(word, 0)}
 
 
 def _few_apart(of_a: set[str], of_b: set[str]) -> bool:

@@ -32,14 +32,21 @@ _NONE: frozenset[str] = frozenset()
 class Reading:
     """A text taken apart, each part when it is first asked for, before it is known how rare its words are.
 
-    `words` are as written, `opening` those of its first sentence. `gist` stands for the whole text but for case,
-    articles, forms of to be, and what words are wrapped in.
+    `gist` stands for the whole text but for case, articles, forms of to be, and what words are wrapped in.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.words = written_words(text)
-        self.opening = frozenset(_WORDS.findall(_opening(text)))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Its tokens as written."""
+        return frozenset(written_words(self.text))
+
+    @cached_property
+    def opening(self) -> frozenset[str]:
+        """The words of its first sentence."""
+        return frozenset(_WORDS.findall(_opening(self.text)))
 
     @cached_property
     def term_ids(self) -> frozenset[int]:
@@ -74,7 +81,7 @@ class Reading:
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """How often each token occurs, without case."""
-        return Counter([token.word for token in self.tokens])
+        return Counter(map(str.casefold, written_words(self.text)))
 
     @cached_property
     def kinds(self) -> Mapping[str, frozenset[str]]:
@@ -302,5 +309,10 @@ def _gist(text: str) -> Iterator[str]:
 
 def _opening(text: str) -> str:
     """Return the first sentence or line of a text that has a few words: it says what the text is about."""
-    sentences = _SENTENCE_ENDS.split(text)
-    return next((each for each in sentences if len(each.split()) >= _OPENING_WORDS), text)
+    begin = 0
+    for end in _SENTENCE_ENDS.finditer(text):
+        sentence = text[begin : end.start()]
+        if len(sentence.split()) >= _OPENING_WORDS:
+            return sentence
+        begin = end.end()
+    return last if len((last := text[begin:]).split()) >= _OPENING_WORDS else text
