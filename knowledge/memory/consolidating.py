@@ -81,7 +81,7 @@ class Consolidating:
         """Remember what a batch founded, until the index has it."""
         self._on_their_way.append(
             [
-                Founder(pattern_id=decision.pattern_id, entry=decision.entry, situation=point.vector)
+                Founder(pattern_id=decision.pattern_id, words=decision.entry, situation=point.vector)
                 for decision in decisions
                 if decision.founds
                 for point in decision.points
@@ -174,14 +174,14 @@ def _terms_of(readings: Iterable[Reading]) -> Collection[int]:
 
 
 def _is_of_type(founders: Sequence[Founder], entry_type: EntryType, at: int) -> bool:
-    return founders[at].entry.entry_type is entry_type
+    return founders[at].words.entry_type is entry_type
 
 
 def _candidate(founder: Founder, vector: Vector) -> Candidate:
     return Candidate(
         pattern_id=founder.pattern_id,
-        entry_type=founder.entry.entry_type,
-        situation=texts.situation(founder.entry),
-        resolution=texts.resolution(founder.entry),
+        entry_type=founder.words.entry_type,
+        situation=texts.situation(founder.words),
+        resolution=texts.resolution(founder.words),
         situation_cosine=rounded_cosine(founder.situation, vector),
     )

@@ -121,12 +121,13 @@ class EmbeddingRun:
 
         What another process holds is waited for: it embeds it, or dies and its lease runs out.
         """
-        before = (await self.stores.spaces.statistics([])).documents
-        total = await self.stores.entries.pending(self.selection)
+        counted, total = await asyncio.gather(
+            self.stores.spaces.statistics([]), self.stores.entries.pending(self.selection)
+        )
         try:
             await self._batches(total)
             if self._in_use is not None:
-                await self._grown(self._in_use.bound, before)
+                await self._grown(self._in_use.bound, counted.documents)
         except BaseException:
             with suppress(HardwonError):  # the next checkpoint counts what this one did not come to
                 await self._count()

@@ -153,7 +153,10 @@ class Leasing:
     def _limit(self) -> int:
         if self.stores.embedder.enough_at_once is None:
             return self.batch
-        return min(self.batch, max(_FEWEST, int(self.left * _SHARE)))
+        some = max(_FEWEST, int(self.left * _SHARE))
+        if 0 < self.left - some < _FEWEST // 2:  # a batch of their own would cost more than they
+            some = self.left
+        return min(self.batch, some)
 
     async def embedded(self, batch: Batch) -> Embedded:
         """Return the vectors of a batch's texts."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from hashlib import sha256
 
-from knowledge.models import Distilled, EntryType, Evidence, NewEntry, View
+from knowledge.models import Distilled, EntryType, Evidence, NewEntry, View, Words
 
 
 def failure_situation(failure_description: str, error_message: str | None) -> str:
@@ -19,7 +19,7 @@ def failure_situation(failure_description: str, error_message: str | None) -> st
     return f"{failure_description}\n{error_message}"
 
 
-def situation(entry: NewEntry) -> str:
+def situation(entry: NewEntry | Words) -> str:
     """Return what happened: failure + error; proposal + why it was refused; for an approval what was proposed."""
     match entry.entry_type:
         case EntryType.FAILURE_SOLUTION:
@@ -31,7 +31,7 @@ def situation(entry: NewEntry) -> str:
             return told or f"{entry.gate_type}\n{entry.approved_approach}"
 
 
-def resolution(entry: NewEntry) -> str:
+def resolution(entry: NewEntry | Words) -> str:
     """Return what worked: the solution steps, the accepted revision or the approved approach; empty while open."""
     match entry.entry_type:
         case EntryType.FAILURE_SOLUTION:

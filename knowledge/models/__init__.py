@@ -26,6 +26,7 @@ from knowledge.models.entries import (
     NewEntry,
     Provenance,
     Review,
+    Words,
 )
 from knowledge.models.identities import CheckpointId, LeaseToken, PointId
 from knowledge.models.patterns import (
@@ -120,6 +121,7 @@ __all__ = [
     "Vector",
     "View",
     "Where",
+    "Words",
     "WorkspaceStats",
     "pattern_id_of",
     "point_id_of",

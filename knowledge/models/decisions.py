@@ -8,7 +8,7 @@ from enum import StrEnum
 from hashlib import sha1
 from uuid import UUID
 
-from knowledge.models.entries import Entry
+from knowledge.models.entries import Entry, NewEntry, Words
 from knowledge.models.identities import PointId
 from knowledge.models.patterns import Evidence
 from knowledge.models.points import TextPoint, View
@@ -18,13 +18,13 @@ from knowledge.names import EntryId, PatternId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Founder:
-    """What a pattern is compared by: the entry that founded it, or its oldest one that is left.
+    """What a pattern is compared by: the words of the entry that founded it, or of its oldest one that is left.
 
     `situation` is the vector of that entry's situation.
     """
 
     pattern_id: PatternId
-    entry: Entry
+    words: NewEntry | Words
     situation: Vector
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from knowledge.names import EntryId, PatternId
 
@@ -78,6 +78,21 @@ class NewEntry:
     task_id: str | None = None
     run_id: str | None = None
     idempotency_key: str | None = None
+
+
+class Words(NamedTuple):
+    """What of an entry its situation and its resolution are made of."""
+
+    entry_type: EntryType
+    task_description: str | None
+    failure_description: str | None
+    error_message: str | None
+    solution_steps: str | None
+    gate_type: str | None
+    proposal: str | None
+    human_feedback: str | None
+    revision_approach: str | None
+    approved_approach: str | None
 
 
 class Review(StrEnum):

@@ -23,6 +23,7 @@ from tests.support.stores import numbered
 
 LEASED = "SELECT count(*) FROM knowledge_staging WHERE lease_token IS NOT NULL"
 NOTED = "SELECT count(*) FROM points WHERE look_at IS NOT NULL"
+UNCOUNTED = "SELECT count(*) FROM points WHERE NOT counted"
 PATIENCE_SECONDS = 20
 
 
@@ -121,6 +122,52 @@ async def test_the_last_batches_are_smaller_as_nothing_is_embedded_beside_them(o
         steps: list[int] = []
         await opened.checkpoints.process_all(progress=lambda done, _: steps.append(done))
         assert steps == [150, 187, 200]
+
+
+async def test_a_last_batch_of_a_few_entries_goes_with_the_one_before(opens: Opens) -> None:
+    async with opens(embedder=OneAtATime(), checkpoint_batch=256) as opened:
+        await capture(opened, *different(20))
+        steps: list[int] = []
+        await opened.checkpoints.process_all(progress=lambda done, _: steps.append(done))
+        assert steps == [20]
+
+
+class LateWithTheLast(OneAtATime):
+    """Embeds the last entry only when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = asyncio.Event()
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        if any("part 199" in text for text in texts):
+            await waits_for(self.told)()
+        return await super().embed(texts, kind)
+
+
+async def test_words_are_counted_while_the_last_batch_is_embedded_so_that_few_are_left_then(opens: Opens) -> None:
+    embedder = LateWithTheLast()
+    async with opens(embedder=embedder, checkpoint_batch=256) as opened:
+        await capture(opened, *different(200))
+        trips = Trips({"points.count_words:after:1": sets(embedder.told)})
+        assert (await wired(opened, trips).checkpoints.process_all()).embedded == 200
+        assert await number(opened, UNCOUNTED) == 0
+
+
+async def test_what_a_checkpoint_before_left_uncounted_is_counted_before_anything_is_decided(small: Knowledge) -> None:
+    async def fails() -> None:
+        raise StorageUnavailable("down")
+
+    await capture(small, *different(3))
+    with pytest.raises(StorageUnavailable):
+        await wired(small, Trips({"points.count_words:before:1": fails})).checkpoints.process_all()
+    assert await number(small, UNCOUNTED) == 3
+    await capture(small, *different(4))
+    heard = Heard({})
+    assert (await wired(small, heard).checkpoints.process_all()).embedded == 1
+    assert heard.nth("points.count_words:after", 0) < heard.nth("deciding.held:before", 0)
+    assert await number(small, UNCOUNTED) == 0
+    assert (await small.stores.spaces.statistics([])).documents == 4
 
 
 async def nothing() -> None:

@@ -230,7 +230,7 @@ class InMemoryPatterns(PatternStore):
             vector = self._state.vectors.get((point_id, space.fingerprint))
             if self._state.points[point_id].view is View.SITUATION and vector is not None:
                 situation = vector.astype(np.float32)
-                return Founder(pattern_id=pattern_id, entry=rows[0].entry, situation=situation)
+                return Founder(pattern_id=pattern_id, words=rows[0].entry, situation=situation)
         return None
 
     async def evidence(

@@ -20,7 +20,7 @@ from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, 
 from knowledge.adapters.postgres.database import reading, storing, transaction, within
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import doubt
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, to_entry, told_entry
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, told_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import (
     TIME,
@@ -42,6 +42,7 @@ from knowledge.models import (
     Entry,
     EntryId,
     EntryStatus,
+    EntryType,
     Evidence,
     Founder,
     LeaseToken,
@@ -49,6 +50,7 @@ from knowledge.models import (
     PointId,
     PruneReport,
     View,
+    Words,
 )
 from knowledge.ports import Deciding, PatternStore
 
@@ -199,7 +201,7 @@ def _founders() -> sa.Select[Any]:
     """Select the founding entries of points' patterns, or the oldest that is left, with their situations' vectors."""
     told, kept = points.alias("told"), _E.status.in_([sa.literal_column("'embedded'"), sa.literal_column("'staged'")])
     oldest = (
-        sa.select(*ENTRY_COLUMNS, _E.point_ids)
+        sa.select(*(_E[name] for name in Words._fields), _E.point_ids)
         .where(_E.pattern_id == _T.pattern_id, kept, sa.func.cardinality(_E.point_ids) > 0)
         .order_by((_E.id == _P.founding_entry_id).desc(), _E.timestamp, _E.id)
         .limit(1)
@@ -217,7 +219,12 @@ def _founders() -> sa.Select[Any]:
         .lateral("situation")
     )
     return (
-        sa.select(_T.id.label("point_id"), _P.id.label("found_id"), situation.c.vector, oldest)
+        sa.select(
+            _T.id.label("point_id"),
+            _P.id.label("found_id"),
+            situation.c.vector,
+            *(oldest.c[name] for name in Words._fields),
+        )
         .select_from(points.join(patterns, _P.id == _T.pattern_id))
         .join(oldest, sa.true())
         .join(situation, sa.true())
@@ -274,7 +281,10 @@ class PostgresPatterns(PatternStore):
     async def founders(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> Mapping[PointId, Founder]:
         asked = {"workspace": self._workspace, "space": space.fingerprint, "points": list(point_ids)}
         async with reading(self._engine) as connection:
-            return {PointId(row.point_id): _founder(row) for row in await connection.execute(_FOUNDERS, asked)}
+            return {
+                PointId(point_id): _founder(pattern_id, vector, *words)
+                for point_id, pattern_id, vector, *words in await connection.execute(_FOUNDERS, asked)
+            }
 
     async def evidence(
         self, point_ids: Sequence[PointId], *, now: datetime, project_id: str | None = None
@@ -362,9 +372,9 @@ class PostgresPatterns(PatternStore):
         return sa.or_(sa.and_(ours, never), sa.and_(ours, held_back))  # a partial index for each
 
 
-def _founder(row: sa.Row[Any]) -> Founder:
-    situation = np.frombuffer(row.vector, dtype=np.float16).astype(np.float32)
-    return Founder(pattern_id=PatternId(row.found_id), entry=to_entry(row), situation=situation)
+def _founder(pattern_id: UUID, vector: bytes, entry_type: str, *told: str | None) -> Founder:
+    situation = np.frombuffer(vector, dtype=np.float16).astype(np.float32)
+    return Founder(pattern_id=PatternId(pattern_id), words=Words(EntryType(entry_type), *told), situation=situation)
 
 
 def _evidence(row: sa.Row[Any], project_id: str | None) -> Evidence:
