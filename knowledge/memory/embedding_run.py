@@ -19,10 +19,11 @@ from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
 from knowledge.memory.leasing import Batch, Lease, Leasing
-from knowledge.memory.points import stored_text, to_point
+from knowledge.memory.points import to_point
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle, settle_if_possible
 from knowledge.memory.spaces import SpaceInUse, bind_space, recalibrate_if_grown
+from knowledge.memory.words_counted import WordsCounted
 from knowledge.models import (
     BoundSpace,
     CheckpointReport,
@@ -35,7 +36,6 @@ from knowledge.models import (
     Vector,
 )
 from knowledge.ports import Progress, Selection, Stores
-from knowledge.search.lexical import term_counts
 from knowledge.steps import step
 from knowledge.turns import let_others_run
 
@@ -56,12 +56,6 @@ _TRIES = 5
 
 _SLICE = 64
 """Entries whose words are counted before others get their turn: 10 ms."""
-
-_COUNT_AT_ONCE = 2048
-"""New texts whose words are counted together: common words are then written once, not once a batch."""
-
-_COUNT_BEFORE_THE_LAST = 128
-"""From so many on they are counted while the last batches are embedded, so that few are left once nothing is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +98,13 @@ class EmbeddingRun:
     _marking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _on_their_way: list[Mapping[PointId, bool]] = field(default_factory=list)
     """The points of batches that were decided and are not in the index yet, oldest first."""
-    _words: dict[PointId, Collection[int]] = field(default_factory=dict)
-    _batches_to_count: int = 0
-    _counting_left: asyncio.Task[None] | None = None
+    _words: WordsCounted = field(init=False)
     _unmarked: Counter[EntryId] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         """Begin with nothing remembered."""
         self._consolidating = Consolidating(stores=self.stores)
+        self._words = WordsCounted(stores=self.stores, consolidating=self._consolidating)
         self._leasing = Leasing(
             stores=self.stores, selection=self.selection, batch=self.batch, time=self.lease, bind=self._bind
         )
@@ -130,7 +123,7 @@ class EmbeddingRun:
                 await self._grown(self._in_use.bound, counted.documents)
         except BaseException:
             with suppress(HardwonError):  # the next checkpoint counts what this one did not come to
-                await self._count()
+                await self._words.count()
             raise
         finally:
             await settle_if_possible(self.stores)
@@ -152,15 +145,13 @@ class EmbeddingRun:
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         finally:
             await leasing.close()
-            if self._counting_left is not None:
-                self._counting_left.cancel()
-                await asyncio.gather(self._counting_left, return_exceptions=True)
             if storing:
                 # what is embedded is paid for: it is stored, however this ends
                 await asyncio.wait(storing, timeout=_FINISH_SECONDS)
                 for task in storing:
                     task.cancel()
                 await asyncio.gather(*storing, return_exceptions=True)
+            await self._words.close()
 
     async def _embed_then_store(
         self, batch: Batch, storing: deque[asyncio.Task[None]], total: int
@@ -180,8 +171,7 @@ class EmbeddingRun:
 
     async def _bind(self, entries: Sequence[Entry]) -> SpaceInUse:
         self._in_use = await bind_space(self.stores, entries, known=self._in_use)
-        if self._counting_left is None:  # while the first batch is embedded
-            self._counting_left = asyncio.create_task(self._count_left(self._in_use.bound))
+        self._words.begin(self._in_use.bound.space)  # while the first batch is embedded
         return self._in_use
 
     @step("embed_batch")
@@ -223,8 +213,7 @@ class EmbeddingRun:
         """Decide, upsert and mark."""
         stores, bound, token = self.stores, embedded.in_use.bound, embedded.lease.claim.token
         async with self._deciding:
-            if self._counting_left is not None:
-                await self._counting_left
+            await self._words.leftover()
             for refused in embedded.dead:
                 await stores.entries.bury(token, refused.entry_id, refused.reason)
             embedded_at = stores.clock.now()
@@ -269,11 +258,7 @@ class EmbeddingRun:
         if len(marked) < len(decisions):
             await self._take_back(embedded.in_use.bound, decisions, marked)
             self._end_if_endless({decision.entry.entry_id for decision in decisions} - marked)
-        self._words |= words
-        self._batches_to_count += 1
-        enough = _COUNT_AT_ONCE if self._leasing.left > 0 else _COUNT_BEFORE_THE_LAST
-        if len(self._words) >= enough:
-            await self._count()
+        await self._words.add(words, last=self._leasing.left <= 0)
         return marked
 
     async def _decide(
@@ -317,23 +302,9 @@ class EmbeddingRun:
                 " staged: if no rule or trigger of the database is why, lengthen the lease (HARDWON_LEASE_SECONDS)"
             )
 
-    async def _count(self) -> None:
-        words, self._words = self._words, {}
-        batches, self._batches_to_count = self._batches_to_count, 0
-        async with self._consolidating.counting(batches):
-            if words:
-                await self.stores.points.count_words(words)
-
-    async def _count_left(self, bound: BoundSpace) -> None:
-        """Count the words that a checkpoint before did not come to count, because it was killed."""
-        while left := await self.stores.points.uncounted(bound.space, _COUNT_AT_ONCE):
-            await self.stores.points.count_words(
-                {stored.point_id: term_counts(stored_text(stored)).keys() for stored in left}
-            )
-
     async def _grown(self, bound: BoundSpace, before: int) -> None:
         """See to it that the lexicon, relevance and Postgres' plans fit what is there now."""
-        await self._count()
+        await self._words.count()
         documents = (await self.stores.spaces.statistics([])).documents
         await recalibrate_if_grown(self.stores, bound, before, documents)
         if documents - before >= max(_MANY, before):
