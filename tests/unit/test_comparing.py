@@ -90,6 +90,42 @@ def test_no_text_is_more_alike_than_a_glance_allows(one: str, other: str, cosine
     assert not judged.same or at_best is AtBest.SAME
 
 
+FIX = "Pin shop to 3 in cart and run 42 again."
+
+
+@settings(max_examples=500)
+@given(one=told, other=told, at=st.integers(0, 9), number=st.sampled_from(["7", "3.7.2", "0x1f", "42", "\u00b2"]))
+def test_what_a_number_tells_apart_at_once_would_be_told_apart_by_all_particulars(
+    one: str, other: str, at: int, number: str
+) -> None:
+    words = one.split()
+    for changed in (
+        other,
+        " ".join([*words[:at], number, *words[at:]]),
+        " ".join([*words[:at], number, *words[at + 1 :]]),
+    ):
+        if likeness.number_exchanged(Reading(one), Reading(changed)):
+            rarity = Rarity(whole([one, changed]))
+            apart = likeness.differences(profile(one, rarity), profile(changed, rarity))
+            assert not likeness.NOT_EVEN_TWINS.isdisjoint(apart)
+            fully = Comparing(whole([one, changed]), MODEL).resolutions(one, changed, (None, None))
+            assert fully.verdict is Verdict.OTHER
+
+
+def test_resolutions_told_apart_by_a_number_need_not_be_read_and_others_do() -> None:
+    comparing = that_read([])
+    assert comparing.other_resolutions(FIX, FIX.replace("42", "43"), (None, None))
+    assert not comparing.unread
+    assert not comparing.other_resolutions(FIX, FIX.replace("shop", "the shop"), (None, None))
+    assert not comparing.other_resolutions(FIX, FIX.replace("again", "once more"), (None, None))
+    assert list(comparing.unread) == [FIX, FIX.replace("shop", "the shop"), FIX.replace("again", "once more")]
+
+
+def test_a_number_in_another_spelling_is_not_exchanged() -> None:
+    assert likeness.number_exchanged(Reading("mask 0x1f"), Reading("mask 0x2f"))
+    assert not likeness.number_exchanged(Reading("mask 0x1f"), Reading("mask 0X1F")), "but for case the same text"
+
+
 def test_a_name_that_one_text_lacks_and_another_that_the_other_lacks_leave_them_at_best_twins() -> None:
     rarity = Rarity(whole(["cart shop_total", "cart item_total"]))
     first, second = profile("cart shop_total", rarity), profile("cart item_total", rarity)
