@@ -28,7 +28,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.search.lexical import inverse_document_frequency, term_counts, words_and_wholes
 
-READING = 3
+READING = 4
 """Another number whenever the same passages are read otherwise, so that no answer of before is kept."""
 READ_PASSAGES = 5
 """Passages whose sentences are read, the best first: as many as a question finds unless it says otherwise."""
@@ -119,8 +119,11 @@ HANDICAPS: Final = {
 """By how much something else has to answer better than a sentence does, to be quoted before it; a question never is.
 
 Ours. Rows and commands are little but names, and so nearer to a question than a sentence that says something new; a row
-whose first cell is what is asked about has no handicap.
+whose first cell has what is asked about has no handicap.
 """
+ASKED_FOR: Final = -0.15
+"""The handicap of a row whose first cell is what is asked about, of two words or more, and little else: it tells what
+that is. Ours."""
 
 
 class Question:
@@ -134,11 +137,14 @@ class Question:
         self._words = _plain(text)
         self._identifiers = frozenset(words_and_wholes(text)[1])
 
-    def names(self, key: str) -> bool:
-        """Return whether a row of a table is about what is asked: by an identifier, or it is all that is asked."""
-        told = term_counts(key)
-        whole = self._identifiers.intersection(words_and_wholes(key)[1])
-        return bool(whole or (told and self.rarity and all(term in told for term in self.rarity)))
+    def handicap(self, unit: Unit) -> float:
+        """Return what it takes a unit to be chosen before a sentence; none where a row is about what is asked."""
+        told = term_counts(unit.key)
+        if told and self.rarity and all(term in told for term in self.rarity):
+            return ASKED_FOR if len(self.rarity) > 1 and len(told) < 2 * len(self.rarity) else 0.0
+        if self._identifiers.intersection(words_and_wholes(unit.key)[1]):
+            return 0.0
+        return HANDICAPS[unit.kind]
 
     def echoed(self, unit: Unit) -> bool:
         """Return whether a unit shows the question itself, as an example of what may be asked."""
@@ -170,7 +176,7 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     span=unit.span,
                     overlap=question.share(terms),
                     beyond=question.share(terms, without=title),
-                    handicap=0.0 if question.names(unit.key) else HANDICAPS[unit.kind],
+                    handicap=question.handicap(unit),
                 ),
             )
     return list(found.values())

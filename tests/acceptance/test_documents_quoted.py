@@ -51,6 +51,15 @@ GAUGES = """# Gauges
 | pressure gauge | 4 bar at most, else the valve closes | hand |
 | level gauge | 2 m at least, else it opens | hand |
 """
+VALVES = """# Valves
+
+The valve is made to bleed when a valve bleeds: whoever bleeds a valve has to know what valves do.
+
+| command | does |
+| --- | --- |
+| `valve bleed [--slow]` | lets the air out of the pipe |
+| `valve test` | opens and closes it once |
+"""
 SENTENCE = "Only the controller reads the pressure gauge; operators never do."
 WHO = "Who reads the pressure gauge?"
 
@@ -60,6 +69,7 @@ async def plant(opens: Opens) -> AsyncIterator[Knowledge]:
     async with opens(embedder=LocalEmbedder()) as opened:
         await put(opened, "README.md", STATION.encode())
         await put(opened, "gauges.md", GAUGES.encode())
+        await put(opened, "valves.md", VALVES.encode())
         await opened.documents.indexing.run()
         yield opened
 
@@ -93,6 +103,11 @@ async def test_an_answer_in_a_row_is_told_with_the_names_of_its_columns_and_quot
         "variable: `PUMP_RATE`; default: 40; litres in a second, at most"
     ]
     assert [each.quote for each in answer.citations] == ["| `PUMP_RATE` | 40 | litres in a second, at most |"]
+
+
+async def test_a_row_about_just_what_is_asked_comes_before_sentences_with_the_same_words(plant: Knowledge) -> None:
+    answer = await ask(plant, "What does valve bleed do?")
+    assert answer.claims[0].text == "command: `valve bleed [--slow]`; does: lets the air out of the pipe"
 
 
 async def test_a_question_that_a_document_asks_is_quoted_with_its_answer(plant: Knowledge) -> None:
