@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from knowledge.adapters.switching import switching_soon
 from knowledge.errors import EmbedderUnavailable
+from knowledge.interpreter import turns_sooner
 
 _SHORT = 4
 """Pieces of a call that goes before longer ones."""
@@ -58,7 +58,7 @@ class EmbeddingThreads:
                 short=at_once or len(todo) <= _SHORT,
                 turn=self.number(),
             )
-            with switching_soon():
+            with turns_sooner.borrowed():
                 for _ in range(call.threads):
                     self.submit(call)
                 await call.all_done

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from knowledge.errors import HardwonError, StorageRejected
+from knowledge.interpreter import garbage_seldom
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
@@ -118,7 +119,8 @@ class EmbeddingRun:
             self.stores.spaces.statistics([]), self.stores.entries.pending(self.selection)
         )
         try:
-            await self._batches(total)
+            with garbage_seldom.borrowed():
+                await self._batches(total)
             if self._in_use is not None:
                 await self._grown(self._in_use.bound, counted.documents)
         except BaseException:
