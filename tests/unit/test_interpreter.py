@@ -44,9 +44,9 @@ def test_garbage_is_looked_for_less_often_unless_the_program_has_its_own_way(
 
 
 def test_threads_take_turns_sooner_but_never_later_than_the_program_has_them() -> None:
-    for of_the_program, meanwhile in ((0.005, 0.0005), (0.0001, 0.0001)):
+    for of_the_program, meanwhile in ((0.005995, 0.0005), (0.005, 0.0005), (0.0001, 0.0001)):
         sys.setswitchinterval(of_the_program)
-        for _ in range(100):
-            with turns_sooner.borrowed():
-                assert sys.getswitchinterval() == pytest.approx(meanwhile, abs=2e-6)
-        assert sys.getswitchinterval() == pytest.approx(of_the_program, abs=2e-6)
+        before = sys.getswitchinterval()
+        with turns_sooner.borrowed():
+            assert sys.getswitchinterval() == pytest.approx(meanwhile, abs=2e-6)
+        assert sys.getswitchinterval() == before
