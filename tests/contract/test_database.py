@@ -14,7 +14,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.database import _CONNECT_SECONDS, _Pool, make_engine, reading, transaction, translate
+from knowledge.adapters.postgres.tables import points
 from knowledge.errors import StorageBusy, StorageUnavailable
 
 SECRET = "hunter2 was the password"
@@ -105,3 +107,16 @@ async def test_g18_a_postgres_that_serves_others_of_us_is_busy_and_one_that_serv
                 pass
     assert not isinstance(silent.value, StorageBusy)
     await engine.dispose()
+
+
+async def test_statements_stay_prepared_when_postgres_looks_at_its_tables_again(database_url: str) -> None:
+    """Each would be sent, parsed and described anew on every connection: 0.1 s of a checkpoint."""
+    engine = make_engine(database_url)
+    names = sa.text("SELECT name FROM pg_prepared_statements WHERE statement LIKE '%FROM pg_prepared_statements%'")
+    try:
+        async with reading(engine) as connection:
+            first = set((await connection.scalars(names)).all())
+            await connection.execute(Analyze(points, ["id", "workspace"]))
+            assert set((await connection.scalars(names)).all()) == first != set()
+    finally:
+        await engine.dispose()

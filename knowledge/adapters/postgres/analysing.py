@@ -7,11 +7,14 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.ddl import ExecutableDDLElement
+from sqlalchemy.sql.base import Executable
 
 
-class Analyze(ExecutableDDLElement):
-    """Have Postgres look anew at how the values of a table, or of some columns of it, are spread."""
+class Analyze(Executable, sa.ClauseElement):
+    """Have Postgres look anew at how the values of a table, or of some columns of it, are spread.
+
+    No DDL to SQLAlchemy: after that it would have every statement prepared anew, on every connection.
+    """
 
     inherit_cache = False
 
