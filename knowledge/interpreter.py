@@ -15,7 +15,7 @@ _TURN_SECONDS = 0.0005
 """What a thread that computes may keep others waiting. Python's 5 ms left a core idle for 0.3 ms of each text that was
 embedded while a checkpoint compared others (of 16; measured on two cores); a tenth of it costs nothing that shows."""
 
-_NEW_OBJECTS = 10_000
+_NEW_OBJECTS = 50_000
 """So many more objects before it is looked which of them are garbage that refers to itself. With Python's 700 a
 checkpoint of 500 entries had all there is looked through, 200,000 objects, which stops every thread for 0.1 s."""
 

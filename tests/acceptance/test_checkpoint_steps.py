@@ -328,7 +328,7 @@ async def test_garbage_is_looked_for_less_often_while_a_checkpoint_runs_and_as_b
     await capture(small, *different(8))
     with pytest.raises(IndexUnavailable) if ends != "well" else nullcontext():
         await wired(small, Trips({"index.upsert:before:2": look})).checkpoints.process_all()
-    assert [young for young, *_ in meanwhile] == [10_000]
+    assert [young for young, *_ in meanwhile] == [50_000]
     assert gc.get_threshold() == before
 
 

@@ -33,7 +33,7 @@ def test_the_first_who_borrows_changes_a_setting_and_the_last_gives_it_back() ->
     assert told[-1] == 5
 
 
-@pytest.mark.parametrize(("of_the_program", "meanwhile"), [(700, 10_000), (50_000, 50_000), (0, 0)])
+@pytest.mark.parametrize(("of_the_program", "meanwhile"), [(700, 50_000), (80_000, 80_000), (0, 0)])
 def test_garbage_is_looked_for_less_often_unless_the_program_has_its_own_way(
     of_the_program: int, meanwhile: int
 ) -> None:
