@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from knowledge.errors import HardwonError, InvalidInput, Unavailable
+from knowledge.interpreter import garbage_seldom
 from knowledge.logs import get_logger
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
@@ -84,13 +85,23 @@ class CheckpointEmbeddingService:
         if project_id is not None and checkpoint_type in ends:
             abandoned = await stores.entries.abandon(project_id, unvouched=cancelled)
             report = replace(report, abandoned=abandoned)
+        selection = Selection(project_id=project_id, only_vouched=cancelled)
+        with garbage_seldom.borrowed():  # until what was made of it is gone, with nothing to be looked for
+            report = await self._embedded(report, selection, progress)
+        report = await self._finish(report)
+        return await self._distilled(report) if distill else report
+
+    async def _embedded(
+        self, report: CheckpointReport, selection: Selection, progress: Progress | None
+    ) -> CheckpointReport:
+        """Embed what is selected; return what came of it. Where that fails, it is noted as far as it got."""
         run = EmbeddingRun(
-            stores=stores,
+            stores=self.stores,
             batch=self.batch,
             lease=self.lease,
             retention_years=self.retention_years,
             report=report,
-            selection=Selection(project_id=project_id, only_vouched=cancelled),
+            selection=selection,
             progress=progress,
         )
         try:
@@ -104,8 +115,7 @@ class CheckpointEmbeddingService:
             with suppress(HardwonError):  # where Postgres is gone, so is the record of it
                 await self._finish(replace(run.report, error=str(error)))
             raise
-        report = await self._finish(run.report)
-        return await self._distilled(report) if distill else report
+        return run.report
 
     async def _distilled(self, report: CheckpointReport) -> CheckpointReport:
         told = await self.distillation.distil()

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from knowledge.errors import HardwonError, StorageRejected
-from knowledge.interpreter import garbage_seldom
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
@@ -23,7 +22,7 @@ from knowledge.memory.leasing import Batch, Lease, Leasing
 from knowledge.memory.points import to_point
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle, settle_if_possible
-from knowledge.memory.spaces import SpaceInUse, bind_space, recalibrate_if_grown
+from knowledge.memory.spaces import SpaceInUse, recalibrate_if_grown
 from knowledge.memory.words_counted import WordsCounted
 from knowledge.models import (
     BoundSpace,
@@ -92,7 +91,6 @@ class EmbeddingRun:
     selection: Selection
     progress: Progress | None = None
     _leasing: Leasing = field(init=False)
-    _in_use: SpaceInUse | None = None
     _consolidating: Consolidating = field(init=False)
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
     _indexing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -107,7 +105,11 @@ class EmbeddingRun:
         self._consolidating = Consolidating(stores=self.stores)
         self._words = WordsCounted(stores=self.stores, consolidating=self._consolidating)
         self._leasing = Leasing(
-            stores=self.stores, selection=self.selection, batch=self.batch, time=self.lease, bind=self._bind
+            stores=self.stores,
+            selection=self.selection,
+            batch=self.batch,
+            time=self.lease,
+            bound=self._words.begin,  # while the first batch is embedded
         )
 
     async def run(self) -> None:
@@ -119,10 +121,9 @@ class EmbeddingRun:
             self.stores.spaces.statistics([]), self.stores.entries.pending(self.selection)
         )
         try:
-            with garbage_seldom.borrowed():
-                await self._batches(total)
-            if self._in_use is not None:
-                await self._grown(self._in_use.bound, counted.documents)
+            await self._batches(total)
+            if self._leasing.in_use is not None:
+                await self._grown(self._leasing.in_use.bound, counted.documents)
         except BaseException:
             with suppress(HardwonError):  # the next checkpoint counts what this one did not come to
                 await self._words.count()
@@ -170,11 +171,6 @@ class EmbeddingRun:
             await batch.drop()
             raise
         return asyncio.create_task(self._store_and_tell(embedded, total))
-
-    async def _bind(self, entries: Sequence[Entry]) -> SpaceInUse:
-        self._in_use = await bind_space(self.stores, entries, known=self._in_use)
-        self._words.begin(self._in_use.bound.space)  # while the first batch is embedded
-        return self._in_use
 
     @step("embed_batch")
     async def _embed(self, batch: Batch) -> _Embedded:

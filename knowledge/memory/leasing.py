@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,8 +12,8 @@ from datetime import timedelta
 from knowledge.errors import HardwonError, TextRejected
 from knowledge.logs import get_logger
 from knowledge.memory import texts
-from knowledge.memory.spaces import SpaceInUse
-from knowledge.models import DeadEntry, Entry, Vector
+from knowledge.memory.spaces import SpaceInUse, bind_space
+from knowledge.models import DeadEntry, EmbeddingSpace, Entry, Vector
 from knowledge.models import Embedded as Answer
 from knowledge.ports import Claim, Embedder, Selection, Stores
 
@@ -99,16 +99,17 @@ class Leasing:
     An embedder that is quick with few texts is given few at a time, so that others have their turn, but the next ones
     before it is done with these, those of the next batch as well, so that it never waits. Its batches become smaller
     towards the end, as nothing is embedded while the last one is decided and stored.
-    `bind`: says of entries into which space they are to be embedded. `left`: how many entries there are to take, as far
-    as is known; none are after the last.
+    `bound`: is told the space whenever entries are to be embedded into it. `left`: how many entries there are to take,
+    as far as is known; none are after the last. `in_use`: the space of the last batch.
     """
 
     stores: Stores
     selection: Selection
     batch: int
     time: timedelta
-    bind: Callable[[Sequence[Entry]], Awaitable[SpaceInUse]]
+    bound: Callable[[EmbeddingSpace], None]
     left: int = 0
+    in_use: SpaceInUse | None = field(default=None, init=False)
     _taking: asyncio.Task[Batch | None] | None = field(default=None, init=False)
     _calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CALLS), init=False)
 
@@ -141,7 +142,8 @@ class Leasing:
         lease = Lease(self.stores, claim, self.time)
         lease.keep()
         try:
-            in_use = await self.bind(lease.entries)
+            self.in_use = in_use = await bind_space(self.stores, lease.entries, known=self.in_use)
+            self.bound(in_use.bound.space)
         except BaseException:
             await lease.end(give_back=True)
             raise
