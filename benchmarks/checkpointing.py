@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -116,6 +117,11 @@ async def _ours(knowledge: Knowledge, stock: Sequence[str], numbers: Iterator[in
     return await timed(knowledge.checkpoints.process_all())
 
 
+def _batch(knowledge: Knowledge, embedder: Embedder) -> int:
+    """Return how many texts a checkpoint embeds at a time: the same size is what it is measured against."""
+    return min(knowledge.settings.checkpoint_batch, embedder.enough_at_once or sys.maxsize)
+
+
 async def _rounds(
     embedder: Embedder, *, rounds: int, entries: int, words_too: bool, from_postgres: bool = False
 ) -> Times:
@@ -130,7 +136,7 @@ async def _rounds(
         index = QdrantEdgeIndex(folder / "raw")
         async with throwaway(embedder) as knowledge:
             await index.ensure(await embedder.space())
-            batch = knowledge.settings.checkpoint_batch
+            batch = _batch(knowledge, embedder)
             for turn in range(rounds + 1):
                 told = list(islice(stock, entries))
                 words = None if words_too else lexical_of(told)
