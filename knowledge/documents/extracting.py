@@ -10,41 +10,38 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from knowledge.documents.access import Scope
-from knowledge.documents.aligning import Span
 from knowledge.documents.drafting import Asked, Draft, Drafter
-from knowledge.documents.models import DocumentType, PassageKind, Profile
+from knowledge.documents.models import PassageKind, Profile
 from knowledge.documents.scale import Scale, shipped
 from knowledge.documents.sentence_vectors import SentenceVectors
-from knowledge.documents.sentences import sentences
-from knowledge.documents.units import Unit, UnitKind, units
 from knowledge.documents.verifying import MOST_CHARS, Evidence, Written
+from knowledge.documents.weighing import (
+    MOST_SENTENCES,
+    NEAR_BEST,
+    Question,
+    Sentence,
+    first_told,
+    likeliest,
+    read_sentences,
+    worth,
+)
 from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
-from knowledge.search.lexical import inverse_document_frequency, term_counts, words_and_wholes
+from knowledge.search.lexical import term_counts
 
 READING = 4
 """Another number whenever the same passages are read otherwise, so that no answer of before is kept."""
-READ_PASSAGES = 5
-"""Passages whose sentences are read, the best first: as many as a question finds unless it says otherwise."""
-MOST_SENTENCES = 24
-"""Sentences that are embedded, those with most of the question's words; each costs an embedding."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
 NEAREST = 1.0
 """What the cosine of a sentence to a question can be at most."""
 MOST_QUOTED = 3
-NEAR_BEST = 0.08
-"""A sentence this near the best one is quoted beside it."""
-COSINE_SHARE = 0.6
 MOST_COMPUTED = 400
-_LEAST_WORDS = 2
-_BY_LINE = frozenset({DocumentType.LOG, DocumentType.CONFIG, DocumentType.CODE})
 
 
 class Signs(NamedTuple):
@@ -90,129 +87,6 @@ class Statistics(Protocol):
     async def scale(self) -> Scale:
         """Return the scale of the embedding model."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
-    """A unit of a passage: `text` is compared, `told` is shown, at `span` it stands. `source` counts from 1.
-
-    `overlap` is the share of the question's words, by rarity; `handicap` what it takes to be chosen before a sentence.
-    """
-
-    source: int
-    place: int
-    text: str
-    told: str
-    span: Span
-    overlap: float
-    beyond: float
-    handicap: float = 0.0
-
-
-HANDICAPS: Final = {
-    UnitKind.SENTENCE: 0.0,
-    UnitKind.FRAGMENT: NEAR_BEST,
-    UnitKind.ROW: 0.15,
-    UnitKind.CODE: 0.15,
-    UnitKind.QUESTION: math.inf,
-}
-"""By how much something else has to answer better than a sentence does, to be quoted before it; a question never is.
-
-Ours. Rows and commands are little but names, and so nearer to a question than a sentence that says something new; a row
-whose first cell has what is asked about has no handicap.
-"""
-ASKED_FOR: Final = -0.15
-"""The handicap of a row whose first cell is what is asked about, of two words or more, and little else: it tells what
-that is. Ours."""
-
-
-class Question:
-    """The words of a question, each with its rarity."""
-
-    def __init__(self, text: str, statistics: TermStatistics) -> None:
-        self.rarity = {
-            term: inverse_document_frequency(statistics.documents, statistics.frequencies.get(term, 0))
-            for term in term_counts(text)
-        }
-        self._words = _plain(text)
-        self._identifiers = frozenset(words_and_wholes(text)[1])
-
-    def handicap(self, unit: Unit) -> float:
-        """Return what it takes a unit to be chosen before a sentence; none where a row is about what is asked."""
-        told = term_counts(unit.key)
-        if told and self.rarity and all(term in told for term in self.rarity):
-            return ASKED_FOR if len(self.rarity) > 1 and len(told) < 2 * len(self.rarity) else 0.0
-        if self._identifiers.intersection(words_and_wholes(unit.key)[1]):
-            return 0.0
-        return HANDICAPS[unit.kind]
-
-    def echoed(self, unit: Unit) -> bool:
-        """Return whether a unit shows the question itself, as an example of what may be asked."""
-        return unit.kind is UnitKind.CODE and len(self._words) > 1 and f" {self._words} " in f" {_plain(unit.told)} "
-
-    def share(self, terms: Mapping[int, int], *, without: Mapping[int, int] | None = None) -> float:
-        """Return the share of the question's words among some terms; `without` those that are known anyway."""
-        asked = {term: weight for term, weight in self.rarity.items() if not without or term not in without}
-        total = sum(asked.values())
-        return sum(weight for term, weight in asked.items() if term in terms) / total if total else 0.0
-
-
-def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sentence]:
-    """Return the sentences of the best passages, in order, each once, and what else of them can answer."""
-    found: dict[str, Sentence] = {}
-    for source, each in enumerate(evidence[:READ_PASSAGES], 1):
-        title = term_counts(each.passage.title)
-        for place, unit in enumerate(_units(each)):
-            if len(unit.read.split()) < _LEAST_WORDS or question.echoed(unit):
-                continue
-            terms = term_counts(unit.read)
-            found.setdefault(
-                unit.read,
-                Sentence(
-                    source=source,
-                    place=place,
-                    text=unit.read[:MOST_CHARS],
-                    told=unit.told,
-                    span=unit.span,
-                    overlap=question.share(terms),
-                    beyond=question.share(terms, without=title),
-                    handicap=question.handicap(unit),
-                ),
-            )
-    return list(found.values())
-
-
-def _units(evidence: Evidence) -> Iterator[Unit]:
-    text = evidence.text
-    if evidence.passage.document_type in _BY_LINE:
-        yield from (
-            Unit(span=span, told=line, read=line, kind=UnitKind.SENTENCE)
-            for span in sentences(text, by_line=True)
-            if not (line := text[span.start : span.end]).startswith("#")
-        )
-    else:
-        yield from units(text)
-
-
-def likeliest(found: Sequence[Sentence]) -> list[Sentence]:
-    """Return those that are worth an embedding: with most of the question's words, the best passage's first."""
-    return sorted(found, key=lambda each: (-each.overlap, each.source, each.place))[:MOST_SENTENCES]
-
-
-def worth(overlap: float, cosine: float) -> float:
-    """Return how well a sentence answers."""
-    return COSINE_SHARE * cosine + (1 - COSINE_SHARE) * overlap
-
-
-def first_told(question: Question, evidence: Sequence[Evidence]) -> int:
-    """Return the number of the best passage, from 1: of those that do not show the question itself, where any is left.
-
-    Such a passage is about asking, and near any question that it shows.
-    """
-    for source, each in enumerate(evidence[:READ_PASSAGES], 1):
-        if not any(question.echoed(unit) for unit in _units(each)):
-            return source
-    return 1
 
 
 def signs_of(found: Sequence[Sentence], worths: Sequence[float], passage_cosine: float, *, first: int) -> Signs:
@@ -349,10 +223,6 @@ def _chosen(likely: Sequence[Sentence], worths: Sequence[float]) -> list[Sentenc
 def _within(one: Sentence, other: Sentence) -> bool:
     """Return whether a unit is shown as part of another one."""
     return one.source == other.source and other.span.start <= one.span.start and one.span.end <= other.span.end
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _computed(evidence: Sequence[Evidence]) -> Iterator[Written]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.documents import extracting
+from knowledge.documents import extracting, weighing
 from knowledge.documents.models import Answer, AnswerStatus
 from knowledge.wiring import Knowledge
 from orchestrator.tools import AnswerFromGlobalKB
@@ -89,8 +89,8 @@ async def test_the_sentence_that_answers_is_quoted_and_no_row_and_no_example_of_
     assert (answer.citations[0].uri, answer.citations[0].section) == ("README.md", "Pump station")
     assert STATION.split("\n")[(answer.citations[0].line_start or 0) - 1] == SENTENCE
 
-    monkeypatch.setattr(extracting.Question, "echoed", lambda *_: False)
-    monkeypatch.setattr(extracting, "HANDICAPS", dict.fromkeys(extracting.HANDICAPS, 0.0))
+    monkeypatch.setattr(weighing.Question, "echoed", lambda *_: False)
+    monkeypatch.setattr(weighing, "HANDICAPS", dict.fromkeys(weighing.HANDICAPS, 0.0))
     monkeypatch.setattr(extracting, "READING", 0)
     assert any(WHO in claim.text for claim in (await ask(plant, WHO)).claims)
 
@@ -125,7 +125,7 @@ async def test_a_sentence_in_the_last_passage_that_was_found_is_quoted(
     answer = await ask(plant, WHO)
     assert "README.md" not in {each.uri for each in answer.found[:3]}
     assert answer.claims[0].text == SENTENCE
-    monkeypatch.setattr(extracting, "READ_PASSAGES", 3)
+    monkeypatch.setattr(weighing, "READ_PASSAGES", 3)
     monkeypatch.setattr(extracting, "READING", 0)
     without = await AnswerFromGlobalKB(plant.answering, ADMIN).answer(None, WHO)
     assert SENTENCE not in {claim.text for claim in without.claims}
