@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import gc
 import hashlib
+import importlib
 import os
 import socket as sockets
 import stat
@@ -86,7 +87,7 @@ class Membership:
         self._settings = settings
         self._warm = warm
         self._stack = AsyncExitStack()
-        self._joining = asyncio.Lock()
+        self._joining: asyncio.Task[None] | None = None
         self.knowledge: Knowledge | None = None
         self.socket: str | None = None
 
@@ -95,53 +96,68 @@ class Membership:
         try:
             await self.join()
         except BaseException:
-            await self._stack.aclose()
+            await self._leave()
             raise
         return self
 
     async def __aexit__(self, *error: object) -> None:
         """Leave; as the owner, let requests finish and close the stores."""
-        await self._stack.aclose()
+        await self._leave()
 
     async def join(self, left: str | None = None) -> None:
         """Become the owner, or find the owner's socket. `left` is a socket that does not answer any more.
 
-        Raises what opening the stores raises; StoreInUse where the owner serves nobody or never begins to.
+        All who ask at a time wait for the same; it goes on where one of them waits no longer, as a context's deadline
+        is over long before stores are open. Raises what opening the stores raises; StoreInUse where the owner serves
+        nobody or never begins to.
         """
-        async with self._joining:
-            if self.knowledge is not None or (self.socket is not None and self.socket != left):
-                return  # another task of this process was first
-            deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-            silent: Owner | None = None
-            while not await self._found():
-                try:
-                    await self._own()
-                except StoreInUse:
-                    owner = read_owner(self._settings.home)
-                    # looked at twice: an owner that has just come may not have written itself down yet
-                    serves_nobody = owner is not None and owner.socket is None and owner == silent
-                    if serves_nobody or asyncio.get_running_loop().time() > deadline:
-                        raise
-                    silent = owner
-                else:
-                    return
-                await asyncio.sleep(0.05)
+        if self.knowledge is not None or (self.socket is not None and self.socket != left):
+            return  # another task of this process was first
+        if self._joining is None or self._joining.done():
+            self._joining = asyncio.create_task(self._join())
+            self._joining.add_done_callback(_noted)
+        await asyncio.shield(self._joining)
+
+    async def _leave(self) -> None:
+        try:
+            if self._joining is not None:
+                self._joining.cancel()
+                await asyncio.gather(self._joining, return_exceptions=True)
+        finally:
+            await self._stack.aclose()
+
+    async def _join(self) -> None:
+        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        silent: Owner | None = None
+        while not await self._found():
+            try:
+                await self._own()
+            except StoreInUse:
+                owner = read_owner(self._settings.home)
+                # looked at twice: an owner that has just come may not have written itself down yet
+                serves_nobody = owner is not None and owner.socket is None and owner == silent
+                if serves_nobody or asyncio.get_running_loop().time() > deadline:
+                    raise
+                silent = owner
+            else:
+                return
+            await asyncio.sleep(0.05)
 
     async def _own(self) -> None:
-        from knowledge.wiring import open_knowledge  # noqa: PLC0415 - a client never loads the stores' drivers
-
+        """Open the stores and serve them; nothing stays open where that is broken off."""
         settings = self._settings
-        if not settings.embedded_index:
-            self.knowledge = await self._stack.enter_async_context(open_knowledge(settings, warm=self._warm))
-            self.socket = ""
-            _collect()
-            return
-        path = socket_path(settings.home)
-        self.knowledge = await self._stack.enter_async_context(open_knowledge(settings, socket=path, warm=self._warm))
-        await self._stack.enter_async_context(_serving(self.knowledge, path))
-        self.socket = str(path)
+        await asyncio.to_thread(_load)
+        from knowledge.wiring import open_knowledge  # noqa: PLC0415 - loaded by now
+
+        path = socket_path(settings.home) if settings.embedded_index else None
+        async with AsyncExitStack() as opening:
+            knowledge = await opening.enter_async_context(open_knowledge(settings, socket=path, warm=self._warm))
+            if path is not None:
+                await opening.enter_async_context(_serving(knowledge, path))
+                log.info("owner_serving", home=str(settings.home))
+            self._stack.push_async_exit(opening.pop_all())
+        self.knowledge, self.socket = knowledge, str(path or "")
         _collect()
-        log.info("owner_serving", home=str(settings.home))
 
     async def _found(self) -> bool:
         """Return whether the owner's socket answers, and remember it."""
@@ -154,6 +170,18 @@ class Membership:
                 return False
         self.socket = owner.socket
         return True
+
+
+def _load() -> None:
+    """Load what an owner needs, which takes a second: a client never does, until it becomes one."""
+    importlib.import_module("knowledge.wiring")
+    importlib.import_module("orchestrator.serving")
+
+
+def _noted(joined: asyncio.Task[None]) -> None:
+    """Look at how joining ended: whoever waited for it may wait no longer."""
+    if not joined.cancelled() and (error := joined.exception()):
+        log.info("not_joined", reason=str(error) or type(error).__name__)
 
 
 def _collect() -> None:

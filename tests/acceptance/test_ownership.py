@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -12,7 +13,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ import pytest
 from knowledge.adapters.owner_lock import OWNER_FILE, read_owner
 from knowledge.errors import StorageUnavailable, StoreInUse
 from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import open_knowledge
-from orchestrator import connect
+from knowledge.wiring import Knowledge, open_knowledge
+from orchestrator import connect, connection
 from orchestrator.connection import socket_path
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, answers, embedding_by, entry, lines, until
@@ -240,6 +241,62 @@ async def test_one_program_may_connect_twice(settings: KnowledgeSettings) -> Non
         async with connect(settings, workspace="other") as second:
             assert (await second.stats()).workspace == "other"
         assert (await first.stats()).workspace == "default"
+
+
+async def test_becoming_the_owner_goes_on_where_the_call_that_needed_it_is_given_up(
+    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G11: a context gives up after 0.3 s, before stores are open; what was half open would be closed to everybody."""
+    opened, go_on, serving = asyncio.Event(), asyncio.Event(), connection._serving
+
+    @contextlib.asynccontextmanager
+    async def slowly(knowledge: Knowledge, path: Path) -> AsyncIterator[None]:
+        opened.set()
+        await go_on.wait()
+        async with serving(knowledge, path):
+            yield
+
+    async with contextlib.AsyncExitStack() as owner:
+        await owner.enter_async_context(connect(settings))
+        async with connect(settings) as knowledge:
+            await owner.aclose()
+            monkeypatch.setattr(connection, "_serving", slowly)
+            call = asyncio.create_task(knowledge.stats())
+            async with asyncio.timeout(20):
+                await opened.wait()
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+                go_on.set()
+                assert (await knowledge.stats()).workspace == "default"
+                async with connect(settings) as another:
+                    assert (await another.stats()).workspace == "default"
+    assert not (settings.home / "hardwon.sock").exists()
+
+
+async def test_who_leaves_while_becoming_the_owner_leaves_nothing_open(
+    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def never(_knowledge: Knowledge, _path: Path) -> AsyncIterator[None]:
+        opened.set()
+        await asyncio.Event().wait()
+        yield
+
+    async with contextlib.AsyncExitStack() as owner:
+        await owner.enter_async_context(connect(settings))
+        async with connect(settings) as knowledge:
+            await owner.aclose()
+            with monkeypatch.context() as patched:
+                patched.setattr(connection, "_serving", never)
+                call = asyncio.create_task(knowledge.stats())
+                async with asyncio.timeout(20):
+                    await opened.wait()
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+    async with connect(settings) as again:
+        assert (await again.stats()).workspace == "default"
 
 
 def test_a_client_loads_neither_stores_nor_models(commands: Commands) -> None:
