@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from jobs.workspaces import in_each_workspace
 from knowledge.documents.access import Permission
-from knowledge.documents.service import LOCAL, Documents
+from knowledge.documents.service import LOCAL
 from knowledge.errors import HardwonError
 from knowledge.logs import get_logger
 from knowledge.wiring import Knowledge
@@ -13,22 +14,20 @@ log = get_logger(__name__)
 
 async def index(knowledge: Knowledge) -> int:
     """Index what waits; return how many documents."""
-    done = 0
-    for workspace in await knowledge.workspaces():
-        done += (await knowledge.in_workspace(workspace).documents.indexing.run()).indexed
-    return done
+
+    async def run(one: Knowledge) -> int:
+        return (await one.documents.indexing.run()).indexed
+
+    return await in_each_workspace(knowledge, run)
 
 
 async def sync(knowledge: Knowledge) -> int:
     """Fetch all repositories; return how many documents are new or changed. One that fails stops no other."""
-    changed = 0
-    for workspace in await knowledge.workspaces():
-        changed += await _sync(knowledge.in_workspace(workspace).documents)
-    return changed
+    return await in_each_workspace(knowledge, _sync)
 
 
-async def _sync(documents: Documents) -> int:
-    changed = 0
+async def _sync(knowledge: Knowledge) -> int:
+    documents, changed = knowledge.documents, 0
     for source in await documents.syncing.store.of(None):
         try:
             kb, scope_id = documents.access.named(source.partition)
@@ -43,17 +42,19 @@ async def _sync(documents: Documents) -> int:
 
 async def sweep_cases(knowledge: Knowledge) -> int:
     """Let go of what is left of closed cases; return how many documents."""
-    swept = 0
-    for workspace in await knowledge.workspaces():
-        swept += await knowledge.in_workspace(workspace).documents.upkeep.sweep_cases()
-    return swept
+
+    async def sweep(one: Knowledge) -> int:
+        return await one.documents.upkeep.sweep_cases()
+
+    return await in_each_workspace(knowledge, sweep)
 
 
 async def reconcile(knowledge: Knowledge) -> int:
     """Have the index hold what Postgres says, and drop embeddings of no text; return how much was put right."""
-    changed = 0
-    for workspace in await knowledge.workspaces():
-        upkeep = knowledge.in_workspace(workspace).documents.upkeep
+
+    async def put_right(one: Knowledge) -> int:
+        upkeep = one.documents.upkeep
         found = await upkeep.reconcile()
-        changed += found.requeued + found.written + found.removed + await upkeep.purge()
-    return changed
+        return found.requeued + found.written + found.removed + await upkeep.purge()
+
+    return await in_each_workspace(knowledge, put_right)

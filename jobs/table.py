@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 from jobs import documents
+from jobs.workspaces import in_each_workspace
 from knowledge.errors import InvalidInput
 from knowledge.logs import get_logger
 from knowledge.ports import CANCELLED
@@ -50,19 +51,18 @@ class RunsJobs(Protocol):
 
 
 async def _sweep(knowledge: Knowledge) -> int:
-    swept = 0
-    for workspace in await knowledge.workspaces():
-        reports = await knowledge.in_workspace(workspace).checkpoints.sweep(staged_for=SWEEP_AFTER)
-        swept += sum(report.embedded for report in reports)
-    return swept
+    async def sweep(one: Knowledge) -> int:
+        return sum(report.embedded for report in await one.checkpoints.sweep(staged_for=SWEEP_AFTER))
+
+    return await in_each_workspace(knowledge, sweep)
 
 
 async def _prune(knowledge: Knowledge) -> int:
-    pruned = 0
-    for workspace in await knowledge.workspaces():
-        report = await knowledge.in_workspace(workspace).pruning.prune()
-        pruned += report.entries + report.never_resolved
-    return pruned
+    async def prune(one: Knowledge) -> int:
+        report = await one.pruning.prune()
+        return report.entries + report.never_resolved
+
+    return await in_each_workspace(knowledge, prune)
 
 
 _MINUTE = timedelta(minutes=1)

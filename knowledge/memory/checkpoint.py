@@ -58,10 +58,25 @@ class CheckpointEmbeddingService:
         return await self._process(None, CheckpointType.MANUAL, progress, distill=distill)
 
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
-        """Run a manual checkpoint for each project with something staged for that long: those that never reach one."""
+        """Run a manual checkpoint for each project with something staged for that long: those that never reach one.
+
+        One that cannot be embedded holds up no other: its error is raised once the others are done. Where a store or
+        the embedder does not answer, that is raised at once.
+        """
         before = self.stores.clock.now() - staged_for
-        projects = await self.stores.entries.due_projects(before)
-        return [await self._process(project, CheckpointType.MANUAL, None) for project in projects]
+        reports: list[CheckpointReport] = []
+        failed: list[HardwonError] = []
+        for project in await self.stores.entries.due_projects(before):
+            try:
+                reports.append(await self._process(project, CheckpointType.MANUAL, None))
+            except Unavailable:
+                raise
+            except HardwonError as error:
+                log.warning("sweep_failed", reason=str(error))
+                failed.append(error)
+        if failed:
+            raise failed[0]
+        return reports
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         """Return the report of a checkpoint. Raises NotFound."""

@@ -17,16 +17,18 @@ from typing import Any, Literal
 import asyncpg
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from jobs.scheduler import scheduling
 from jobs.table import JOBS, run_job, slot_of
-from knowledge.errors import InvalidInput
+from knowledge.errors import InvalidInput, LocalOnly, StorageRejected
 from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http_api import make_app
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
+from tests.support.entries import capture, failure
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, until
 
@@ -269,3 +271,35 @@ def test_what_libraries_log_is_one_json_line_too(home: Path) -> None:
     (line,) = done.stderr.splitlines()
     told = json.loads(line)
     assert (told["event"], told["level"]) == ("two\nlines of text", "warning")
+
+
+async def test_what_cannot_be_embedded_in_one_workspace_or_project_holds_up_no_other(
+    opens: Opens, clock: SetClock
+) -> None:
+    async with opens(embedder=HashingEmbedder(dims=64)) as knowledge:
+        local, other = knowledge.in_workspace("a-local"), knowledge.in_workspace("b")
+        await capture(local, failure())
+        await local.upkeep.keep_local(on=True)  # and this embedder is none that comes along
+        await capture(other, failure(project_id="a-refused"), failure(project_id="c", failure_description="another"))
+        async with other.engine.begin() as connection:
+            await connection.execute(
+                sa.text("""
+                    CREATE FUNCTION refuses() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                        IF NEW.project_id = 'a-refused' AND NEW.status = 'embedded' THEN
+                            RAISE EXCEPTION 'no' USING ERRCODE = '23514';
+                        END IF;
+                        RETURN NEW; END $$
+                """)
+            )
+            await connection.execute(
+                sa.text(
+                    "CREATE TRIGGER refuses BEFORE UPDATE ON knowledge_staging FOR EACH ROW EXECUTE FUNCTION refuses()"
+                )
+            )
+        clock.move(timedelta(days=2))
+        with pytest.raises(LocalOnly):
+            await run_job(knowledge, "sweep", once_per_slot=False)
+        assert (await other.stats()).entries == {"embedded": 1, "staged": 1}
+        with pytest.raises(StorageRejected):
+            await other.checkpoints.sweep(staged_for=timedelta(days=1))
+        assert await run_job(knowledge, "prune", once_per_slot=False) == 0
