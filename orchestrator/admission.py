@@ -7,6 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -188,7 +189,8 @@ class _Line:
             if turn.done() and not turn.cancelled():
                 self.leave(weight)
             else:
-                self._waiting.remove((weight, turn))
+                with suppress(ValueError):  # passed over already
+                    self._waiting.remove((weight, turn))
                 self._call_next()
             raise
 
@@ -199,10 +201,11 @@ class _Line:
         self._call_next()
 
     def _call_next(self) -> None:
-        while self._waiting and self._fits(self._waiting[0][0]):
+        while self._waiting and (self._waiting[0][1].done() or self._fits(self._waiting[0][0])):
             weight, turn = self._waiting.popleft()
-            self._take(weight)
-            turn.set_result(None)
+            if not turn.done():  # else it was cancelled, and its task does not know yet
+                self._take(weight)
+                turn.set_result(None)
 
     def _fits(self, weight: int) -> bool:
         return self._free > 0 and self._bytes >= weight

@@ -268,8 +268,8 @@ class KnowledgeUpkeepService:
         stored, found = pair.stored, pair.found
         if stored is None or not (stored.settled or stored.pending):
             return Fault.ORPHAN if pair.in_index else None
-        if not stored.settled:
-            return None  # a checkpoint is at it
+        if not stored.settled or (stored.pending and pair.in_index):
+            return None  # a checkpoint is at it, with another entry of the same text maybe: about to write it anew
         if not pair.in_index:
             return Fault.MISSING
         if found is None:

@@ -243,6 +243,18 @@ async def test_large_bodies_are_worked_on_a_few_at_a_time_and_who_leaves_the_lin
     await asyncio.wait_for(line.enter(half), 1)
 
 
+async def test_a_turn_that_comes_in_the_moment_its_waiter_is_cancelled_is_the_next_ones() -> None:
+    line = _Line(1, 10)
+    await line.enter(0)
+    waiting = asyncio.create_task(line.enter(0))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    line.leave(0)  # before the one who waits knows that it is cancelled
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await asyncio.wait_for(line.enter(0), 1)
+
+
 async def nothing_is_read() -> Any:
     raise AssertionError("a refusal reads no body")
 
