@@ -90,6 +90,7 @@ class StoreUpkeepService:
                 await upkeep.stores.index.ensure(in_use.bound.space)
                 await beside.drop(in_use.bound.space)
                 dropped = True
+            await upkeep.upkeep.doubt_pending()  # what a checkpoint put into the one that was dropped, and marks now
             part = await upkeep.refill(progress=_after(done.points, progress))
             written = await beside.refill()
             done = RebuildReport(

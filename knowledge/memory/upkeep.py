@@ -139,19 +139,19 @@ class KnowledgeUpkeepService:
         bound = in_use.bound
         report = RebuildReport(points=0, embedded=0)
         frequencies: Counter[int] = Counter()
-        documents = 0
+        counted: list[PointId] = []
         async for page in self._pages(bound.space):
             vectors, embedded = await self._vectors(bound.space, page, in_use.embedder)
             points = await asyncio.to_thread(self._to_points, bound, page, vectors)  # a second for a page of long texts
             await self.stores.index.upsert(bound.space, points)
             for point in points:
                 frequencies.update(point.lexical.indices)
-            documents += len(page)
+            counted += (point.point_id for point in points)
             report = RebuildReport(points=report.points + len(page), embedded=report.embedded + embedded)
             if progress:
                 progress(report.points, None)
         if recount:
-            await self.upkeep.replace_terms(frequencies, documents)
+            await self.upkeep.replace_terms(frequencies, counted)
         return report
 
     async def backfill(

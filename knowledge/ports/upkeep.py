@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -36,8 +36,18 @@ class UpkeepStore(Protocol):
         """Note down the points that no entry stands behind any more; return how many."""
         ...
 
-    async def replace_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
-        """Replace the term statistics of the workspace."""
+    async def doubt_pending(self) -> int:
+        """Note down the points that a checkpoint decided about and has not marked yet; return how many.
+
+        They are settled once it has: what it put into an index that was dropped meanwhile is put there again.
+        """
+        ...
+
+    async def replace_terms(self, frequencies: Mapping[int, int], counted: Collection[PointId]) -> None:
+        """Replace the term statistics of the workspace by those of some points; checkpoints count what is in no other.
+
+        `frequencies`: in how many of these points each term occurs.
+        """
         ...
 
     async def retry_dead(self) -> int:

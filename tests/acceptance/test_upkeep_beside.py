@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from knowledge.memory.upkeep import VerifyReport
+from knowledge.models import NewEntry
+from knowledge.search.lexical import term_counts
 from knowledge.wiring import Knowledge
-from tests.conftest import SetClock
+from tests.conftest import Opens, SetClock
+from tests.support.embedders import HashingEmbedder
 from tests.support.entries import capture, failure
 from tests.support.faults import Trips, wired
 
@@ -27,3 +32,32 @@ async def test_g14_a_point_that_a_checkpoint_is_about_to_write_again_is_no_fault
     await wired(knowledge, Trips({"index.upsert:before:1": look})).checkpoints.process_all()
     assert [report.sound for report in found] == [True]
     assert (await knowledge.upkeep.verify()).sound
+
+
+def lessons(count: int) -> list[NewEntry]:
+    return [failure(failure_description=f"part {n} broke", solution_steps=f"mend part {n}") for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["index.upsert:before:1", "index.upsert:after:1", "patterns.mark_embedded:before:1", "points.count_words:before:1"],
+)
+async def test_g15_rebuilding_in_the_middle_of_a_checkpoint_loses_no_point_and_counts_each_word_once(
+    opens: Opens, embedder: HashingEmbedder, moment: str
+) -> None:
+    """G15: what was in the index that is dropped, and is marked only then, is put into the new one."""
+    async with opens(embedder=embedder, checkpoint_batch=4) as knowledge:
+        await capture(knowledge, *lessons(3))
+        await knowledge.checkpoints.process_all()
+        await capture(knowledge, *lessons(12)[3:])
+
+        async def rebuild() -> None:
+            await knowledge.store_upkeep.rebuild()
+
+        await wired(knowledge, Trips({moment: rebuild})).checkpoints.process_all()
+        assert (await knowledge.upkeep.verify()).sound
+        assert (await knowledge.stats()).points == 12
+        await capture(knowledge, failure(failure_description="a zebra", solution_steps="let it go"))
+        await knowledge.checkpoints.process_all()  # which counts what was left
+        statistics = await knowledge.stores.spaces.statistics(list(term_counts("broke zebra")))
+        assert (statistics.documents, sorted(statistics.frequencies.values())) == (13, [1, 12])

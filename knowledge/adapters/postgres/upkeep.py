@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.counting import alone_with_patterns
+from knowledge.adapters.postgres.counting import alone_with_patterns, among
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.points import doubt, stored_points, to_stored_point
 from knowledge.adapters.postgres.rows import behind_point, captured_at
@@ -75,13 +75,20 @@ class PostgresUpkeep(UpkeepStore):
             await alone_with_patterns(connection, self._workspace)
             return await doubt(connection, _T.workspace == self._workspace, _T.look_at.is_(None), ~supported)
 
-    async def replace_terms(self, frequencies: Mapping[int, int], documents: int) -> None:
+    async def doubt_pending(self) -> int:
+        pending = sa.exists().where(behind_point(EntryStatus.STAGED))
+        async with transaction(self._engine) as connection:
+            await alone_with_patterns(connection, self._workspace)
+            return await doubt(connection, _T.workspace == self._workspace, _T.look_at.is_(None), pending)
+
+    async def replace_terms(self, frequencies: Mapping[int, int], counted: Collection[PointId]) -> None:
+        seen = among(_T.id, counted)
         async with transaction(self._engine) as connection:
             await alone_with_patterns(connection, self._workspace)
             await connection.execute(sa.delete(lexicon).where(lexicon.c.workspace == self._workspace))
-            await add_terms(connection, self._workspace, frequencies, documents)
-            mine = sa.and_(_T.workspace == self._workspace, ~_T.counted, sa.exists().where(behind_point()))
-            await connection.execute(sa.update(points).where(mine).values(counted=True))
+            await add_terms(connection, self._workspace, frequencies, len(counted))
+            other = sa.and_(_T.workspace == self._workspace, _T.counted != seen)
+            await connection.execute(sa.update(points).where(other).values(counted=seen))
 
     async def retry_dead(self) -> int:
         again = (
