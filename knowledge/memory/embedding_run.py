@@ -250,6 +250,7 @@ class EmbeddingRun:
         marked = await self.stores.patterns.mark_embedded(
             embedded.lease.claim.token,
             [decision.entry.entry_id for decision in decisions],
+            embedded.in_use.bound.space,
             embedded_at=embedded_at,
             expires_at=expires_at,
         )

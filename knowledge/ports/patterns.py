@@ -63,11 +63,18 @@ class PatternStore(Protocol):
         ...
 
     async def mark_embedded(
-        self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
+        self,
+        token: LeaseToken,
+        entry_ids: Sequence[EntryId],
+        space: EmbeddingSpace,
+        *,
+        embedded_at: datetime,
+        expires_at: datetime,
     ) -> set[EntryId]:
         """Mark entries embedded and recount their patterns, in one transaction; return those that were.
 
-        Left out are entries the token no longer holds, and those whose vectors are of a space no longer in use.
+        Left out are entries the token no longer holds; all of them, where `space`, into whose index their points were
+        put, is no longer in use.
         """
         ...
 

@@ -154,7 +154,8 @@ async def test_what_a_checkpoint_holds_no_other_takes_until_its_lease_ran_out(kn
     async with patterns.deciding(late.token) as deciding:
         assert await deciding.held([entry_id]) == {}
     later = now + timedelta(days=1)
-    assert await patterns.mark_embedded(late.token, [entry_id], embedded_at=later, expires_at=later) == set()
+    space = await knowledge.stores.embedder.space()
+    assert await patterns.mark_embedded(late.token, [entry_id], space, embedded_at=later, expires_at=later) == set()
     assert (await knowledge.capture.get(entry_id)).embedded_at == now
     assert await entries.extend(late, timedelta(minutes=1)) == 0
 

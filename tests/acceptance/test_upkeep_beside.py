@@ -61,3 +61,24 @@ async def test_g15_rebuilding_in_the_middle_of_a_checkpoint_loses_no_point_and_c
         await knowledge.checkpoints.process_all()  # which counts what was left
         statistics = await knowledge.stores.spaces.statistics(list(term_counts("broke zebra")))
         assert (statistics.documents, sorted(statistics.frequencies.values())) == (13, [1, 12])
+
+
+async def test_g22_an_entry_embedded_while_the_model_changes_is_embedded_by_the_new_one(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """G12, G22: else the new index keeps the end of the older entry with the same text, and drops what lives."""
+    await capture(knowledge, failure(task_id="1"))
+    await knowledge.checkpoints.process_all()
+    clock.move(timedelta(days=100))
+    await capture(knowledge, failure(task_id="2"))
+
+    async def change() -> None:
+        await knowledge.store_upkeep.reembed(HashingEmbedder(dims=128), force=True)
+
+    await wired(knowledge, Trips({"points.uncounted:after:1": change})).checkpoints.process_all()
+    assert (await knowledge.stats()).entries == {"embedded": 2}
+    assert (await knowledge.upkeep.verify()).sound
+    clock.move(timedelta(days=270))  # a year after the first, not after the second
+    await knowledge.pruning.prune()
+    (found,) = await knowledge.queries.query_for_failure(failure().failure_description, min_relevance=0.0)
+    assert found.success_count == 1

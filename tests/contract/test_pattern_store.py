@@ -230,7 +230,7 @@ async def test_nothing_is_marked_that_was_not_decided(stores: Stores) -> None:
     assert await stores.entries.extend(claim, MINUTE) == 1
 
 
-async def test_nothing_is_marked_whose_vectors_are_of_a_space_no_longer_in_use(stores: Stores) -> None:
+async def test_nothing_is_marked_that_was_embedded_into_a_space_no_longer_in_use(stores: Stores) -> None:
     """G22."""
     await stores.spaces.bind(SPACE, mean_terms=20.0, calibration=shipped(SPACE.model))
     await stores.entries.add([told(1), told(2, failure_description="Another")])
@@ -238,7 +238,7 @@ async def test_nothing_is_marked_whose_vectors_are_of_a_space_no_longer_in_use(s
     await decide(stores, right)
     await decide(stores, wrong, space=OTHER_SPACE)
     assert await mark(stores, right) == {numbered(1)}
-    assert await mark(stores, wrong) == set()
+    assert await mark(stores, wrong, space=OTHER_SPACE) == set()
     assert await status(stores, numbered(2)) is EntryStatus.STAGED
 
 

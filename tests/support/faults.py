@@ -196,7 +196,7 @@ class _MarksAnything(_Around):
         self._knowledge = knowledge
 
     async def mark_embedded(
-        self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
+        self, token: LeaseToken, entry_ids: Sequence[EntryId], space: EmbeddingSpace, **until: datetime
     ) -> set[EntryId]:
         row = knowledge_staging.c
         mine = {"status": "staged", "lease_token": token, "lease_until": sa.func.now(), "embedded_at": None}
@@ -204,9 +204,7 @@ class _MarksAnything(_Around):
             await connection.execute(
                 sa.update(knowledge_staging).where(row.id.in_(list(entry_ids))).values(**mine, expires_at=None)
             )
-        return await cast(PatternStore, self._inner).mark_embedded(
-            token, entry_ids, embedded_at=embedded_at, expires_at=expires_at
-        )
+        return await cast(PatternStore, self._inner).mark_embedded(token, entry_ids, space, **until)
 
 
 async def _take_nothing_back(

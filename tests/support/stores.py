@@ -151,9 +151,9 @@ async def decide(
     return {each.entry.entry_id: each.pattern_id for each in decisions}, set(kept)
 
 
-async def mark(stores: Stores, claim: Claim, *, at: datetime = NOON) -> set[EntryId]:
+async def mark(stores: Stores, claim: Claim, *, at: datetime = NOON, space: EmbeddingSpace = SPACE) -> set[EntryId]:
     ids = [entry.entry_id for entry in claim.entries]
-    return await stores.patterns.mark_embedded(claim.token, ids, embedded_at=at, expires_at=add_years(at, 1))
+    return await stores.patterns.mark_embedded(claim.token, ids, space, embedded_at=at, expires_at=add_years(at, 1))
 
 
 async def learn(

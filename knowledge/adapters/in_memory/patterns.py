@@ -185,11 +185,18 @@ class InMemoryPatterns(PatternStore):
                 self._state.locked -= deciding.locked
 
     async def mark_embedded(
-        self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
+        self,
+        token: LeaseToken,
+        entry_ids: Sequence[EntryId],
+        space: EmbeddingSpace,
+        *,
+        embedded_at: datetime,
+        expires_at: datetime,
     ) -> set[EntryId]:
         async with self._state.deciding[self._workspace]:
             rows = [self._state.entries.get(entry_id) for entry_id in entry_ids]
-            held = [row for row in rows if row is not None and row.lease_token == token and self._of_space_in_use(row)]
+            in_use = self._state.active_space in {None, space.fingerprint}
+            held = [row for row in rows if row is not None and row.lease_token == token and in_use]
             marked = {row.entry.entry_id: row.entry.pattern_id for row in held if row.entry.pattern_id is not None}
             for entry_id in marked:
                 self._state.change(
@@ -197,11 +204,6 @@ class InMemoryPatterns(PatternStore):
                 )
             self._state.recount(marked.values())
             return set(marked)
-
-    def _of_space_in_use(self, row: EntryRow) -> bool:
-        """Return whether all points of an entry have vectors in the space in use: it may have been switched."""
-        space = self._state.active_space
-        return space is None or all((point_id, space) in self._state.vectors for point_id in row.point_ids)
 
     async def analyse(self) -> None:
         """Nothing is planned here."""

@@ -145,18 +145,13 @@ def _conditions(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     return sa.select(sa.func.jsonb_agg(each.c.applies_when)).scalar_subquery()
 
 
-_IN_USE = (
-    sa.select(sa.func.count())
-    .select_from(vectors)
-    .join(embedding_spaces, embedding_spaces.c.fingerprint == vectors.c.space)
-    .where(embedding_spaces.c.active, vectors.c.point_id == sa.any_(_E.point_ids))
-    .correlate(knowledge_staging)
-    .scalar_subquery()
-)
 _OF_SPACE_IN_USE = sa.or_(
-    ~sa.exists().where(embedding_spaces.c.active).correlate(None), sa.func.cardinality(_E.point_ids) == _IN_USE
+    ~sa.exists().where(embedding_spaces.c.active).correlate(None),
+    sa.exists()
+    .where(embedding_spaces.c.active, embedding_spaces.c.fingerprint == sa.bindparam("space", type_=sa.Text))
+    .correlate(None),
 )
-"""False for an entry with a point that has no vector in the space in use: it was switched while that was embedded."""
+"""False where the space was switched while entries were embedded: their points went into the index of another one."""
 
 # Built once: putting such a statement together takes longer than Postgres takes to answer it.
 _HOLD_SPACE = sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK))
@@ -262,9 +257,21 @@ class PostgresPatterns(PatternStore):
             yield PostgresDeciding(connection, self._workspace, token)
 
     async def mark_embedded(
-        self, token: LeaseToken, entry_ids: Sequence[EntryId], *, embedded_at: datetime, expires_at: datetime
+        self,
+        token: LeaseToken,
+        entry_ids: Sequence[EntryId],
+        space: EmbeddingSpace,
+        *,
+        embedded_at: datetime,
+        expires_at: datetime,
     ) -> set[EntryId]:
-        asked = {"entries": list(entry_ids), "token": token, "from": embedded_at, "until": expires_at}
+        asked = {
+            "entries": list(entry_ids),
+            "token": token,
+            "space": space.fingerprint,
+            "from": embedded_at,
+            "until": expires_at,
+        }
         async with storing(self._engine) as connection:
             await connection.execute(_HOLD_SPACE)
             marked = (await connection.execute(_MARK, asked)).all()

@@ -21,7 +21,7 @@ from knowledge.ports import SpaceStore
 _S = embedding_spaces.c
 _L = lexicon.c
 SWITCH_LOCK = 0x73776974
-"""Advisory lock of the switch of spaces: held shared by each decision and mark, alone by a switch."""
+"""Advisory lock of the switch of spaces: held shared by each mark and regrouping, alone by a switch."""
 
 _DOCUMENTS = -1
 """The term whose row counts the situations themselves; real terms are not negative."""
