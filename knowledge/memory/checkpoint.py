@@ -16,6 +16,7 @@ from knowledge.interpreter import garbage_seldom
 from knowledge.logs import get_logger
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
+from knowledge.memory.finishing import if_in_time
 from knowledge.memory.limits import check_text
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
@@ -124,11 +125,10 @@ class CheckpointEmbeddingService:
                 await run.run()
         except TimeoutError:
             late = f"the checkpoint did not end within {self.deadline}: the rest stays staged for the next one"
-            await self._finish(replace(run.report, error=late))
+            await if_in_time(self._finish(replace(run.report, error=late)))
             raise Unavailable(late) from None
-        except HardwonError as error:
-            with suppress(HardwonError):  # where Postgres is gone, so is the record of it
-                await self._finish(replace(run.report, error=str(error)))
+        except HardwonError as error:  # where Postgres is gone, so is the record of it
+            await if_in_time(self._finish(replace(run.report, error=str(error))))
             raise
         return run.report
 

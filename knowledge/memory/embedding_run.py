@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from knowledge.errors import HardwonError, StorageRejected
+from knowledge.errors import StorageRejected
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
+from knowledge.memory.finishing import FINISH_SECONDS, if_in_time
 from knowledge.memory.leasing import Batch, Lease, Leasing
 from knowledge.memory.points import to_point
 from knowledge.memory.retention import add_years
@@ -41,9 +41,6 @@ from knowledge.turns import let_others_run
 
 _LOOK_AGAIN_SECONDS = 0.5
 """How often a checkpoint looks whether what others hold is done, or their lease is over."""
-
-_FINISH_SECONDS = 5.0
-"""What batches that are being stored may take when the checkpoint is broken off."""
 
 _STORED_AT_ONCE = 3
 """Batches being stored at the same time: one is decided, one is put into the index, one is marked."""
@@ -124,12 +121,11 @@ class EmbeddingRun:
             await self._batches(total)
             if self._leasing.in_use is not None:
                 await self._grown(self._leasing.in_use.bound, counted.documents)
-        except BaseException:
-            with suppress(HardwonError):  # the next checkpoint counts what this one did not come to
-                await self._words.count()
+        except BaseException:  # the next checkpoint counts and settles what this one does not come to
+            await if_in_time(self._words.count())
+            await if_in_time(settle_if_possible(self.stores))
             raise
-        finally:
-            await settle_if_possible(self.stores)
+        await settle_if_possible(self.stores)
 
     async def _batches(self, total: int) -> None:
         there_at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
@@ -150,7 +146,7 @@ class EmbeddingRun:
             await leasing.close()
             if storing:
                 # what is embedded is paid for: it is stored, however this ends
-                await asyncio.wait(storing, timeout=_FINISH_SECONDS)
+                await asyncio.wait(storing, timeout=FINISH_SECONDS)
                 for task in storing:
                     task.cancel()
                 await asyncio.gather(*storing, return_exceptions=True)

@@ -12,6 +12,7 @@ from datetime import timedelta
 from knowledge.errors import HardwonError, TextRejected
 from knowledge.logs import get_logger
 from knowledge.memory import texts
+from knowledge.memory.finishing import FINISH_SECONDS
 from knowledge.memory.spaces import SpaceInUse, bind_space
 from knowledge.models import DeadEntry, EmbeddingSpace, Entry, Vector
 from knowledge.models import Embedded as Answer
@@ -130,6 +131,8 @@ class Leasing:
         """Give back what was taken and not asked for."""
         taking, self._taking = self._taking, None
         if taking is not None:
+            await asyncio.wait({taking}, timeout=FINISH_SECONDS)
+            taking.cancel()  # what Postgres leased without an answer to us, is free when the lease is over
             (batch,) = await asyncio.gather(taking, return_exceptions=True)
             if isinstance(batch, Batch):
                 await batch.drop()

@@ -6,14 +6,16 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
 
 import pytest
 import sqlalchemy as sa
 
-from knowledge.adapters.postgres import patterns
-from knowledge.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable
+from knowledge.adapters.postgres import counting
+from knowledge.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable, Unavailable
+from knowledge.memory import embedding_run, finishing, leasing
 from knowledge.models import Embedded, LeaseToken, NewEntry
 from knowledge.ports import Selection
 from knowledge.wiring import Knowledge
@@ -371,7 +373,7 @@ async def test_a_checkpoint_that_is_broken_off_stores_what_is_decided_and_gives_
 async def test_a_process_that_hangs_while_it_decides_holds_up_others_for_a_while_only(
     small: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patterns, "MOST_IDLE", timedelta(milliseconds=200))
+    monkeypatch.setattr(counting, "MOST_IDLE", timedelta(milliseconds=200))
     await capture(small, *different(2))
     hangs, goes_on = asyncio.Event(), asyncio.Event()
 
@@ -389,3 +391,45 @@ async def test_a_process_that_hangs_while_it_decides_holds_up_others_for_a_while
     goes_on.set()
     with pytest.raises(StorageUnavailable):
         await hanging
+
+
+async def test_a_process_that_hangs_while_it_settles_holds_up_others_for_a_while_only(
+    small: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index that never answers would keep the patterns of a workspace locked for good."""
+    first, second = await capture(small, *different(2))
+    await small.checkpoints.process_all()
+    monkeypatch.setattr(counting, "MOST_IDLE", timedelta(milliseconds=200))
+    hangs, never = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        hangs.set()
+        await never.wait()
+
+    deleting = asyncio.create_task(wired(small, Trips({"index.delete:before:1": hang})).capture.delete(first))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await hangs.wait()
+        await small.capture.delete(second)
+    never.set()
+    await asyncio.gather(deleting, return_exceptions=True)
+    await small.checkpoints.process_all()  # which settles what was taken back
+    assert (await small.stats()).entries == {}
+    assert await number(small, NOTED) <= 2
+
+
+async def test_a_checkpoint_ends_in_time_where_postgres_never_answers(
+    small: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (leasing, finishing, embedding_run):
+        monkeypatch.setattr(module, "FINISH_SECONDS", 0.2)
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    await capture(small, *different(3))
+    hung = wired(small, Trips({"entries.claim:before:1": hang}))
+    checkpoints = replace(hung.checkpoints, deadline=timedelta(seconds=0.3))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        with pytest.raises(Unavailable, match="did not end within"):
+            await checkpoints.process_all()
+    assert (await small.checkpoints.process_all()).embedded == 3

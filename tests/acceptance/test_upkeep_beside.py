@@ -80,5 +80,5 @@ async def test_g22_an_entry_embedded_while_the_model_changes_is_embedded_by_the_
     assert (await knowledge.upkeep.verify()).sound
     clock.move(timedelta(days=270))  # a year after the first, not after the second
     await knowledge.pruning.prune()
-    (found,) = await knowledge.queries.query_for_failure(failure().failure_description, min_relevance=0.0)
+    (found,) = await knowledge.queries.query_for_failure(failure().failure_description or "", min_relevance=0.0)
     assert found.success_count == 1

@@ -19,21 +19,18 @@ _O = outcomes.c
 EMBEDDED = _E.status == sa.literal_column("'embedded'")
 
 
-async def alone_with_patterns(
-    connection: AsyncConnection, workspace: str, *, most_idle: timedelta | None = None
-) -> None:
+MOST_IDLE = timedelta(seconds=60)
+"""What a process that hangs while it is alone with patterns may hold up others: Postgres takes back what it did."""
+
+
+async def alone_with_patterns(connection: AsyncConnection, workspace: str) -> None:
     """Wait until nobody else gives entries to patterns of a workspace, or takes some away; until the transaction ends.
 
-    Else a pattern could go while an entry joins it. `most_idle`: after so long without a statement Postgres ends the
-    transaction, for a process that hangs would hold up all others.
+    Else a pattern could go while an entry joins it. After `MOST_IDLE` without a statement Postgres ends the
+    transaction, for a process that hangs, or waits for an index that does, would hold up all others.
     """
-    asked = {"lock": f"hardwon/decide/{workspace}"}
-    if most_idle is None:
-        await connection.execute(_ALONE, asked)
-    else:
-        await connection.execute(
-            _ALONE_IF_BUSY, asked | {"most_idle": f"{most_idle / timedelta(milliseconds=1):.0f}ms"}
-        )
+    asked = {"lock": f"hardwon/decide/{workspace}", "most_idle": f"{MOST_IDLE / timedelta(milliseconds=1):.0f}ms"}
+    await connection.execute(_ALONE, asked)
 
 
 def among(column: sa.ColumnElement[Any], ids: Collection[Any]) -> sa.ColumnElement[bool]:
@@ -124,10 +121,10 @@ def _runs() -> sa.Select[Any]:
 
 
 _ALONE = sa.select(
-    sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(sa.bindparam("lock", type_=sa.Text), sa.literal_column("0")))
-)
-_ALONE_IF_BUSY = _ALONE.add_columns(
-    sa.func.set_config("idle_in_transaction_session_timeout", sa.bindparam("most_idle", type_=sa.Text), sa.true())
+    sa.func.pg_advisory_xact_lock(
+        sa.func.hashtextextended(sa.bindparam("lock", type_=sa.Text), sa.literal_column("0"))
+    ),
+    sa.func.set_config("idle_in_transaction_session_timeout", sa.bindparam("most_idle", type_=sa.Text), sa.true()),
 )
 # Built once: putting such a statement together takes longer than Postgres takes for some patterns.
 _LOCK_PATTERNS = sa.select(_P.id).where(_among_ids(_P.id)).order_by(_P.id).with_for_update(key_share=True)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -62,9 +62,6 @@ _PROJECT = sa.bindparam("project", type_=sa.Text)
 _D = distillations.c
 _DISTILLED = {field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(Distilled)}
 """The columns of what a model wrote, by field."""
-
-MOST_IDLE = timedelta(seconds=60)
-"""What a process that hangs in the middle of a decision may hold up others: Postgres takes the decision back then."""
 
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
@@ -253,7 +250,7 @@ class PostgresPatterns(PatternStore):
     @asynccontextmanager
     async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
         async with storing(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace, most_idle=MOST_IDLE)
+            await alone_with_patterns(connection, self._workspace)
             yield PostgresDeciding(connection, self._workspace, token)
 
     async def mark_embedded(
