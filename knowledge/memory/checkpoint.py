@@ -17,6 +17,7 @@ from knowledge.logs import get_logger
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.finishing import if_in_time
+from knowledge.memory.in_turn import in_turn
 from knowledge.memory.limits import check_text
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
@@ -61,23 +62,14 @@ class CheckpointEmbeddingService:
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
         """Run a manual checkpoint for each project with something staged for that long: those that never reach one.
 
-        One that cannot be embedded holds up no other: its error is raised once the others are done. Where a store or
-        the embedder does not answer, that is raised at once.
+        One that cannot be embedded holds up no other (`in_turn`).
         """
         before = self.stores.clock.now() - staged_for
-        reports: list[CheckpointReport] = []
-        failed: list[HardwonError] = []
-        for project in await self.stores.entries.due_projects(before):
-            try:
-                reports.append(await self._process(project, CheckpointType.MANUAL, None))
-            except Unavailable:
-                raise
-            except HardwonError as error:
-                log.warning("sweep_failed", reason=str(error))
-                failed.append(error)
-        if failed:
-            raise failed[0]
-        return reports
+
+        async def process(project: str) -> CheckpointReport:
+            return await self._process(project, CheckpointType.MANUAL, None)
+
+        return await in_turn(await self.stores.entries.due_projects(before), process)
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         """Return the report of a checkpoint. Raises NotFound."""

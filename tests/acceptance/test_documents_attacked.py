@@ -420,18 +420,21 @@ def pack_of(*objects: Blob) -> bytes:
     )
 
 
-def fed(pack: bytes, chance: random.Random, most: int = 1_000_000) -> None:
+def fed(pack: bytes, chance: random.Random, most: int = 1_000_000) -> PackCheck:
     check = PackCheck(most)
     while pack:
         length = chance.choice((1, 2, 7, 100, 5_000))
         check.feed(pack[:length])
         pack = pack[length:]
+    return check
 
 
 def test_t13_a_pack_is_looked_at_in_whatever_pieces_it_comes() -> None:
     chance = random.Random(7)
     for _ in range(40):
-        fed(pack_of(*(Blob.from_string(chance.randbytes(chance.randrange(3_000))) for _ in range(5))), chance)
+        check = fed(pack_of(*(Blob.from_string(chance.randbytes(chance.randrange(3_000))) for _ in range(5))), chance)
+        with pytest.raises(GitProtocolError, match="more than one pack"):
+            check.feed(b"x")  # it knows that all of it was there
 
 
 @pytest.mark.parametrize("told", ["as it is", "less", "of a delta"])

@@ -25,7 +25,7 @@ from knowledge.errors import StorageUnavailable, StoreInUse
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import connect, connection
-from orchestrator.connection import socket_path
+from orchestrator.connection import AnyKnowledge, socket_path
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, answers, embedding_by, entry, lines, until
 
@@ -243,11 +243,12 @@ async def test_one_program_may_connect_twice(settings: KnowledgeSettings) -> Non
         assert (await first.stats()).workspace == "default"
 
 
-async def test_becoming_the_owner_goes_on_where_the_call_that_needed_it_is_given_up(
-    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """G11: a context gives up after 0.3 s, before stores are open; what was half open would be closed to everybody."""
-    opened, go_on, serving = asyncio.Event(), asyncio.Event(), connection._serving
+@contextlib.asynccontextmanager
+async def half_open(
+    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch, go_on: asyncio.Event
+) -> AsyncIterator[AnyKnowledge]:
+    """Give what is becoming the owner, for a call that was given up, and serves once it may go on."""
+    opened, serving = asyncio.Event(), connection._serving
 
     @contextlib.asynccontextmanager
     async def slowly(knowledge: Knowledge, path: Path) -> AsyncIterator[None]:
@@ -260,41 +261,34 @@ async def test_becoming_the_owner_goes_on_where_the_call_that_needed_it_is_given
         await owner.enter_async_context(connect(settings))
         async with connect(settings) as knowledge:
             await owner.aclose()
-            monkeypatch.setattr(connection, "_serving", slowly)
-            call = asyncio.create_task(knowledge.stats())
-            async with asyncio.timeout(20):
-                await opened.wait()
+            with monkeypatch.context() as patched:
+                patched.setattr(connection, "_serving", slowly)
+                call = asyncio.create_task(knowledge.stats())
+                async with asyncio.timeout(20):
+                    await opened.wait()
                 call.cancel()
                 await asyncio.gather(call, return_exceptions=True)
-                go_on.set()
-                assert (await knowledge.stats()).workspace == "default"
-                async with connect(settings) as another:
-                    assert (await another.stats()).workspace == "default"
+                yield knowledge
+
+
+async def test_becoming_the_owner_goes_on_where_the_call_that_needed_it_is_given_up(
+    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G11: a context gives up after 0.3 s, before stores are open; what was half open would be closed to everybody."""
+    go_on = asyncio.Event()
+    async with half_open(settings, monkeypatch, go_on) as knowledge, asyncio.timeout(20):
+        go_on.set()
+        assert (await knowledge.stats()).workspace == "default"
+        async with connect(settings) as another:
+            assert (await another.stats()).workspace == "default"
     assert not (settings.home / "hardwon.sock").exists()
 
 
 async def test_who_leaves_while_becoming_the_owner_leaves_nothing_open(
     settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = asyncio.Event()
-
-    @contextlib.asynccontextmanager
-    async def never(_knowledge: Knowledge, _path: Path) -> AsyncIterator[None]:
-        opened.set()
-        await asyncio.Event().wait()
-        yield
-
-    async with contextlib.AsyncExitStack() as owner:
-        await owner.enter_async_context(connect(settings))
-        async with connect(settings) as knowledge:
-            await owner.aclose()
-            with monkeypatch.context() as patched:
-                patched.setattr(connection, "_serving", never)
-                call = asyncio.create_task(knowledge.stats())
-                async with asyncio.timeout(20):
-                    await opened.wait()
-                call.cancel()
-                await asyncio.gather(call, return_exceptions=True)
+    async with half_open(settings, monkeypatch, asyncio.Event()):
+        pass
     async with connect(settings) as again:
         assert (await again.stats()).workspace == "default"
 

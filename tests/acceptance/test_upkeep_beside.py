@@ -16,14 +16,19 @@ from tests.support.entries import capture, failure
 from tests.support.faults import Trips, wired
 
 
+async def tell_again(knowledge: Knowledge, clock: SetClock, after: timedelta) -> None:
+    """Embed a failure; tell of the same, met in another task, some time later."""
+    await capture(knowledge, failure(task_id="1"))
+    await knowledge.checkpoints.process_all()
+    clock.move(after)
+    await capture(knowledge, failure(task_id="2"))
+
+
 async def test_g14_a_point_that_a_checkpoint_is_about_to_write_again_is_no_fault(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
     """G14: its row says already until when the text lives that was told again, and the index not yet."""
-    await capture(knowledge, failure(task_id="1"))
-    await knowledge.checkpoints.process_all()
-    clock.move(timedelta(days=3))
-    await capture(knowledge, failure(task_id="2"))
+    await tell_again(knowledge, clock, timedelta(days=3))
     found: list[VerifyReport] = []
 
     async def look() -> None:
@@ -67,10 +72,7 @@ async def test_g22_an_entry_embedded_while_the_model_changes_is_embedded_by_the_
     knowledge: Knowledge, clock: SetClock
 ) -> None:
     """G12, G22: else the new index keeps the end of the older entry with the same text, and drops what lives."""
-    await capture(knowledge, failure(task_id="1"))
-    await knowledge.checkpoints.process_all()
-    clock.move(timedelta(days=100))
-    await capture(knowledge, failure(task_id="2"))
+    await tell_again(knowledge, clock, timedelta(days=100))
 
     async def change() -> None:
         await knowledge.store_upkeep.reembed(HashingEmbedder(dims=128), force=True)
