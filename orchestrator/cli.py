@@ -154,7 +154,7 @@ def capture(
     """Capture entries. Refused lines are named and do not stop the rest; repeated ones are stored once."""
     from orchestrator.capturing import read_file
 
-    capture_read(read_file(file), workspace, as_json=as_json, place="line")
+    capture_read(read_file(file), workspace, as_json=as_json, place="line", nothing="there is no line to capture")
 
 
 @app.command()

@@ -21,16 +21,16 @@ learn = typer.Typer(
 
 
 def capture_read(
-    rows: Iterator[tuple[int, NewEntry | InvalidInput]], workspace: str, *, as_json: bool, place: str
+    rows: Iterator[tuple[int, NewEntry | InvalidInput]], workspace: str, *, as_json: bool, place: str, nothing: str
 ) -> None:
-    """Capture what a reader reads and print what became of each."""
+    """Capture what a reader reads and print what became of each, or `nothing` where it read none."""
     from orchestrator import connect
     from orchestrator.capturing import capture_rows_of, read_batch
     from orchestrator.reports import CaptureReport
     from orchestrator.terminal import stages
 
     async def work() -> None:
-        with CaptureReport(place=place, as_json=as_json) as report:
+        with CaptureReport(place=place, as_json=as_json, nothing=nothing) as report:
             first = await read_batch(rows)  # an unreadable file is told before any store is opened
             async with connect(workspace=workspace, warm=False) as knowledge:
                 with stages(quiet=as_json) as progress:
@@ -53,7 +53,13 @@ def learn_git(
     """Learn the fix commits of a repository: the message is the failure, the diff the solution."""
     from orchestrator.learn.git import read_fixes
 
-    capture_read(enumerate(read_fixes(path, since=since, limit=limit), 1), workspace, as_json=as_json, place="commit")
+    capture_read(
+        enumerate(read_fixes(path, since=since, limit=limit), 1),
+        workspace,
+        as_json=as_json,
+        place="commit",
+        nothing="no commit says that it fixes something (fix, bug, hotfix, regression, revert, in its first line)",
+    )
 
 
 @learn.command("sarif")
@@ -66,7 +72,13 @@ def learn_sarif(
     """Learn the findings of a SARIF report; those that a run shows gone, with a remedy, are verified."""
     from orchestrator.learn.sarif import read_findings
 
-    capture_read(enumerate(read_findings(file), 1), workspace, as_json=as_json, place="finding")
+    capture_read(
+        enumerate(read_findings(file), 1),
+        workspace,
+        as_json=as_json,
+        place="finding",
+        nothing="the report has no findings",
+    )
 
 
 @learn.command("junit")
@@ -87,7 +99,9 @@ def learn_junit(
         raise typer.BadParameter("give either --solution or --diff")
     named = Path.cwd().name if project is None else project
     mended = read_mended(before, after, project=named, solution=solution, diff=diff)
-    capture_read(enumerate(mended, 1), workspace, as_json=as_json, place="test")
+    capture_read(
+        enumerate(mended, 1), workspace, as_json=as_json, place="test", nothing="no test failed first and passed later"
+    )
 
 
 @learn.command("reviews")
@@ -100,4 +114,10 @@ def learn_reviews(
     """Learn what reviewers on GitHub asked for and accepted, and what they approved at once."""
     from orchestrator.learn.reviews import read_reviews
 
-    capture_read(enumerate(read_reviews(file), 1), workspace, as_json=as_json, place="decision")
+    capture_read(
+        enumerate(read_reviews(file), 1),
+        workspace,
+        as_json=as_json,
+        place="decision",
+        nothing="no pull request was approved, or changed and then approved",
+    )

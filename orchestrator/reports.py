@@ -47,11 +47,14 @@ def _scratch() -> IO[str]:
 class CaptureReport:
     """What became of each line, commit or finding, for a block. `place` is what they are called.
 
+    `nothing` is told where there was none: what one would have been known by.
+
     Answers that are to be printed are kept in a file: there may be a great many.
     """
 
     place: str
     as_json: bool
+    nothing: str
     read: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     open: int = 0
@@ -88,6 +91,8 @@ class CaptureReport:
             return
         for line in self._answers:
             notes.print(line, end="", markup=False)
+        if not self.read:
+            notes.print(self.nothing, markup=False)
         more = self.counts[CaptureOutcome.REFUSED] - _SHOWN_REFUSALS
         if more > 0:
             notes.print(f"... and {more:,} more refused", markup=False)

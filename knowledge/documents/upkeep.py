@@ -56,6 +56,8 @@ class DocumentUpkeep:
         written = 0
         if await index.count(room.space, self.indexing.workspace) != await store.count_points():
             written, strange = await self.compare(room)
+            if written or strange:
+                log.warning("passages_reconciled", written=written, removed=strange)
             removed += strange
         return Reconciled(requeued=requeued, written=written, removed=removed)
 
@@ -77,8 +79,6 @@ class DocumentUpkeep:
         # what is being indexed just now is in the index before it is shown
         strange = sorted(there - known - set(await self.indexing.store.on_their_way()))
         await self.indexing.index.delete(room.space, strange)
-        if written or strange:
-            log.warning("passages_reconciled", written=written, removed=len(strange))
         return written, len(strange)
 
     async def sweep_cases(self) -> int:

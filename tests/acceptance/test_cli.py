@@ -154,6 +154,16 @@ def test_what_is_captured_and_embedded_is_found_each_step_one_json_document(besi
     assert beside.here("prune", *workspace)["entries"] == 0
 
 
+def test_who_learns_nothing_is_told_what_would_have_been_learned(beside: Commands, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    made = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*made, "commit", "-q", "--allow-empty", "-m", "begin"], check=True)
+    ended = beside.run("learn", "git", tmp_path)
+    assert ended.stdout.endswith("0 accepted, 0 duplicate, 0 refused\n")
+    assert "no commit says that it fixes something (fix, bug" in ended.stderr
+    assert "there is no line to capture" in beside.run("capture", "-").stderr
+
+
 def test_importers_and_upkeep_print_one_json_document_too(beside: Commands, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     made = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b.c"]
