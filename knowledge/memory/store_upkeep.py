@@ -150,7 +150,8 @@ class StoreUpkeepService:
         if bound is None or bound.space.fingerprint == space.fingerprint:
             self.use(embedder)
             was = None if bound is None else bound.space.model
-            return ReembedReport(from_model=was, to_model=space.model, embedded=0, kept=1.0, switched=False)
+            embedded = 0 if bound is None else await self._finish(every, space, embedder)  # one may have died there
+            return ReembedReport(from_model=was, to_model=space.model, embedded=embedded, kept=1.0, switched=False)
         for upkeep in every:
             await refuse_remote(upkeep.stores, space)
         into = await every[0].upkeep.prepare(space, mean_terms=bound.mean_terms, calibration=shipped(space.model))
@@ -167,16 +168,26 @@ class StoreUpkeepService:
         async with every[0].upkeep.switching(space):
             # what came in since: nothing is decided or marked while the lock is held
             embedded += await _backfill(every, into, embedder, lacking=True)
-        embedded += await self._documents_into(every, space, embedder)  # what was shown since, for the old space
-        for upkeep in every:
-            await self.beside(upkeep.stores.workspace).switched(bound.space, space)
-        await every[0].stores.index.ensure(space)
-        for upkeep in every:  # what went or changed since it was put there, this time or when the space was last in use
-            await upkeep.verify(repair=True)
+        embedded += await self._finish(every, space, embedder)
         log.info("space_switched", model=space.model, fingerprint=space.fingerprint, embedded=embedded)
         return ReembedReport(
             from_model=bound.space.model, to_model=space.model, embedded=embedded, kept=kept, switched=True
         )
+
+    async def _finish(self, every: Sequence[KnowledgeUpkeepService], space: EmbeddingSpace, embedder: Embedder) -> int:
+        """Put into the space in use what came, went or changed beside the switch; return how many texts were embedded.
+
+        Costs nothing but a look where there is nothing to do.
+        """
+        embedded = await self._documents_into(every, space, embedder)  # what was shown since, for the old space
+        others = [other for other in await every[0].stores.spaces.known() if other.fingerprint != space.fingerprint]
+        for upkeep in every:
+            for other in others:
+                await self.beside(upkeep.stores.workspace).switched(other, space)
+        await every[0].stores.index.ensure(space)
+        for upkeep in every:  # what went or changed since it was put there, this time or when the space was last in use
+            await upkeep.verify(repair=True)
+        return embedded
 
     async def _documents_into(
         self,

@@ -115,16 +115,21 @@ class KnowledgeUpkeepService:
             await self.upkeep.doubt_unsupported()
             await settle(self.stores, bound)
         report = VerifyReport(points=0)
+        wrong: list[_Pair] = []
         async for pair in self._pairs(bound):
             report = replace(report, points=report.points + (pair.stored is not None))
-            fault = self._fault(bound, pair) and self._fault(bound, await self._again(bound, pair.point_id))
-            if fault:
-                report = _noted(report, fault, pair.point_id)
-                if repair:
-                    await self._repair(in_use, pair)
-                    report = replace(report, repaired=report.repaired + 1)
+            if self._fault(bound, pair):
+                again = await self._again(bound, pair.point_id)
+                if fault := self._fault(bound, again):
+                    report = _noted(report, fault, pair.point_id)
+                    wrong.append(again)
+            if repair and len(wrong) >= PAGE:
+                report = await self._put_right(in_use, wrong, report)
+                wrong = []
             if progress and report.points % PAGE == 0:
                 progress(report.points, None)
+        if repair:
+            report = await self._put_right(in_use, wrong, report)
         log.info("index_verified", points=report.points, sound=report.sound, repaired=report.repaired)
         return report
 
@@ -139,14 +144,17 @@ class KnowledgeUpkeepService:
         bound = in_use.bound
         report = RebuildReport(points=0, embedded=0)
         frequencies: Counter[int] = Counter()
-        counted: list[PointId] = []
+        counted: set[PointId] = set()
+
+        def count(written: Sequence[Point]) -> None:
+            for point in written:
+                if point.point_id not in counted:  # one that was noted down meanwhile is written twice
+                    frequencies.update(point.lexical.indices)
+                    counted.add(point.point_id)
+
         async for page in self._pages(bound.space):
-            vectors, embedded = await self._vectors(bound.space, page, in_use.embedder)
-            points = await asyncio.to_thread(self._to_points, bound, page, vectors)  # a second for a page of long texts
-            await self.stores.index.upsert(bound.space, points)
-            for point in points:
-                frequencies.update(point.lexical.indices)
-            counted += (point.point_id for point in points)
+            _, embedded = await self._vectors(bound.space, page, in_use.embedder)
+            await settle(self.stores, bound, also=[stored.point_id for stored in page], written=count)
             report = RebuildReport(points=report.points + len(page), embedded=report.embedded + embedded)
             if progress:
                 progress(report.points, None)
@@ -271,7 +279,8 @@ class KnowledgeUpkeepService:
         if not stored.settled or (stored.pending and pair.in_index):
             return None  # a checkpoint is at it, with another entry of the same text maybe: about to write it anew
         if not pair.in_index:
-            return Fault.MISSING
+            # what expired is not shown, and pruning takes it from the index before it takes the rows
+            return Fault.MISSING if stored.expires_at > self.stores.clock.now() else None
         if found is None:
             return Fault.MISMATCHED
         if (found.embedded_at, found.expires_at) != (stored.embedded_at, stored.expires_at):
@@ -280,13 +289,14 @@ class KnowledgeUpkeepService:
         wanted = from_stored(stored, vector, workspace=self.stores.workspace, mean_terms=bound.mean_terms)
         return None if _alike(wanted, found) else Fault.MISMATCHED
 
-    async def _repair(self, in_use: SpaceInUse, pair: _Pair) -> None:
-        bound = in_use.bound
-        if pair.stored is None or not pair.stored.settled:
-            await self.stores.index.delete(bound.space, [pair.point_id])
-            return
-        vectors, _ = await self._vectors(bound.space, [pair.stored], in_use.embedder)
-        await self.stores.index.upsert(bound.space, self._to_points(bound, [pair.stored], vectors))
+    async def _put_right(self, in_use: SpaceInUse, wrong: Sequence[_Pair], report: VerifyReport) -> VerifyReport:
+        """Make the index hold what Postgres says of these points by now; the report says that it was done."""
+        if not wrong:
+            return report
+        stored = [pair.stored for pair in wrong if pair.stored is not None and pair.stored.settled]
+        await self._vectors(in_use.bound.space, stored, in_use.embedder)  # kept, where none were
+        await settle(self.stores, in_use.bound, also=[pair.point_id for pair in wrong])
+        return replace(report, repaired=report.repaired + len(wrong))
 
 
 def _given(stored: StoredPoint | None) -> StoredPoint:

@@ -66,6 +66,16 @@ class Ground:
     def start(self, **changed: Any) -> Worker:
         return self.herd.start(self.job(**changed))
 
+    def run_until_killed(self, job: Job, seconds: float | None) -> None:
+        """Run a job whose process is killed so long after its captures; where None, at one of its `trips`."""
+        before = len(self.heard("working"))
+        worker = self.herd.start(job)
+        if seconds is not None:
+            self.wait_for("working", before + 1)
+            time.sleep(seconds)
+            self.kill(worker)
+        worker.wait()
+
     def kill(self, *workers: Worker) -> None:
         """Kill them all, then wait for all."""
         for worker in workers:

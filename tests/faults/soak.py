@@ -15,114 +15,39 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import sqlalchemy as sa
 import structlog
 
 from knowledge.adapters.postgres.tables import patterns
 from knowledge.errors import NotFound, NotOpen
-from knowledge.memory.retention import add_years
 from knowledge.models import EntryId, EntryType, NewEntry
 from knowledge.wiring import Knowledge, open_knowledge
 from tests.conftest import SetClock
+from tests.faults.at_once import DIMS, MODELS, WORK, AtOnce, shown_of
 from tests.faults.ground import Ground, ground, make_template
 from tests.faults.herd import ROOT, Herd, entry_ids
 from tests.faults.lessons import lesson
+from tests.faults.model import Diverged, Model
 from tests.faults.truth import examine
 from tests.support.embedders import HashingEmbedder
 from tests.support.postgres import throwaway_postgres
 
 CASES = 40
-UNRESOLVED = timedelta(days=90)
+FRESH = 10**7
+"""Lessons told while other things go on have numbers from here on: none of them was told before."""
+
+CHANCES = {
+    "capture": 40, "resolve": 8, "query": 20, "checkpoint": 8, "end_project": 3,
+    "delete": 6, "prune": 3, "at_once": 1, "reopen": 0.2, "kill": 0.3,
+}  # fmt: skip
 COMPARED_EVERY = 200
 TOLD_EVERY = 5_000
-
-
-@dataclass(kw_only=True)
-class _Known:
-    """What the model knows of an entry."""
-
-    told: NewEntry
-    status: str
-    captured_at: datetime
-    expires_at: datetime | None = None
-
-    @property
-    def case(self) -> tuple[str, str]:
-        """What entries of one pattern have in common: the numbers in the lessons' words."""
-        return self.told.entry_type, self.told.failure_description or self.told.proposal or ""
-
-
-class Diverged(AssertionError):
-    """The stores hold something else than the model."""
-
-
-@dataclass
-class Model:
-    """The entries as they must be."""
-
-    entries: dict[EntryId, _Known] = field(default_factory=dict)
-
-    def captured(self, entry_id: EntryId, told: NewEntry, now: datetime) -> None:
-        if entry_id not in self.entries:  # a repeated event is the entry that is there
-            ready = told.solution_steps or told.revision_approach or told.approved_approach
-            self.entries[entry_id] = _Known(told=told, status="staged" if ready else "open", captured_at=now)
-
-    def embed(self, now: datetime, *, project: str | None = None, vouched: bool = False) -> int:
-        taken = [known for known in self._of(project, "staged") if not vouched or self._vouched(known)]
-        for known in taken:
-            known.status, known.expires_at = "embedded", add_years(now, 1)
-        return len(taken)
-
-    def abandon(self, project: str, *, unvouched: bool) -> None:
-        for known in self._of(project, "open"):
-            known.status = "abandoned"
-        for known in self._of(project, "staged"):
-            if unvouched and not self._vouched(known):
-                known.status = "abandoned"
-
-    def prune(self, now: datetime) -> int:
-        gone = [i for i, known in self.entries.items() if known.expires_at and known.expires_at <= now]
-        never = [
-            i
-            for i, known in self.entries.items()
-            if known.status in {"open", "abandoned"} and known.captured_at < now - UNRESOLVED
-        ]
-        for entry_id in gone + never:
-            del self.entries[entry_id]
-        return len(gone)
-
-    def statuses(self) -> Counter[str]:
-        return Counter(known.status for known in self.entries.values())
-
-    def counts(self) -> Counter[tuple[int, int]]:
-        """Return how many patterns have how many successes in how many projects."""
-        events: dict[tuple[str, str], set[tuple[str, str, str]]] = defaultdict(set)
-        for entry_id, known in self.entries.items():
-            if known.status == "embedded":
-                told = known.told
-                events[known.case].add((told.project_id, told.task_id or str(entry_id), told.run_id or ""))
-        return Counter((len(of), len({project for project, _, _ in of})) for of in events.values())
-
-    def successes(self, told: NewEntry, now: datetime) -> int | None:
-        """Return how often a failure was solved, None where no evidence of it is live."""
-        case = _Known(told=told, status="", captured_at=now).case
-        behind = [known for known in self.entries.values() if known.case == case and known.status == "embedded"]
-        if not any(known.expires_at and known.expires_at > now for known in behind):
-            return None
-        return len({(known.told.project_id, known.told.task_id, known.told.run_id) for known in behind})
-
-    def _of(self, project: str | None, status: str) -> list[_Known]:
-        return [k for k in self.entries.values() if k.status == status and project in {None, k.told.project_id}]
-
-    @staticmethod
-    def _vouched(known: _Known) -> bool:
-        return known.told.entry_type != EntryType.FAILURE_SOLUTION or known.told.verified_by is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +56,7 @@ class Killed:
 
     ids: set[EntryId]
     told: list[NewEntry]
+    at_work: str | None
 
 
 @dataclass
@@ -143,14 +69,12 @@ class Soak:
     model: Model = field(default_factory=Model)
     did: Counter[str] = field(default_factory=Counter)
     number: int = 0
+    fresh: int = FRESH
     deleted: list[EntryId] = field(default_factory=list)
+    embedding_model: str = MODELS[0]
 
     async def walk(self, operations: int, progress: Callable[[int, int], None] | None = None) -> None:
         """Do so many random operations; raise Diverged where the stores are not what the model says."""
-        chances = {
-            "capture": 40, "resolve": 8, "query": 20, "checkpoint": 8, "end_project": 3,
-            "delete": 6, "prune": 3, "reopen": 0.2, "kill": 0.3,
-        }  # fmt: skip
         done = 0
         killed: Killed | None = None
         while done < operations:
@@ -161,7 +85,7 @@ class Soak:
                     killed = None
                 await self._compare(knowledge)
                 while again and done < operations:
-                    (name,) = self.rng.choices(list(chances), list(chances.values()))
+                    (name,) = self.rng.choices(list(CHANCES), list(CHANCES.values()))
                     done += 1
                     self.did[name] += 1
                     again = name not in {"reopen", "kill"}
@@ -179,7 +103,31 @@ class Soak:
             await self._compare(knowledge)
 
     def _open(self) -> AbstractAsyncContextManager[Knowledge]:
-        return open_knowledge(self.ground.settings(), embedder=HashingEmbedder(dims=64), clock=self.clock)
+        embedder = HashingEmbedder(dims=DIMS, model=self.embedding_model)
+        return open_knowledge(self.ground.settings(), embedder=embedder, clock=self.clock)
+
+    @property
+    def _other_model(self) -> str:
+        return MODELS[self.embedding_model == MODELS[0]]
+
+    def _failure(self) -> str:
+        """Return a failure of the lessons."""
+        told = lesson(3 * self.rng.randrange(-(-CASES // 3)), sharing=1, cases=CASES).failure_description
+        assert told is not None
+        return told
+
+    def _fresh_lesson(self) -> NewEntry:
+        self.fresh += 1
+        return lesson(self.fresh, sharing=1, cases=CASES)
+
+    def _deletable(self, asked: str) -> EntryId | None:
+        """Return an entry that nobody prunes or asks for, or None."""
+        entry_id = self._any("staged", "embedded")
+        if entry_id is None or self.rng.random() < 0.5:
+            return None
+        known = self.model.entries[entry_id]
+        expired = known.expires_at is not None and known.expires_at <= self.clock.now()
+        return None if expired or known.case[1] == asked else entry_id
 
     def _lesson(self) -> NewEntry:
         self.number += 1
@@ -250,54 +198,105 @@ class Soak:
         self._must(pruned == expected, f"pruned {pruned}, not {expected}")
 
     async def _query(self, knowledge: Knowledge) -> None:
-        told = lesson(3 * self.rng.randrange(CASES), sharing=1, cases=CASES)
-        if told.failure_description is None:
-            return
-        found = await knowledge.queries.query_for_failure(told.failure_description, min_relevance=0, max_results=50)
-        counts = [pattern.success_count for pattern in found if pattern.problem == told.failure_description]
+        told = self._failure()
+        found = await knowledge.queries.query_for_failure(told, min_relevance=0, max_results=50)
+        counts = shown_of(found, told)
         expected = self.model.successes(told, self.clock.now())
         self._must(counts == ([] if expected is None else [expected]), f"{told} is shown as {counts}, not {expected}")
+
+    async def _at_once(self, knowledge: Knowledge) -> None:
+        """Let upkeep, captures, a deletion and questions go on while a checkpoint runs."""
+        works = self.rng.sample(WORK, self.rng.randrange(1, 3))
+        if "prune" in works:
+            self.clock.move(timedelta(days=self.rng.randrange(60)))
+        now, asked = self.clock.now(), self._failure()
+        doing = AtOnce(
+            knowledge=knowledge,
+            rng=self.rng,
+            works=works,
+            to_model=self._other_model,
+            told=[self._fresh_lesson() for _ in range(self.rng.randrange(4))],
+            deleting=self._deletable(asked),
+            asked=asked,
+        )
+        most, live_before = self.model.evidence(asked), self.model.successes(asked, now) is not None
+        await doing.run()
+        if "reembed" in works:
+            self.embedding_model = self._other_model
+        if "prune" in works:
+            expected = self.model.prune(now)
+            self._must(bool(doing.given_up) or doing.pruned == expected, f"pruned {doing.pruned}, not {expected}")
+        fewest = self.model.evidence(asked)
+        for entry_id, told in doing.captured:
+            self.model.captured(entry_id, told, now)
+        staged = 0
+        if doing.deleting is not None:
+            staged = self.model.entries.pop(doing.deleting).status == "staged"
+            self.deleted.append(doing.deleting)
+        expected = self.model.embed(now)
+        counted = bool(doing.given_up) or expected <= doing.embedded <= expected + staged
+        self._must(counted, f"{doing} embedded {doing.embedded}, not {expected}")
+        most += self.model.evidence(asked) - fewest
+        shown = {count for count in doing.shown if count is not None}
+        self._must(all(fewest <= count <= most for count in shown), f"{doing}: {shown} of {fewest} to {most} shown")
+        there = live_before and fewest and "rebuild" not in works
+        self._must(not (there and doing.shown[None]), f"{doing}: {asked} was not shown {doing.shown[None]} times")
+        await self._compare(knowledge, after=str(doing))
 
     async def _kill(self) -> Killed:
         """Let another process capture and be killed at its checkpoint; what it had acknowledged is embedded later."""
         first, number = self.number + 1, self.rng.randrange(1, 8)
         self.number += number
         before = entry_ids(self.ground.heard("captured"))
+        at_work = self.rng.choice([None, *WORK])
         place = self.rng.choice(["entries.claim:after", "deciding.commit:after", "index.upsert:after"])
-        now = self.clock.now()
-        job = {
-            "captures": number,
-            "sharing": 1,
-            "cases": CASES,
-            "now": now.isoformat(),
-            "trips": {f"{place}:1": "kill"},
-        }
-        await asyncio.to_thread(lambda: self.ground.herd.run(replace(self.ground.job(**job), first=first)))
+        job = self.ground.job(
+            captures=number,
+            sharing=1,
+            cases=CASES,
+            now=self.clock.now().isoformat(),
+            model=self.embedding_model,
+            beside=at_work,
+            to_model=self._other_model,
+            trips={} if at_work else {f"{place}:1": "kill"},
+        )
+        seconds = self.rng.uniform(0, 0.15) if at_work else None
+        await asyncio.to_thread(self.ground.run_until_killed, replace(job, first=first), seconds)
         ids = entry_ids(self.ground.heard("captured")) - before
-        return Killed(ids=ids, told=[lesson(at, sharing=1, cases=CASES) for at in range(first, first + number)])
+        told = [lesson(at, sharing=1, cases=CASES) for at in range(first, first + number)]
+        return Killed(ids=ids, told=told, at_work=at_work)
 
     async def _come_back(self, knowledge: Knowledge, killed: Killed) -> None:
         now = self.clock.now()
+        again = AtOnce(knowledge=knowledge, rng=self.rng, works=(), to_model=self._other_model)
+        if killed.at_work is not None:  # what was broken off is done again
+            await getattr(again, killed.at_work)()
+        if killed.at_work == "reembed":
+            self.embedding_model = self._other_model
         for entry_id in killed.ids:
             stored = await knowledge.capture.get(entry_id)
             self.model.captured(entry_id, next(one for one in killed.told if one.run_id == stored.run_id), now)
-        await knowledge.checkpoints.process_all()
+        await again.checkpoint()
         self.model.embed(now)
+        if killed.at_work == "prune":
+            self.model.prune(now)
 
     def _any(self, *statuses: str) -> EntryId | None:
         fitting = [i for i, known in self.model.entries.items() if known.status in statuses]
         return self.rng.choice(fitting) if fitting else None
 
-    async def _compare(self, knowledge: Knowledge) -> None:
+    async def _compare(self, knowledge: Knowledge, *, after: str = "") -> None:
         """Compare statuses and counts with the model, and the index with Postgres."""
         stats = await knowledge.stats()
-        self._must(dict(stats.entries) == dict(self.model.statuses()), f"{stats.entries} != {self.model.statuses()}")
+        self._must(
+            dict(stats.entries) == dict(self.model.statuses()), f"{after}: {stats.entries} != {self.model.statuses()}"
+        )
         alive = {i for i, known in self.model.entries.items() if known.status != "staged"}
         staged = self.model.statuses()["staged"]
         truth = await examine(knowledge, alive, deleted=self.deleted)
         found = replace(truth, lost=tuple(said for said in truth.lost if "is still staged" not in said))
-        self._must(found.sound and len(truth.lost) - len(found.lost) == staged, str(found))
-        self._must(await _counts(knowledge) == self.model.counts(), "the patterns' counts are others")
+        self._must(found.sound and len(truth.lost) - len(found.lost) == staged, f"{after}: {found}")
+        self._must(await _counts(knowledge) == self.model.counts(), f"{after}: the patterns' counts are others")
 
     def _must(self, true: bool, else_say: str) -> None:  # noqa: FBT001
         if not true:

@@ -97,4 +97,6 @@ async def test_g23_a_soak_of_random_operations_leaves_what_the_model_says(alone:
     """G23."""
     soak = Soak(alone, random.Random(23))
     await soak.walk(250)
-    assert min(soak.did[name] for name in ("capture", "resolve", "query", "checkpoint", "delete", "prune")) > 0
+    assert (
+        min(soak.did[name] for name in ("capture", "resolve", "query", "checkpoint", "delete", "prune", "at_once")) > 0
+    )

@@ -80,7 +80,7 @@ async def examine(
             (lost if have < len(texts) else doubled).append(f"{pattern_id} has {have} points for {len(texts)} texts")
     named = {point for row in embedded for point in row["point_ids"]}
     known = {point for of_pattern in stored.values() for point in of_pattern}
-    lost += [f"point {i} is not in the index" for i in (named | known) - found]
+    lost += [f"point {i} is not in the index" for i in (named | known) - found - await _expired_points(knowledge)]
     doubled += [f"point {i} is in the index and stands for nothing" for i in found - (named & known)]
     wanted = sum(map(len, expected.values()))
     if len(found) > wanted:
@@ -117,6 +117,13 @@ async def _stored_points(knowledge: Knowledge) -> dict[Any, set[PointId]]:
         for row in await connection.execute(query):
             found[row.pattern_id].add(row.id)
     return found
+
+
+async def _expired_points(knowledge: Knowledge) -> set[PointId]:
+    """Return the points that the index need not have any more."""
+    query = sa.select(points.c.id).where(points.c.expires_at <= knowledge.stores.clock.now())
+    async with reading(knowledge.engine) as connection:
+        return {PointId(found) for found in (await connection.execute(query)).scalars()}
 
 
 async def _found(knowledge: Knowledge) -> set[PointId]:

@@ -11,6 +11,7 @@ import ctypes
 import json
 import logging
 import os
+import random
 import signal
 import sys
 import time
@@ -34,6 +35,7 @@ from knowledge.models import EntryId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from tests.conftest import SetClock
+from tests.faults.at_once import MODELS, AtOnce
 from tests.faults.lessons import POISON, lesson
 from tests.support.faults import Mutant, Trips, WiredEmbedder, mutated, wired
 
@@ -52,9 +54,10 @@ class Job:
     """What a worker does: capture lessons, run checkpoints, and come to grief at a place.
 
     `trips` says what happens where: `kill`, `stop` (as SIGSTOP: it hangs), or `delete` (an entry it is embedding is
-    deleted by somebody). `embed_seconds` is what each embedding call takes, `blocking` the event loop or not. `now` is
-    what its clock says, the machine's where it is None. `forever`: captures and checkpoints alternate until it is
-    ended. `told` is the file it writes to: a line for each acknowledged capture, each deletion and, at the end, its
+    deleted by somebody). `beside` names what `AtOnce` does while its checkpoint runs, `to_model` the model it changes
+    to, should that be `reembed`. `embed_seconds` is what each embedding call takes, `blocking` the event loop or not.
+    `now` is what its clock says, the machine's where it is None. `forever`: captures and checkpoints alternate until it
+    is ended. `told` is the file it writes to: a line for each acknowledged capture, each deletion and, at the end, its
     embedding calls.
     """
 
@@ -77,6 +80,9 @@ class Job:
     trips: dict[str, str] = field(default_factory=dict)
     mutant: Mutant | None = None
     now: str | None = None
+    model: str = MODELS[0]
+    beside: str | None = None
+    to_model: str = MODELS[1]
 
 
 class _Told:
@@ -96,7 +102,7 @@ class Worker:
         self._job = job
         self._told = _Told(job.told)
         self._real: Knowledge
-        self._embedder = WiredEmbedder(self._trips(), self._embedding, refuses=POISON)
+        self._embedder = WiredEmbedder(self._trips(), self._embedding, refuses=POISON, model=job.model)
 
     async def run(self) -> None:
         job = self._job
@@ -114,7 +120,11 @@ class Worker:
             number = job.first
             while True:
                 number = await self._capture(knowledge, number)
-                if job.checkpoints:
+                self._told.say("working", os.getpid())
+                if job.beside:
+                    works = [job.beside]
+                    await AtOnce(knowledge=knowledge, rng=random.Random(), works=works, to_model=job.to_model).run()
+                elif job.checkpoints:
                     report = await knowledge.checkpoints.process_all()
                     self._told.say("embedded", report.embedded)
                 if not job.forever:

@@ -88,8 +88,10 @@ class _WiredPatterns(Wired):
 class WiredEmbedder(HashingEmbedder):
     """An instant embedder with a wire around it; `wait` is what an embedding call takes."""
 
-    def __init__(self, wire: Wire, wait: Callable[[], Awaitable[None]], *, refuses: str | None = None) -> None:
-        super().__init__(dims=64, refuses=refuses)
+    def __init__(
+        self, wire: Wire, wait: Callable[[], Awaitable[None]], *, refuses: str | None = None, model: str = "hashing"
+    ) -> None:
+        super().__init__(dims=64, refuses=refuses, model=model)
         self._wire = wire
         self._wait = wait
 
