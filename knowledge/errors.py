@@ -176,6 +176,10 @@ class NamedSpace(Protocol):
     def fingerprint(self) -> str: ...  # noqa: D102
 
 
+class SpaceSwitched(Conflict):
+    """Another embedding space came into use in the middle of something: what was noted down stays so."""
+
+
 class SpaceMismatch(HardwonError):
     """The stored vectors come from another embedding model than the configured one."""
 

@@ -163,7 +163,7 @@ class ArchiveService:
                 break
             await self.index.ensure(bound.space)
             await upkeep.upkeep.doubt_unsupported()
-            await settle(upkeep.stores, bound)
+            await settle(upkeep.stores)
             before = points
 
             def told(done: int, _: int | None, before: int = before) -> None:

@@ -268,7 +268,7 @@ class KnowledgeCaptureService:
         echoed = await taken_for_outcome(self.stores, entry)
         if echoed is None:
             return answer
-        await self.stores.entries.delete(entry.entry_id)
+        await self._drop_echo(entry)
         return replace(answer, outcome=CaptureOutcome.DUPLICATE, entry_id=echoed, status=EntryStatus.EMBEDDED)
 
     async def _resolved(self, entry: Entry) -> EntryId:
@@ -276,8 +276,12 @@ class KnowledgeCaptureService:
         echoed = await taken_for_outcome(self.stores, entry) if entry.status is EntryStatus.STAGED else None
         if echoed is None:
             return entry.entry_id
-        await self.stores.entries.delete(entry.entry_id)
+        await self._drop_echo(entry)
         return echoed
+
+    async def _drop_echo(self, entry: Entry) -> None:
+        with suppress(NotFound):  # it was told several times at once, and another call was first
+            await self.stores.entries.delete(entry.entry_id)
 
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry. Raises NotFound."""

@@ -17,7 +17,7 @@ from knowledge.errors import StorageRejected
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
-from knowledge.memory.finishing import FINISH_SECONDS, if_in_time
+from knowledge.memory.finishing import FINISH_SECONDS, if_in_time, to_the_end
 from knowledge.memory.leasing import Batch, Lease, Leasing
 from knowledge.memory.points import to_point
 from knowledge.memory.retention import add_years
@@ -143,14 +143,17 @@ class EmbeddingRun:
                 else:
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         finally:
-            await leasing.close()
-            if storing:
-                # what is embedded is paid for: it is stored, however this ends
-                await asyncio.wait(storing, timeout=FINISH_SECONDS)
-                for task in storing:
-                    task.cancel()
-                await asyncio.gather(*storing, return_exceptions=True)
-            await self._words.close()
+            await to_the_end(self._close(storing))
+
+    async def _close(self, storing: Collection[asyncio.Task[None]]) -> None:
+        """Give back what is leased, and store what is embedded: it is paid for, however this ends."""
+        await self._leasing.close()
+        if storing:
+            await asyncio.wait(storing, timeout=FINISH_SECONDS)
+            for task in storing:
+                task.cancel()
+            await asyncio.gather(*storing, return_exceptions=True)
+        await self._words.close()
 
     async def _embed_then_store(
         self, batch: Batch, storing: deque[asyncio.Task[None]], total: int
@@ -164,7 +167,7 @@ class EmbeddingRun:
             while len(storing) >= _STORED_AT_ONCE:
                 await _first_stored(storing)
         except BaseException:
-            await batch.drop()
+            await to_the_end(batch.drop())
             raise
         return asyncio.create_task(self._store_and_tell(embedded, total))
 
@@ -187,7 +190,7 @@ class EmbeddingRun:
             stored = await self._store(embedded)
             whole = stored.embedded == len(embedded.entries)
         finally:
-            await embedded.lease.end(give_back=not whole)
+            await to_the_end(embedded.lease.end(give_back=not whole))
         report = self.report
         self.report = replace(
             report,
@@ -251,7 +254,7 @@ class EmbeddingRun:
             expires_at=expires_at,
         )
         if len(marked) < len(decisions):
-            await self._take_back(embedded.in_use.bound, decisions, marked)
+            await self._take_back(decisions, marked)
             self._end_if_endless({decision.entry.entry_id for decision in decisions} - marked)
         await self._words.add(words, last=self._leasing.left <= 0)
         return marked
@@ -275,7 +278,7 @@ class EmbeddingRun:
             kept = await deciding.write(decisions, space, embedded_at=embedded_at, expires_at=expires_at)
         return decisions, kept
 
-    async def _take_back(self, bound: BoundSpace, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
+    async def _take_back(self, decisions: Sequence[Decision], marked: set[EntryId]) -> None:
         """Settle the points of entries that were deleted while they were embedded: nothing comes back from the dead."""
         lost = {
             point.point_id
@@ -285,7 +288,7 @@ class EmbeddingRun:
         }
         if lost:
             await self.stores.points.doubt(sorted(lost))
-            await settle(self.stores, bound, also=sorted(lost))
+            await settle(self.stores, also=sorted(lost))
 
     def _end_if_endless(self, unmarked: Collection[EntryId]) -> None:
         """Raise StorageRejected for an entry that comes back however often it is embedded: it would do so for ever."""

@@ -12,7 +12,7 @@ from datetime import timedelta
 from knowledge.errors import HardwonError, TextRejected
 from knowledge.logs import get_logger
 from knowledge.memory import texts
-from knowledge.memory.finishing import FINISH_SECONDS
+from knowledge.memory.finishing import FINISH_SECONDS, to_the_end
 from knowledge.memory.spaces import SpaceInUse, bind_space
 from knowledge.models import DeadEntry, EmbeddingSpace, Entry, Vector
 from knowledge.models import Embedded as Answer
@@ -148,7 +148,7 @@ class Leasing:
             self.in_use = in_use = await bind_space(self.stores, lease.entries, known=self.in_use)
             self.bound(in_use.bound.space)
         except BaseException:
-            await lease.end(give_back=True)
+            await to_the_end(lease.end(give_back=True))
             raise
         begun = None
         if in_use.embedder.enough_at_once is not None:

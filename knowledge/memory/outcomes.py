@@ -86,7 +86,10 @@ async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
                 run_id=(None if entry.low_trust else entry.run_id) or handed_out.run_id or "",
                 worked=True,
             )
-            await stores.contexts.record_outcomes([outcome], now)
+            try:
+                await stores.contexts.record_outcomes([outcome], now)
+            except NotFound:  # the context or the pattern went just now: nothing was handed out any more
+                continue
             return words.entry_id
     return None
 

@@ -45,7 +45,6 @@ class KnowledgePruningService:
         before = now - UNRESOLVED_FOR
         if dry_run:
             return await self.stores.patterns.prunable(now, open_before=before)
-        bound = await self.stores.spaces.bound()
         for space in await self.stores.spaces.known():
             await self.stores.index.delete_expired(space, self.stores.workspace, now)
         done = PruneReport(entries=0, points=0, patterns=0, never_resolved=0)
@@ -61,7 +60,7 @@ class KnowledgePruningService:
             )
             if progress:
                 progress(done.entries, None)
-        await settle(self.stores, bound)
+        await settle(self.stores)
         while await self.stores.contexts.prune(add_years(now, -1), limit=SLICE):
             continue
         if done.entries or done.never_resolved:

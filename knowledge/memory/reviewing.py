@@ -48,7 +48,7 @@ class ReviewService:
     async def reject(self, entry_id: EntryId) -> None:
         """Delete an entry that waits. Raises NotFound, or Conflict for one that does not wait."""
         entry = await self._waiting(entry_id)
-        await self.stores.entries.delete(entry_id)
+        await self.stores.entries.delete(entry_id, while_it_is=EntryStatus.QUARANTINED)
         await self.audit.note(
             "entry rejected", entry=str(entry_id), captured_by=entry.captured_by, suspicions=", ".join(entry.suspicions)
         )

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from knowledge.errors import HardwonError
+from knowledge.errors import HardwonError, SpaceSwitched, StorageUnavailable
 from knowledge.logs import get_logger
 from knowledge.memory.points import from_stored
 from knowledge.models import BoundSpace, Point, PointId, StoredPoint
-from knowledge.ports import Stores
+from knowledge.ports import Stores, Unsettled
 
 GRACE = timedelta(hours=24)
 """A point that went from the index is deleted there once more after this time: a checkpoint that was about to write it
@@ -28,61 +28,64 @@ SLICE = 256
 log = get_logger(__name__)
 
 
-class _Switched(Exception):
-    """Another space came into use while points were settled in the one before: their notes must stay."""
-
-
 async def settle(
-    stores: Stores,
-    bound: BoundSpace | None,
-    *,
-    also: Sequence[PointId] = (),
-    written: Callable[[Sequence[Point]], None] | None = None,
+    stores: Stores, *, also: Sequence[PointId] = (), written: Callable[[Sequence[Point]], None] | None = None
 ) -> int:
     """Settle what is noted down, and the points of `also`; return how many points were looked at.
 
-    `bound` is the space in use, as last seen; where another one is by now, points are settled there. `written` is told
-    what was put into the index. Raises Unavailable when a store does not answer; what is not settled stays noted.
+    `written` is told what was put into the index. Raises Unavailable when a store does not answer; what is not settled
+    stays noted.
     """
     looked_at = 0
-    while bound is not None:
+    while True:
         try:
-            here = await _settle_slice(stores, bound, also, written)
-        except _Switched:
-            bound = await stores.spaces.bound()
+            here = await _settle_slice(stores, also, written)
+        except SpaceSwitched:
             continue
         if not here:
-            break
+            return looked_at
         looked_at += here
         also = ()
-    return looked_at
 
 
 async def _settle_slice(
-    stores: Stores, bound: BoundSpace, also: Sequence[PointId], written: Callable[[Sequence[Point]], None] | None
+    stores: Stores, also: Sequence[PointId], written: Callable[[Sequence[Point]], None] | None
 ) -> int:
-    """Settle up to `SLICE` points and those of `also`; raise _Switched where they belong into another space by now."""
+    """Settle up to `SLICE` points and those of `also`; return how many were looked at."""
     now = stores.clock.now()
-    settling = stores.points.settling(bound.space, now=now, again_at=now + GRACE, limit=SLICE, also=also)
-    async with settling as unsettled:
-        if not (unsettled.stored or unsettled.gone):
-            return 0
-        for space in await stores.spaces.known() if unsettled.gone else ():
-            await stores.index.delete(space, unsettled.gone)
-        # a second for a slice of long texts, for which the event loop must not wait
-        live = [stored for stored in unsettled.stored if stored.expires_at > now]
-        truth = await asyncio.to_thread(_truth, live, stores.workspace, bound.mean_terms)
-        if truth:
-            await stores.index.upsert(bound.space, truth)
-        if expired := [stored.point_id for stored in unsettled.stored if stored.expires_at <= now]:
-            # pruning takes these from the index first: put back now, they would outlive their rows
-            await stores.index.delete(bound.space, expired)
-        in_use = await stores.spaces.bound()
-        if in_use is None or in_use.space.fingerprint != bound.space.fingerprint:
-            raise _Switched
+    truth: list[Point] = []
+    touched: list[PointId] = []
+    try:
+        async with stores.points.settling(now=now, again_at=now + GRACE, limit=SLICE, also=also) as unsettled:
+            touched = [*unsettled.gone, *(stored.point_id for stored in unsettled.stored)]
+            if unsettled.bound is None or not touched:
+                return 0
+            truth = await _as_stored(stores, unsettled, unsettled.bound, now)
+    except StorageUnavailable:
+        # Postgres may have ended the transaction before the index did what it was told, and others been at these points
+        # in between: whoever comes next compares them once more
+        if touched:
+            await stores.points.doubt(touched)
+        raise
     if written:
         written(truth)
-    return len(unsettled.stored) + len(unsettled.gone)
+    return len(touched)
+
+
+async def _as_stored(stores: Stores, unsettled: Unsettled, bound: BoundSpace, now: datetime) -> list[Point]:
+    """Make the index hold what is stored; return the points that were put there."""
+    if unsettled.gone:
+        for space in unsettled.spaces:
+            await stores.index.delete(space, unsettled.gone)
+    live = [stored for stored in unsettled.stored if stored.expires_at > now]
+    # in a thread: a second for a slice of long texts
+    truth = await asyncio.to_thread(_truth, live, stores.workspace, bound.mean_terms)
+    if truth:
+        await stores.index.upsert(bound.space, truth)
+    if expired := [stored.point_id for stored in unsettled.stored if stored.expires_at <= now]:
+        # pruning takes these from the index first: put back now, they would outlive their rows
+        await stores.index.delete(bound.space, expired)
+    return truth
 
 
 def _truth(live: Sequence[StoredPoint], workspace: str, mean_terms: float) -> list[Point]:
@@ -97,6 +100,6 @@ def _truth(live: Sequence[StoredPoint], workspace: str, mean_terms: float) -> li
 async def settle_if_possible(stores: Stores) -> None:
     """Settle now, or leave it to whoever comes next: what was asked for is done, and the note is written."""
     try:
-        await settle(stores, await stores.spaces.bound())
+        await settle(stores)
     except HardwonError as error:
         log.warning("settling_put_off", reason=str(error))

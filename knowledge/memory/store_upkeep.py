@@ -79,20 +79,12 @@ class StoreUpkeepService:
         if dry_run:
             return await self._rebuild_cost()
         done = RebuildReport(points=0, embedded=0)
-        dropped = False
-        async for upkeep in self._each():
-            in_use = await space_in_use(upkeep.stores)
-            if in_use is None:
-                break
-            beside = self.beside(upkeep.stores.workspace)
-            if not dropped:
-                await upkeep.stores.index.drop(in_use.bound.space)
-                await upkeep.stores.index.ensure(in_use.bound.space)
-                await beside.drop(in_use.bound.space)
-                dropped = True
+        if not await self._drop_in_use():
+            return done
+        async for upkeep in self._each():  # those, too, that came just before the drop
             await upkeep.upkeep.doubt_pending()  # what a checkpoint put into the one that was dropped, and marks now
             part = await upkeep.refill(progress=_after(done.points, progress))
-            written = await beside.refill()
+            written = await self.beside(upkeep.stores.workspace).refill()
             done = RebuildReport(
                 points=done.points + part.points,
                 embedded=done.embedded + part.embedded + written.embedded,
@@ -100,6 +92,18 @@ class StoreUpkeepService:
             )
         log.info("index_rebuilt", points=done.points, passages=done.passages, embedded=done.embedded)
         return done
+
+    async def _drop_in_use(self) -> bool:
+        """Drop the collections in use and make them anew, empty; return False where nothing was ever embedded."""
+        async for upkeep in self._each():
+            in_use = await space_in_use(upkeep.stores)
+            if in_use is None:
+                return False
+            await upkeep.stores.index.drop(in_use.bound.space)
+            await upkeep.stores.index.ensure(in_use.bound.space)
+            await self.beside(upkeep.stores.workspace).drop(in_use.bound.space)
+            return True  # they are of the whole store
+        return False
 
     async def _rebuild_cost(self) -> RebuildReport:
         points = lacking = passages = 0
@@ -126,12 +130,16 @@ class StoreUpkeepService:
         raises.
         """
         embedder = self.make(choice)
-        report = await self.reembed(embedder, force=force, progress=progress)
-        if report.switched:
-            await self.audit.note("embedding model changed", model=choice.model, forgot_others=forget_old)
-        if not forget_old:
-            return report
-        forgotten = await self._forget_unused()
+        every = await self._every()
+        if not every:
+            return await self.reembed(embedder, force=force, progress=progress)
+        async with every[0].upkeep.changing():
+            report = await self._reembed(every, embedder, force=force, progress=progress)
+            if report.switched:
+                await self.audit.note("embedding model changed", model=choice.model, forgot_others=forget_old)
+            if not forget_old:
+                return report
+            forgotten = await self._forget_unused(await self._every())
         if forgotten and not report.switched:
             await self.audit.note("vectors of other models dropped", model=choice.model, forgotten=forgotten)
         return replace(report, forgotten=forgotten)
@@ -142,15 +150,31 @@ class StoreUpkeepService:
         """Embed everything with another model beside the one in use, then switch; queries and captures go on.
 
         May be broken off and called again. Going back is the same call with the old model, whose vectors are still
-        there. Raises Conflict, and switches nothing, where the new model keeps too few neighbours, unless `force`.
+        there. Raises Conflict, and switches nothing, where the new model keeps too few neighbours, unless `force`, and
+        beside another change of model.
         """
-        every = [upkeep async for upkeep in self._each()]
-        bound = await every[0].stores.spaces.bound() if every else None
+        every = await self._every()
+        if not every:
+            self.use(embedder)
+            model = (await embedder.space()).model
+            return ReembedReport(from_model=None, to_model=model, embedded=0, kept=1.0, switched=False)
+        async with every[0].upkeep.changing():
+            return await self._reembed(every, embedder, force=force, progress=progress)
+
+    async def _reembed(
+        self,
+        every: Sequence[KnowledgeUpkeepService],
+        embedder: Embedder,
+        *,
+        force: bool,
+        progress: Progress | None,
+    ) -> ReembedReport:
+        bound = await every[0].stores.spaces.bound()
         space = await embedder.space()
         if bound is None or bound.space.fingerprint == space.fingerprint:
             self.use(embedder)
             was = None if bound is None else bound.space.model
-            embedded = 0 if bound is None else await self._finish(every, space, embedder)  # one may have died there
+            embedded = 0 if bound is None else await self._finish(space, embedder)  # one may have died there
             return ReembedReport(from_model=was, to_model=space.model, embedded=embedded, kept=1.0, switched=False)
         for upkeep in every:
             await refuse_remote(upkeep.stores, space)
@@ -166,19 +190,23 @@ class StoreUpkeepService:
             )
         self.use(embedder)  # from here on both are known: what is asked for in either space is embedded by its own
         async with every[0].upkeep.switching(space):
-            # what came in since: nothing is decided or marked while the lock is held
-            embedded += await _backfill(every, into, embedder, lacking=True)
-        embedded += await self._finish(every, space, embedder)
+            # what came in since, in new workspaces too: nothing is marked while the lock is held
+            by_now = await self._every()
+            for upkeep in by_now:
+                await refuse_remote(upkeep.stores, space)
+            embedded += await _backfill(by_now, into, embedder, lacking=True)
+        embedded += await self._finish(space, embedder)
         log.info("space_switched", model=space.model, fingerprint=space.fingerprint, embedded=embedded)
         return ReembedReport(
             from_model=bound.space.model, to_model=space.model, embedded=embedded, kept=kept, switched=True
         )
 
-    async def _finish(self, every: Sequence[KnowledgeUpkeepService], space: EmbeddingSpace, embedder: Embedder) -> int:
+    async def _finish(self, space: EmbeddingSpace, embedder: Embedder) -> int:
         """Put into the space in use what came, went or changed beside the switch; return how many texts were embedded.
 
         Costs nothing but a look where there is nothing to do.
         """
+        every = await self._every()
         embedded = await self._documents_into(every, space, embedder)  # what was shown since, for the old space
         others = [other for other in await every[0].stores.spaces.known() if other.fingerprint != space.fingerprint]
         for upkeep in every:
@@ -204,16 +232,19 @@ class StoreUpkeepService:
             embedded += (await self.beside(upkeep.stores.workspace).backfill(space, embedder, progress=told)).embedded
         return embedded
 
-    async def _forget_unused(self) -> int:
+    async def _forget_unused(self, every: Sequence[KnowledgeUpkeepService]) -> int:
         """Drop collections and vectors of spaces that are not in use: after that going back costs embedding again."""
-        every = [upkeep async for upkeep in self._each()]
-        spaces = await every[0].upkeep.unused_spaces() if every else []
+        spaces = await every[0].upkeep.unused_spaces()
         for space in spaces:  # they are of the whole store: any workspace will do for what was learned
             for upkeep in every:
                 await self.beside(upkeep.stores.workspace).forget(space)
             await every[0].stores.index.drop(space)
             await every[0].upkeep.forget_space(space)
+        await every[0].upkeep.forget_unknown()
         return len(spaces)
+
+    async def _every(self) -> list[KnowledgeUpkeepService]:
+        return [upkeep async for upkeep in self._each()]
 
     async def _each(self) -> AsyncIterator[KnowledgeUpkeepService]:
         for workspace in await self.workspaces():

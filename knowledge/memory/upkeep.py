@@ -113,7 +113,7 @@ class KnowledgeUpkeepService:
         await self.stores.index.ensure(bound.space)
         if repair:
             await self.upkeep.doubt_unsupported()
-            await settle(self.stores, bound)
+            await settle(self.stores)
         report = VerifyReport(points=0)
         wrong: list[_Pair] = []
         async for pair in self._pairs(bound):
@@ -154,7 +154,7 @@ class KnowledgeUpkeepService:
 
         async for page in self._pages(bound.space):
             _, embedded = await self._vectors(bound.space, page, in_use.embedder)
-            await settle(self.stores, bound, also=[stored.point_id for stored in page], written=count)
+            await settle(self.stores, also=[stored.point_id for stored in page], written=count)
             report = RebuildReport(points=report.points + len(page), embedded=report.embedded + embedded)
             if progress:
                 progress(report.points, None)
@@ -295,7 +295,7 @@ class KnowledgeUpkeepService:
             return report
         stored = [pair.stored for pair in wrong if pair.stored is not None and pair.stored.settled]
         await self._vectors(in_use.bound.space, stored, in_use.embedder)  # kept, where none were
-        await settle(self.stores, in_use.bound, also=[pair.point_id for pair in wrong])
+        await settle(self.stores, also=[pair.point_id for pair in wrong])
         return replace(report, repaired=report.repaired + len(wrong))
 
 

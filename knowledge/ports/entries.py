@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from knowledge.models import TRUSTED, Captured, Entry, EntryId, EntryType, LeaseToken, PointId, Provenance
+from knowledge.models import TRUSTED, Captured, Entry, EntryId, EntryStatus, EntryType, LeaseToken, PointId, Provenance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +112,11 @@ class EntryStore(Protocol):
         """Return how many entries a checkpoint of this selection would take now, leased ones included."""
         ...
 
-    async def delete(self, entry_id: EntryId) -> None:
-        """Delete an entry, note down its points, recount. Raises NotFound."""
+    async def delete(self, entry_id: EntryId, *, while_it_is: EntryStatus | None = None) -> None:
+        """Delete an entry, note down its points, recount; with a status only while it has that.
+
+        Raises NotFound, or Conflict where its status is another one.
+        """
         ...
 
     async def sole_points(self, entry_id: EntryId) -> list[PointId]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import EmbeddingSpace, PointId, StoredPoint
+from knowledge.models import BoundSpace, EmbeddingSpace, PointId, StoredPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsettled:
-    """Points with which the index may differ: those to be as stored, and those that nothing stands behind any more."""
+    """Points with which the index may differ: those to be as stored, and those that nothing stands behind any more.
 
+    They are to be as stored in the space in use, `bound`; what is gone is to be in none of all `spaces`.
+    """
+
+    bound: BoundSpace | None = field(default=None, compare=False)
+    spaces: tuple[EmbeddingSpace, ...] = field(default=(), compare=False)
     stored: tuple[StoredPoint, ...] = ()
     gone: tuple[PointId, ...] = ()
 
@@ -35,13 +40,13 @@ class PointStore(Protocol):
         ...
 
     def settling(
-        self, space: EmbeddingSpace, *, now: datetime, again_at: datetime, limit: int, also: Sequence[PointId] = ()
+        self, *, now: datetime, again_at: datetime, limit: int, also: Sequence[PointId] = ()
     ) -> AbstractAsyncContextManager[Unsettled]:
         """Give up to `limit` points noted down, and `also`, with no entry joining or leaving until the block ends.
 
-        Left out are those that a checkpoint is about to write: they stay noted.
-
-        When it ends well they are settled; those gone come once more after `again_at`, and are forgotten then.
+        None while nothing was ever embedded. Left out are those that a checkpoint is about to write: they stay noted.
+        When it ends well they are settled; those gone come once more after `again_at`, and are forgotten then. Raises
+        SpaceSwitched where another space came into use by the end, and settles nothing.
         """
         ...
 

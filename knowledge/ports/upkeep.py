@@ -65,12 +65,26 @@ class UpkeepStore(Protocol):
         """Write down a space beside the one in use; one that was used before keeps what was fixed for it."""
         ...
 
+    def changing(self) -> AbstractAsyncContextManager[None]:
+        """Let nobody else change the embedding model of the store until the block ends.
+
+        Raises Conflict where somebody does. The work of a process that died is free at once.
+        """
+        ...
+
     def switching(self, space: EmbeddingSpace) -> AbstractAsyncContextManager[None]:
-        """Make a prepared space the one in use when the block ends well; no decision or mark is made meanwhile."""
+        """Make a prepared space the one in use when the block ends well; nothing is marked meanwhile.
+
+        Raises Conflict where that space was forgotten.
+        """
         ...
 
     async def forget_space(self, space: EmbeddingSpace) -> None:
         """Delete the vectors of a space that is not in use."""
+        ...
+
+    async def forget_unknown(self) -> None:
+        """Delete vectors that a checkpoint kept, which was under way, of spaces that were forgotten meanwhile."""
         ...
 
     async def unused_spaces(self) -> list[EmbeddingSpace]:

@@ -27,6 +27,7 @@ from knowledge.documents.models import Document, DocumentStatus, NewDocument
 from knowledge.documents.syncing import NewSource
 from knowledge.errors import Conflict, StorageUnavailable
 from knowledge.memory.archive import DOCUMENT_PARTS, ArchiveWriter, slices
+from knowledge.memory.store_upkeep import ModelChoice
 from knowledge.models import LeaseToken
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
@@ -373,7 +374,8 @@ async def test_a_change_of_model_takes_documents_along_before_it_switches(
         assert embedder.texts == texts, "the way back costs nothing"
         assert await seen(knowledge) == wanted
         assert (await knowledge.documents.indexing.room()).space == before.space
-        await knowledge.store_upkeep._forget_unused()
+        back = replace(knowledge.store_upkeep, make=lambda _: embedder)
+        assert (await back.reembed_to(ModelChoice(model=before.space.model), forget_old=True)).forgotten == 1
         async with transaction(knowledge.engine) as connection:
             spaces = (await connection.execute(sa.select(kb_vectors.c.space).distinct())).scalars()
             assert list(spaces) == [before.space.fingerprint]

@@ -14,6 +14,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
 from tests.conftest import Opens, SetClock
 from tests.support.entries import failure, rejection
+from tests.support.faults import Trips, wired
 from tests.support.payloads import payloads
 
 AGENT = Principal(trust=Trust.KEY, scopes=frozenset({Scope.CAPTURE}), workspace="default", key_id="agent1")
@@ -115,6 +116,17 @@ async def test_a_resolution_that_came_after_the_look_is_not_approved_with_it(kno
     await agent.capture.resolve_failure(entry_id, solution_steps="Never mind", verified_by="me")
     assert await knowledge.reviews.provenance.approve(seen, "human") is None
     assert (await knowledge.capture.get(entry_id)).status is EntryStatus.QUARANTINED
+
+
+async def test_an_entry_that_was_approved_meanwhile_is_not_rejected(knowledge: Knowledge) -> None:
+    entry_id = await knowledge.acting_for(AGENT).capture.capture(failure(solution_steps=POISON))
+
+    async def approve() -> None:
+        await knowledge.reviews.approve(entry_id)
+
+    with pytest.raises(Conflict, match="is staged, not quarantined"):
+        await wired(knowledge, Trips({"entries.get:after:1": approve})).reviews.reject(entry_id)
+    assert (await knowledge.capture.get(entry_id)).status is EntryStatus.STAGED
 
 
 async def test_an_agents_key_reviews_nothing(knowledge: Knowledge) -> None:

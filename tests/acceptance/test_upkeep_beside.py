@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -84,3 +85,52 @@ async def test_g22_an_entry_embedded_while_the_model_changes_is_embedded_by_the_
     await knowledge.pruning.prune()
     (found,) = await knowledge.queries.query_for_failure(failure().failure_description or "", min_relevance=0.0)
     assert found.success_count == 1
+
+
+async def beside_the_write(knowledge: Knowledge, clock: SetClock, *, repair: bool) -> None:
+    """Put a point back while its text is told again by a checkpoint that waits to decide until that is done."""
+    await tell_again(knowledge, clock, timedelta(days=200))
+    checkpoints: list[asyncio.Task[object]] = []
+
+    async def checkpoint() -> None:
+        checkpoints.append(asyncio.create_task(knowledge.checkpoints.process_all()))
+        await asyncio.sleep(0.2)
+
+    if repair:
+        bound = await knowledge.stores.spaces.bound()
+        assert bound is not None
+        (stored,) = await knowledge.upkeep.upkeep.points(bound.space, after=None, limit=2)
+        await knowledge.stores.index.delete(bound.space, [stored.point_id])
+        await wired(knowledge, Trips({"index.upsert:before:1": checkpoint})).upkeep.verify(repair=True)
+    else:
+        await wired(knowledge, Trips({"index.upsert:before:1": checkpoint})).store_upkeep.rebuild()
+    await asyncio.gather(*checkpoints)
+
+
+@pytest.mark.parametrize("repair", [True, False], ids=["repair", "rebuild"])
+async def test_g14_what_is_put_back_never_undoes_what_a_checkpoint_wrote_meanwhile(
+    knowledge: Knowledge, clock: SetClock, *, repair: bool
+) -> None:
+    """G12, G14, G15: else a text that was told again goes a year after it was told first."""
+    await beside_the_write(knowledge, clock, repair=repair)
+    assert (await knowledge.upkeep.verify()).sound
+    clock.move(timedelta(days=170))
+    await knowledge.pruning.prune()
+    (found,) = await knowledge.queries.query_for_failure(failure().failure_description or "", min_relevance=0.0)
+    assert found.success_count == 1
+
+
+async def test_g12_an_expired_point_is_not_put_back_for_pruning_has_taken_it(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """G12: pruning takes it from the index before it takes the row; in between a rebuild would put it back for good."""
+    await capture(knowledge, failure())
+    await knowledge.checkpoints.process_all()
+    clock.move(timedelta(days=400))
+
+    async def rebuild() -> None:
+        await knowledge.store_upkeep.rebuild()
+
+    await wired(knowledge, Trips({"patterns.prune:before:1": rebuild})).pruning.prune()
+    assert (await knowledge.stats()).points == 0
+    assert (await knowledge.upkeep.verify()).sound

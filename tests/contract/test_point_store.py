@@ -21,7 +21,7 @@ async def settled(
     stores: Stores, *, at: datetime = NOON, also: tuple[PointId, ...] = (), limit: int = 100
 ) -> Unsettled:
     """Settle what is noted down, as if the index had taken it; return what was to be done."""
-    async with stores.points.settling(SPACE, now=at, again_at=LATER, limit=limit, also=also) as unsettled:
+    async with stores.points.settling(now=at, again_at=LATER, limit=limit, also=also) as unsettled:
         return unsettled
 
 
@@ -117,7 +117,7 @@ async def test_what_fails_to_be_settled_stays_noted_down(stores: Stores) -> None
     point, _ = await learned(stores, told(1))
     await stores.entries.delete(numbered(1))
     with pytest.raises(ZeroDivisionError):
-        async with stores.points.settling(SPACE, now=NOON, again_at=LATER, limit=10):
+        async with stores.points.settling(now=NOON, again_at=LATER, limit=10):
             raise ZeroDivisionError
     assert await settled(stores) == Unsettled(gone=(point,))
 
@@ -128,7 +128,7 @@ async def test_no_entry_joins_while_points_are_settled(stores: Stores) -> None:
     await stores.entries.add([told(2)])
     claim = await claim_all(stores)
     await stores.entries.delete(numbered(1))
-    async with stores.points.settling(SPACE, now=NOON, again_at=LATER, limit=10) as unsettled:
+    async with stores.points.settling(now=NOON, again_at=LATER, limit=10) as unsettled:
         joining = asyncio.create_task(decide(stores, claim, joins=pattern, at=LATER))
         await asyncio.sleep(0.05)
         assert unsettled.gone == (point,)

@@ -21,8 +21,8 @@ from knowledge.adapters.postgres.database import transaction
 from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.memory import consolidation
 from knowledge.memory.embedding_run import EmbeddingRun
+from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.models import (
-    BoundSpace,
     Decision,
     Embedded,
     EmbeddingSpace,
@@ -31,7 +31,16 @@ from knowledge.models import (
     Point,
     PointId,
 )
-from knowledge.ports import CheckpointStore, Deciding, EntryStore, PatternStore, PointStore, SpaceStore, VectorIndex
+from knowledge.ports import (
+    CheckpointStore,
+    Deciding,
+    EntryStore,
+    PatternStore,
+    PointStore,
+    SpaceStore,
+    UpkeepStore,
+    VectorIndex,
+)
 from knowledge.wiring import Knowledge
 from tests.support.embedders import HashingEmbedder
 
@@ -85,6 +94,17 @@ class _WiredPatterns(Wired):
         await self._wire("deciding.commit:after")
 
 
+class _WiredUpkeep(Wired):
+    """The switch of spaces has a place before its commit, and one after it."""
+
+    @asynccontextmanager
+    async def switching(self, space: EmbeddingSpace) -> AsyncIterator[None]:
+        async with self._port.switching(space):  # type: ignore[attr-defined]
+            yield
+            await self._wire("upkeep.switch:before")
+        await self._wire("upkeep.switch:after")
+
+
 class WiredEmbedder(HashingEmbedder):
     """An instant embedder with a wire around it; `wait` is what an embedding call takes."""
 
@@ -115,9 +135,20 @@ def wired(knowledge: Knowledge, wire: Wire, *, lease: timedelta | None = None) -
         checkpoints=cast(CheckpointStore, Wired(inner.checkpoints, "checkpoints", wire)),
         index=cast(VectorIndex, Wired(inner.index, "index", wire)),
     )
+    upkeep_store = cast(UpkeepStore, _WiredUpkeep(knowledge.upkeep.upkeep, "upkeep", wire))
+    upkeep = replace(knowledge.upkeep, stores=stores, upkeep=upkeep_store)
+
+    def upkeep_of(workspace: str) -> KnowledgeUpkeepService:
+        return upkeep if workspace == knowledge.workspace else knowledge.store_upkeep.of(workspace)
+
     return replace(
         knowledge,
         stores=stores,
+        upkeep=upkeep,
+        store_upkeep=replace(knowledge.store_upkeep, of=upkeep_of),
+        queries=replace(knowledge.queries, stores=stores),
+        reviews=replace(knowledge.reviews, stores=stores),
+        grouping=replace(knowledge.grouping, stores=stores),
         capture=replace(knowledge.capture, stores=stores),
         checkpoints=replace(knowledge.checkpoints, stores=stores, lease=lease or knowledge.checkpoints.lease),
         pruning=replace(knowledge.pruning, stores=stores),
@@ -209,7 +240,5 @@ class _MarksAnything(_Around):
         return await cast(PatternStore, self._inner).mark_embedded(token, entry_ids, space, **until)
 
 
-async def _take_nothing_back(
-    run: EmbeddingRun, bound: BoundSpace, decisions: Sequence[Decision], marked: object
-) -> None:
+async def _take_nothing_back(run: EmbeddingRun, decisions: Sequence[Decision], marked: object) -> None:
     return None

@@ -31,6 +31,8 @@ from knowledge.models import (
     point_id_of,
 )
 from knowledge.ports import Claim, Clock, Embedder, JobStore, Selection, Stores
+from knowledge.search.calibration import shipped
+from knowledge.search.lexical import DEFAULT_MEAN_TERMS
 from knowledge.wiring_services import stores_on
 from tests.support.embedders import hashed_bag
 from tests.support.entries import NOON
@@ -138,6 +140,8 @@ async def decide(
     space: EmbeddingSpace = SPACE,
 ) -> tuple[dict[EntryId, PatternId], set[PointId]]:
     """Decide on what is claimed: by hand where `joins` is given, else by the same words; return patterns and points."""
+    if await stores.spaces.bound() is None:
+        await stores.spaces.bind(SPACE, mean_terms=DEFAULT_MEAN_TERMS, calibration=shipped(SPACE.model))
     async with stores.patterns.deciding(claim.token) as deciding:
         held = await deciding.held([entry.entry_id for entry in claim.entries])
         known = dict(await deciding.patterns_by_key([texts.match_key(entry) for entry in claim.entries]))

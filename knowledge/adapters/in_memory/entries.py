@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from knowledge.adapters.in_memory.state import EntryRow, InMemoryState
-from knowledge.errors import NotFound, NotOpen
+from knowledge.errors import Conflict, NotFound, NotOpen
 from knowledge.models import (
     TRUSTED,
     Captured,
@@ -182,9 +182,11 @@ class InMemoryEntries(EntryStore):
         }
         return [point_id for point_id in own.point_ids if point_id not in shared]
 
-    async def delete(self, entry_id: EntryId) -> None:
+    async def delete(self, entry_id: EntryId, *, while_it_is: EntryStatus | None = None) -> None:
         async with self._state.deciding[self._workspace]:
-            self._row(entry_id)
+            status = self._row(entry_id).entry.status
+            if while_it_is is not None and status is not while_it_is:
+                raise Conflict(f"entry {entry_id} is {status}, not {while_it_is}")
             self._state.remove([entry_id])
 
     async def of_project(self, project_id: str, *, limit: int) -> list[EntryId]:

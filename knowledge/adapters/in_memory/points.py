@@ -10,6 +10,7 @@ from datetime import datetime
 import numpy as np
 
 from knowledge.adapters.in_memory.state import LONG_AGO, InMemoryState, PointRow
+from knowledge.errors import SpaceSwitched
 from knowledge.models import EmbeddingSpace, Entry, EntryStatus, PointId, StoredPoint
 from knowledge.ports import PointStore, Unsettled
 
@@ -34,23 +35,25 @@ class InMemoryPoints(PointStore):
 
     @asynccontextmanager
     async def settling(
-        self,
-        space: EmbeddingSpace,
-        *,
-        now: datetime,
-        again_at: datetime,
-        limit: int,
-        also: Sequence[PointId] = (),
+        self, *, now: datetime, again_at: datetime, limit: int, also: Sequence[PointId] = ()
     ) -> AsyncIterator[Unsettled]:
         async with self._state.deciding[self._workspace]:
+            in_use = self._state.active_space
+            if in_use is None:
+                yield Unsettled()
+                return
+            bound = self._state.spaces[in_use]
             due = [i for i, row in self._state.points.items() if row.look_at is not None and row.look_at <= now]
             ids = {row.point_id for row in self._ours(due) if not self._behind(row, EntryStatus.STAGED)}
             ids = {*sorted(ids)[:limit], *also}
-            stored = [self._stored(self._as_its_entries(row), space) for row in self._ours(sorted(ids))]
+            stored = [self._stored(self._as_its_entries(row), bound.space) for row in self._ours(sorted(ids))]
             found = [each for each in stored if each is not None]
             settled = tuple(each for each in found if not each.pending)
             gone = ids - {each.point_id for each in found}
-            yield Unsettled(stored=settled, gone=tuple(sorted(gone)))
+            spaces = tuple(each.space for each in self._state.spaces.values())
+            yield Unsettled(bound=bound, spaces=spaces, stored=settled, gone=tuple(sorted(gone)))
+            if self._state.active_space != in_use:
+                raise SpaceSwitched("another embedding space came into use meanwhile")
             for each in settled:
                 row = self._state.points[each.point_id]
                 self._state.points[each.point_id] = replace(

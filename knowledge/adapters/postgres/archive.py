@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres import document_archive, tables
 from knowledge.adapters.postgres.analysing import Analyze
-from knowledge.adapters.postgres.counting import alone_with_patterns, recount
+from knowledge.adapters.postgres.counting import alone, recount
 from knowledge.adapters.postgres.database import reading, transaction, translate
 from knowledge.adapters.postgres.document_tables import kb_vectors
 from knowledge.errors import Conflict, InvalidInput
@@ -183,8 +183,7 @@ class PostgresArchive(ArchiveStore):
     async def recount(self, rows: Rows) -> None:
         told = _values("patterns", rows)
         for workspace in sorted({row["workspace"] for row in told}):
-            async with transaction(self._engine) as connection:
-                await alone_with_patterns(connection, workspace)
+            async with alone(self._engine, workspace) as connection:
                 await recount(connection, [row["id"] for row in told if row["workspace"] == workspace])
 
 

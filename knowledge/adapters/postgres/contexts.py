@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import alone_with_patterns, among, recount
+from knowledge.adapters.postgres.counting import alone, among, recount
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.tables import contexts, outcomes, patterns
 from knowledge.errors import NotFound
@@ -114,9 +114,9 @@ class PostgresContexts(ContextStore):
             }
             for outcome in told
         ]
-        async with transaction(self._engine) as connection:
-            ids = {outcome.pattern_id for outcome in told}
-            await alone_with_patterns(connection, self._workspace)  # else the pattern could go
+        ids = {outcome.pattern_id for outcome in told}
+        async with alone(self._engine, self._workspace) as connection:  # else the pattern could go
+            await self._hold_contexts(connection, {outcome.context_id for outcome in told})
             there = sa.select(_P.id).where(_P.workspace == self._workspace, among(_P.id, ids))
             gone = ids - set((await connection.execute(there)).scalars())
             if gone:
@@ -125,9 +125,16 @@ class PostgresContexts(ContextStore):
                 await connection.execute(new.on_conflict_do_update(index_elements=run, set_=replaced), rows)
                 await recount(connection, ids)
 
+    async def _hold_contexts(self, connection: AsyncConnection, ids: Collection[ContextId]) -> None:
+        """Have no context of an outcome go before it is told. Raises NotFound for one that went."""
+        there = sa.select(_C.id).where(_C.workspace == self._workspace, among(_C.id, ids)).order_by(_C.id)
+        held = (await connection.execute(there.with_for_update(read=True, key_share=True))).scalars()
+        gone = set(ids) - set(held)
+        if gone:
+            raise NotFound(f"there is no context {min(gone)} in workspace {self._workspace} any more")
+
     async def prune(self, before: datetime, *, limit: int) -> int:
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             old = (
                 sa.select(_C.id)
                 .where(_C.workspace == self._workspace, _C.created_at < before)

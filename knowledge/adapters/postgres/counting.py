@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres.database import in_line, storing
 from knowledge.adapters.postgres.tables import knowledge_staging, outcomes, patterns, points
 
 _E = knowledge_staging.c
@@ -23,14 +25,18 @@ MOST_IDLE = timedelta(seconds=60)
 """What a process that hangs while it is alone with patterns may hold up others: Postgres takes back what it did."""
 
 
-async def alone_with_patterns(connection: AsyncConnection, workspace: str) -> None:
-    """Wait until nobody else gives entries to patterns of a workspace, or takes some away; until the transaction ends.
+@asynccontextmanager
+async def alone(engine: AsyncEngine, workspace: str) -> AsyncIterator[AsyncConnection]:
+    """Run a block in a transaction in which nobody else gives entries to patterns of a workspace, or takes some away.
 
     Else a pattern could go while an entry joins it. After `MOST_IDLE` without a statement Postgres ends the
-    transaction, for a process that hangs, or waits for an index that does, would hold up all others.
+    transaction, for a process that hangs, or waits for an index that does, would hold up all others. Take no other
+    connection in the block. Raises StorageBusy where it is not our turn in time.
     """
     asked = {"lock": f"hardwon/decide/{workspace}", "most_idle": f"{MOST_IDLE / timedelta(milliseconds=1):.0f}ms"}
-    await connection.execute(_ALONE, asked)
+    async with in_line(engine, workspace), storing(engine) as connection:
+        await connection.execute(_ALONE, asked)
+        yield connection
 
 
 def among(column: sa.ColumnElement[Any], ids: Collection[Any]) -> sa.ColumnElement[bool]:
@@ -52,7 +58,7 @@ async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> N
 
     A distinct (project, task, run) is one attempt, of an entry or an outcome, and a success unless only failure is told
     of it; an entry's id stands in for a missing task, the hash of its content for a missing run (product.md).
-    Where evidence was deleted, be `alone_with_patterns`.
+    Where evidence was deleted, be `alone`.
     """
     ids = sorted(set(pattern_ids))
     if not ids:

@@ -7,8 +7,9 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import asyncpg
 import sqlalchemy as sa
@@ -55,6 +56,11 @@ class _Pool(sa.AsyncAdaptedQueuePool):
 
     answered_at = -math.inf
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.turns = asyncio.Semaphore(max(1, self.size() // 2))
+        self.turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
 
 def _note_answer(engine: AsyncEngine, driver: object) -> None:
     """Note that a connection was given back whole, and so that Postgres answers."""
@@ -71,6 +77,37 @@ def _busy(engine: AsyncEngine, error: BaseException) -> StorageBusy | None:
     if time.monotonic() - pool.answered_at >= _CONNECT_SECONDS:
         return None
     return StorageBusy(f"{_TOO_MUCH} ({type(error).__name__}): come again", retry_after_seconds=_RETRY_AFTER_SECONDS)
+
+
+_OF_A_WORKSPACE = 2
+"""Transactions that wait for each other, of one workspace: one works, one is at hand when it is done."""
+
+_TURN_SECONDS = 90.0
+"""What a turn is waited for: longer than Postgres lets one that hangs hold up others."""
+
+
+@asynccontextmanager
+async def in_line(engine: AsyncEngine, workspace: str) -> AsyncIterator[None]:
+    """Run a block whose transaction waits for others of its workspace: in line, without a connection.
+
+    A connection each would leave none to those who wait for nobody: captures and queries. Raises StorageBusy after
+    `_TURN_SECONDS`.
+    """
+    pool = engine.sync_engine.pool
+    if not isinstance(pool, _Pool):
+        raise TypeError(f"{type(pool).__name__} is no pool of make_engine")
+    of_workspace = pool.turns_of.setdefault(workspace, asyncio.Semaphore(_OF_A_WORKSPACE))
+    async with AsyncExitStack() as turns:
+        try:
+            async with asyncio.timeout(_TURN_SECONDS):
+                await turns.enter_async_context(of_workspace)
+                await turns.enter_async_context(pool.turns)
+        except TimeoutError as error:
+            raise StorageBusy(
+                f"others have been at work on the patterns of {workspace} for {_TURN_SECONDS:.0f} s: come again",
+                retry_after_seconds=_RETRY_AFTER_SECONDS,
+            ) from error
+        yield
 
 
 async def _connect(dsn: str, revive: Callable[[], None]) -> asyncpg.Connection[asyncpg.Record]:

@@ -245,13 +245,14 @@ class PostgresDeciding(Deciding):
         embedded_at: datetime,
         expires_at: datetime,
     ) -> Mapping[PointId, bool]:
-        found = {
+        of_point = {
             point.point_id: (decision.pattern_id, point)
             # by entry id: of several entries with the same text, the index takes the same one
             for decision in sorted(decisions, key=lambda decided: decided.entry.entry_id, reverse=True)
             for point in decision.points
             if point.point_id in kept
         }
+        found = dict(sorted(of_point.items()))  # in one order, so that no two wait for each other in a circle
         ids = list(found)
         asked = {
             "ids": ids,

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among
-from knowledge.adapters.postgres.database import reading, storing, within
+from knowledge.adapters.postgres.counting import EMBEDDED, alone, among
+from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, to_entry
 from knowledge.adapters.postgres.tables import distillations, distilled_from, knowledge_staging
 from knowledge.models import Distillation, Entry, PatternId
@@ -70,8 +70,7 @@ class PostgresDistillations(DistillationStore):
             .with_for_update(read=True, key_share=True)  # none of them goes before this is kept
         )
         written = distillation.distilled
-        async with storing(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             ends = (await connection.execute(there)).scalars().all()
             if len(ends) < len(entry_ids):
                 return False

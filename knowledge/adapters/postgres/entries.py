@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import alone_with_patterns, among, locked_in_order, recount
+from knowledge.adapters.postgres.counting import alone, among, locked_in_order, recount
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row, told_entry
@@ -25,7 +25,7 @@ from knowledge.adapters.postgres.tables import (
     points,
     projects,
 )
-from knowledge.errors import NotFound, NotOpen
+from knowledge.errors import Conflict, NotFound, NotOpen
 from knowledge.models import (
     TRUSTED,
     Captured,
@@ -307,8 +307,7 @@ class PostgresEntries(EntryStore):
             .values(status=EntryStatus.DEAD, dead_reason=reason, lease_token=None, lease_until=None)
             .returning(_E.point_ids)
         )
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             await self._leave_points(connection, (await connection.execute(dead)).scalars())
 
     async def abandon(self, project_id: str, *, unvouched: bool) -> int:
@@ -321,8 +320,7 @@ class PostgresEntries(EntryStore):
             .values(status=EntryStatus.ABANDONED, lease_token=None, lease_until=None)
             .returning(_E.point_ids)
         )
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             of_each = (await connection.execute(update)).scalars().all()
             await self._leave_points(connection, of_each)
             return len(of_each)
@@ -361,12 +359,16 @@ class PostgresEntries(EntryStore):
         found = await connection.execute(sa.select(mine.c.id).where(~shared))
         return [PointId(point) for point in found.scalars()]
 
-    async def delete(self, entry_id: EntryId) -> None:
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
-            gone = sa.delete(knowledge_staging).where(_E.workspace == self._workspace, _E.id == entry_id)
+    async def delete(self, entry_id: EntryId, *, while_it_is: EntryStatus | None = None) -> None:
+        meant = sa.and_(_E.workspace == self._workspace, _E.id == entry_id)
+        gone = sa.delete(knowledge_staging).where(meant)
+        if while_it_is is not None:
+            gone = gone.where(_E.status == while_it_is)
+        async with alone(self._engine, self._workspace) as connection:
             row = (await connection.execute(gone.returning(_E.pattern_id, _E.point_ids))).first()
             if row is None:
+                if status := await connection.scalar(sa.select(_E.status).where(meant)):
+                    raise Conflict(f"entry {entry_id} is {status}, not {while_it_is}")
                 raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
             await self._leave_points(connection, [row.point_ids])
             if row.pattern_id is not None:
@@ -385,8 +387,7 @@ class PostgresEntries(EntryStore):
         def of_project(table: sa.Table) -> sa.ColumnElement[bool]:
             return sa.and_(table.c.workspace == self._workspace, table.c.project_id == project_id)
 
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             # a capture that is under way holds the project's row: either it is seen, or it comes after
             await connection.execute(sa.select(projects.c.project_id).where(of_project(projects)).with_for_update())
             if await connection.scalar(sa.select(sa.exists().where(of_project(knowledge_staging)))):

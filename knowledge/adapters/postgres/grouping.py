@@ -12,8 +12,8 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among, recount
-from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, recount
+from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.patterns import live_patterns
 from knowledge.adapters.postgres.points import AT_ONCE, doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
@@ -220,8 +220,7 @@ class PostgresGrouping(GroupingStore):
 
     @asynccontextmanager
     async def regrouping(self) -> AsyncIterator[Regrouping]:
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             await connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK)))
             yield PostgresRegrouping(connection, self._workspace)
 

@@ -16,8 +16,8 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.analysing import Analyze
-from knowledge.adapters.postgres.counting import EMBEDDED, alone_with_patterns, among, locked_in_order, recount
-from knowledge.adapters.postgres.database import reading, storing, transaction, within
+from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, locked_in_order, recount
+from knowledge.adapters.postgres.database import reading, storing, within
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, told_entry
@@ -249,8 +249,7 @@ class PostgresPatterns(PatternStore):
 
     @asynccontextmanager
     async def deciding(self, token: LeaseToken) -> AsyncIterator[Deciding]:
-        async with storing(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             yield PostgresDeciding(connection, self._workspace, token)
 
     async def mark_embedded(
@@ -311,8 +310,7 @@ class PostgresPatterns(PatternStore):
             return [_evidence(row, None) for row in await connection.execute(_PAGE, asked)]
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             stale = sa.select(_T.id).where(self._stale(now)).order_by(_T.id).limit(limit).with_for_update().cte("stale")
             stale_points = await connection.execute(sa.delete(points).where(_T.id.in_(sa.select(stale.c.id))))
             expired = await self._delete_entries(connection, self._expired(knowledge_staging, now), limit)

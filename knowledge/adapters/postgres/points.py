@@ -14,11 +14,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import alone_with_patterns, among, recount
-from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.counting import alone, among, recount
+from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
-from knowledge.adapters.postgres.spaces import add_terms
-from knowledge.adapters.postgres.tables import TIME, knowledge_staging, points, vectors
+from knowledge.adapters.postgres.spaces import add_terms, to_bound
+from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge_staging, points, vectors
+from knowledge.errors import SpaceSwitched
 from knowledge.models import EmbeddingSpace, EntryStatus, PointId, StoredPoint, View
 from knowledge.ports import PointStore, Unsettled
 
@@ -33,7 +34,7 @@ AT_ONCE: sa.ColumnElement[Any] = sa.literal_column("'-infinity'::timestamptz")
 async def doubt(connection: AsyncConnection, *which: sa.ColumnElement[bool]) -> int:
     """Have points compared with the index, since an entry came or went otherwise than by a checkpoint.
 
-    Be `alone_with_patterns`, as whoever writes points is: else two wait for each other's in a circle.
+    Be `alone`, as whoever writes points is: else two wait for each other's in a circle.
     """
     ordered = sa.select(_T.id).where(*which).order_by(_T.id).with_for_update().cte("ordered")
     look = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(look_at=AT_ONCE)
@@ -85,6 +86,10 @@ _ANY_OVERTAKEN = sa.select(
 )
 
 
+_SPACES = sa.select(embedding_spaces).order_by(embedding_spaces.c.bound_at)
+_IN_USE = sa.select(embedding_spaces.c.fingerprint).where(embedding_spaces.c.active)
+
+
 class PostgresPoints(PointStore):
     """Points of one workspace."""
 
@@ -98,8 +103,7 @@ class PostgresPoints(PointStore):
             return {PointId(found) for found in (await connection.execute(query)).scalars()}
 
     async def doubt(self, point_ids: Sequence[PointId]) -> None:
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             await doubt(connection, self._ours(), among(_T.id, point_ids))
 
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
@@ -110,19 +114,12 @@ class PostgresPoints(PointStore):
             if not await connection.scalar(_ANY_OVERTAKEN, asked):
                 return 0
         late = (self._ours(), among(_T.id, point_ids), _T.embedded_at > embedded_at)
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             return await doubt(connection, *late)
 
     @asynccontextmanager
     async def settling(
-        self,
-        space: EmbeddingSpace,
-        *,
-        now: datetime,
-        again_at: datetime,
-        limit: int,
-        also: Sequence[PointId] = (),
+        self, *, now: datetime, again_at: datetime, limit: int, also: Sequence[PointId] = ()
     ) -> AsyncIterator[Unsettled]:
         pending = sa.exists().where(behind_point(EntryStatus.STAGED))  # its checkpoint is about to write the point
         due = sa.and_(self._ours(), _T.look_at <= now, ~pending)
@@ -131,16 +128,28 @@ class PostgresPoints(PointStore):
                 if not await connection.scalar(sa.select(sa.exists().where(due))):
                     yield Unsettled()
                     return
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
+            spaces = [to_bound(row) for row in await connection.execute(_SPACES)]
+            in_use = await connection.scalar(_IN_USE)
+            bound = next((bound for bound in spaces if bound.space.fingerprint == in_use), None)
+            if bound is None:  # nothing was ever embedded
+                yield Unsettled()
+                return
             which = sa.select(_T.id).where(due).order_by(_T.id).limit(limit)
             ids = {*(await connection.execute(which)).scalars(), *also}
             await self._as_its_entries(connection, ids)
-            rows = await connection.execute(stored_points(space).where(among(_T.id, ids)))
+            rows = await connection.execute(stored_points(bound.space).where(among(_T.id, ids)))
             found = [to_stored_point(row) for row in rows]
             stored = tuple(each for each in found if not each.pending)
             gone = ids - {each.point_id for each in found}
-            yield Unsettled(stored=stored, gone=tuple(PointId(i) for i in sorted(gone)))
+            yield Unsettled(
+                bound=bound,
+                spaces=tuple(each.space for each in spaces),
+                stored=stored,
+                gone=tuple(PointId(i) for i in sorted(gone)),
+            )
+            if await connection.scalar(_IN_USE) != in_use:
+                raise SpaceSwitched("another embedding space came into use meanwhile")
             settled = sa.update(points).where(among(_T.id, [each.point_id for each in stored])).values(look_at=None)
             await connection.execute(settled)
             await self._leave(connection, gone, again_at)
@@ -175,8 +184,7 @@ class PostgresPoints(PointStore):
         await recount(connection, patterns)
 
     async def count_words(self, counted: Mapping[PointId, Collection[int]]) -> None:
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             which = sa.select(_T.id).where(self._ours(), among(_T.id, counted), ~_T.counted)
             ordered = which.order_by(_T.id).with_for_update().cte("ordered")
             count = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(counted=True).returning(_T.id)

@@ -11,12 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.counting import alone_with_patterns, among
+from knowledge.adapters.postgres.counting import alone, among
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.points import doubt, stored_points, to_stored_point
 from knowledge.adapters.postgres.rows import behind_point, captured_at
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
 from knowledge.adapters.postgres.tables import embedding_spaces, knowledge_staging, lexicon, points, vectors
+from knowledge.errors import Conflict
 from knowledge.models import (
     BoundSpace,
     Calibration,
@@ -34,6 +35,8 @@ _E = knowledge_staging.c
 _T = points.c
 _V = vectors.c
 _S = embedding_spaces.c
+_CHANGE_LOCK = 0x63686E67
+"""Advisory lock of a change of model, from its first embedding to its last look."""
 
 
 class PostgresUpkeep(UpkeepStore):
@@ -57,7 +60,9 @@ class PostgresUpkeep(UpkeepStore):
 
     async def put_vectors(self, space: EmbeddingSpace, vectors: Mapping[PointId, Vector]) -> None:
         async with transaction(self._engine) as connection:
-            there = sa.select(_T.id).where(_T.id.in_(list(vectors))).order_by(_T.id).with_for_update(key_share=True)
+            # so that none goes meanwhile; what only gives points other times is not waited for
+            there = sa.select(_T.id).where(among(_T.id, vectors)).order_by(_T.id)
+            there = there.with_for_update(read=True, key_share=True)
             rows = [
                 {"point_id": found, "space": space.fingerprint, "vector": vectors[found].astype(np.float16).tobytes()}
                 for found in (await connection.execute(there)).scalars()
@@ -71,20 +76,17 @@ class PostgresUpkeep(UpkeepStore):
 
     async def doubt_unsupported(self) -> int:
         supported = sa.exists().where(behind_point())
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             return await doubt(connection, _T.workspace == self._workspace, _T.look_at.is_(None), ~supported)
 
     async def doubt_pending(self) -> int:
         pending = sa.exists().where(behind_point(EntryStatus.STAGED))
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             return await doubt(connection, _T.workspace == self._workspace, _T.look_at.is_(None), pending)
 
     async def replace_terms(self, frequencies: Mapping[int, int], counted: Collection[PointId]) -> None:
         seen = among(_T.id, counted)
-        async with transaction(self._engine) as connection:
-            await alone_with_patterns(connection, self._workspace)
+        async with alone(self._engine, self._workspace) as connection:
             await connection.execute(sa.delete(lexicon).where(lexicon.c.workspace == self._workspace))
             await add_terms(connection, self._workspace, frequencies, len(counted))
             other = sa.and_(_T.workspace == self._workspace, _T.counted != seen)
@@ -127,13 +129,34 @@ class PostgresUpkeep(UpkeepStore):
             return to_bound(row.one())
 
     @asynccontextmanager
+    async def changing(self) -> AsyncIterator[None]:
+        # a lock of the session, for it may last hours: a transaction that long would keep Postgres from tidying up
+        async with reading(self._store) as connection:
+            if not await connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_CHANGE_LOCK))):
+                raise Conflict("the embedding model is being changed already: wait until that has ended")
+            try:
+                yield
+            finally:
+                try:
+                    await connection.execute(sa.select(sa.func.pg_advisory_unlock(_CHANGE_LOCK)))
+                except BaseException:
+                    await connection.invalidate()  # the lock goes with it
+                    raise
+
+    @asynccontextmanager
     async def switching(self, space: EmbeddingSpace) -> AsyncIterator[None]:
         async with transaction(self._store) as connection:
             await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SWITCH_LOCK)))
             yield
             await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
             use = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint).values(active=True)
-            await connection.execute(use)
+            if not (await connection.execute(use)).rowcount:
+                raise Conflict(f"{space.model} was forgotten while everything was embedded with it: start again")
+
+    async def forget_unknown(self) -> None:
+        known = sa.exists().where(_S.fingerprint == _V.space)
+        async with transaction(self._store) as connection:
+            await connection.execute(sa.delete(vectors).where(~known))
 
     async def forget_space(self, space: EmbeddingSpace) -> None:
         in_use = sa.exists().where(_S.fingerprint == space.fingerprint, _S.active)

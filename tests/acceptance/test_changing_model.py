@@ -1,0 +1,131 @@
+"""A change of model beside the rest: newcomers, a death after the switch, notes of the old space, another change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from knowledge.adapters.postgres.database import reading
+from knowledge.adapters.postgres.tables import vectors
+from knowledge.errors import Conflict, IndexUnavailable
+from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
+from knowledge.wiring import Knowledge
+from tests.conftest import SetClock
+from tests.support.embedders import HashingEmbedder
+from tests.support.entries import CART, capture, failure, learn
+from tests.support.faults import Trips, wired
+
+MOON = failure(task_id="2", failure_description="the moon fell", solution_steps="put it up again")
+
+
+def another(model: str = "another") -> HashingEmbedder:
+    return HashingEmbedder(dims=128, model=model)
+
+
+async def forget_old(knowledge: Knowledge, embedder: HashingEmbedder) -> ReembedReport:
+    """Change to an embedder, or stay with it, and drop all other vectors."""
+    service = replace(knowledge.store_upkeep, make=lambda _: embedder)
+    return await service.reembed_to(ModelChoice(model="as given"), force=True, forget_old=True)
+
+
+async def test_g22_a_workspace_that_comes_while_the_model_changes_is_found_by_the_new_one(knowledge: Knowledge) -> None:
+    """G22."""
+    await learn(knowledge, failure())
+    newcomer = knowledge.in_workspace("newcomer")
+
+    async def come() -> None:
+        await learn(newcomer, failure())
+
+    service = wired(knowledge, Trips({"upkeep.prepare:before:1": come})).store_upkeep
+    await service.reembed(another(), force=True)
+    for each in (knowledge, newcomer):
+        assert await each.queries.query_for_failure(CART, min_relevance=0.0)
+        assert (await each.upkeep.verify()).sound
+
+
+async def test_g22_a_change_of_model_that_dies_after_the_switch_is_finished_by_asking_for_it_again(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """G12, G22: else a text told again before the switch keeps its old end, and what lives goes with it."""
+    await learn(knowledge, failure(task_id="1"))
+    clock.move(timedelta(days=200))
+
+    async def tell_again() -> None:
+        await learn(knowledge, failure(task_id="2"))
+
+    async def die() -> None:
+        raise ZeroDivisionError
+
+    trips = Trips({"spaces.sample_situations:before:1": tell_again, "upkeep.switch:after:1": die})
+    with pytest.raises(ZeroDivisionError):
+        await wired(knowledge, trips).store_upkeep.reembed(another(), force=True)
+    assert not (await knowledge.upkeep.verify()).sound
+    assert not (await knowledge.store_upkeep.reembed(another(), force=True)).switched
+    assert (await knowledge.upkeep.verify()).sound
+    clock.move(timedelta(days=170))
+    await knowledge.pruning.prune()
+    assert await knowledge.queries.query_for_failure(CART, min_relevance=0.0)
+
+
+@pytest.mark.parametrize("place", ["patterns.prune:before:1", "patterns.mark_embedded:before:1"])
+async def test_g22_what_is_noted_down_is_settled_in_the_space_in_use_by_then(knowledge: Knowledge, place: str) -> None:
+    """G22: whoever settles may have begun before the switch."""
+    await learn(knowledge, failure(task_id="1"), MOON)
+    now = knowledge.stores.clock.now()
+    keep, other = [each.pattern_id for each in await knowledge.stores.patterns.page(after=None, limit=10, now=now)]
+    await capture(knowledge, failure(task_id="3", failure_description="third", solution_steps="do"))
+
+    async def silent() -> None:
+        raise IndexUnavailable("the index does not answer")
+
+    async def change() -> None:
+        await knowledge.store_upkeep.reembed(another(), force=True)
+        hanging = wired(knowledge, Trips({"index.delete:before:1": silent, "index.upsert:before:1": silent}))
+        await hanging.grouping.join(keep, other)  # its settling is put off
+
+    working = wired(knowledge, Trips({place: change}))
+    await (working.pruning.prune() if place.startswith("patterns.prune") else working.checkpoints.process_all())
+    await knowledge.checkpoints.process_all()
+    await knowledge.pruning.prune()
+    report = await knowledge.upkeep.verify()
+    assert (report.missing, report.stale, report.mismatched, report.orphan) == (0, 0, 0, 0)
+
+
+async def test_only_one_change_of_model_goes_on_at_a_time(knowledge: Knowledge) -> None:
+    """Else one forgets the space that the other is about to switch to."""
+    await learn(knowledge, failure())
+    refused: list[str] = []
+
+    async def change_too() -> None:
+        with pytest.raises(Conflict) as conflict:
+            await forget_old(knowledge, HashingEmbedder(dims=256))
+        refused.append(str(conflict.value))
+
+    service = wired(knowledge, Trips({"upkeep.switch:before:1": change_too})).store_upkeep
+    assert (await service.reembed(another(), force=True)).switched
+    assert refused == ["the embedding model is being changed already: wait until that has ended"]
+    assert (await forget_old(knowledge, another())).forgotten == 1
+    assert await knowledge.queries.query_for_failure(CART, min_relevance=0.0)
+
+
+async def test_what_a_checkpoint_kept_for_a_space_that_was_forgotten_goes_with_the_next_ones(
+    knowledge: Knowledge,
+) -> None:
+    await learn(knowledge, failure(task_id="1"))
+    await capture(knowledge, MOON)
+
+    async def change() -> None:
+        await forget_old(knowledge, another())
+
+    with pytest.raises(IndexUnavailable):
+        await wired(knowledge, Trips({"points.uncounted:after:1": change})).checkpoints.process_all()
+    await knowledge.checkpoints.process_all()
+    assert (await knowledge.stats()).entries == {"embedded": 2}
+    await forget_old(knowledge, another())
+    async with reading(knowledge.engine) as connection:
+        kept = (await connection.execute(sa.select(vectors.c.space).distinct())).scalars().all()
+    assert kept == [(await another().space()).fingerprint]
+    assert (await knowledge.upkeep.verify()).sound
