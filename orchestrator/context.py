@@ -256,7 +256,7 @@ class OrchestratorContextBuilder:
         `task_id`, `run_id`, `facts`. Within the deadline of the settings; whatever fails or is late leaves the basic
         context, with the reason in `degraded`. After failures in a row nothing is tried for a few seconds.
         """
-        context, _ = await self._built(task if isinstance(task, Task) else _as_task(task), agent_type)
+        context, _ = await self._built(_as_task(task), agent_type)
         return context
 
     @step("context")
@@ -329,14 +329,25 @@ def _too_many_of_one_source(found: Sequence[Pattern]) -> set[PatternId]:
     return late
 
 
+_TOLD = ("description", "type", "technology", "project_id", "task_id", "run_id")
+
+
 def _as_task(task: Any) -> Task:
+    """Return what an orchestrator told of a task as texts: it may be anything, and no mistake in it stops the task."""
+    if (
+        isinstance(task, Task)
+        and all(isinstance(getattr(task, name) or "", str) for name in _TOLD)
+        and task.description
+    ):
+        return task
+
     def told(name: str) -> str | None:
         value = getattr(task, name, None)
         return None if value is None else str(value)
 
     facts = getattr(task, "facts", None)
     return Task(
-        description=str(task.description),
+        description="" if task.description is None else str(task.description),
         type=told("type"),
         technology=told("technology"),
         project_id=told("project_id"),

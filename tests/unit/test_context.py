@@ -351,6 +351,13 @@ async def test_a_task_may_be_anything_with_a_description() -> None:
     assert knowledge.asked == [("Show the total", "backend", "gate_approval", None, 5)]
 
 
+@pytest.mark.parametrize("described", [None, 17, b"bytes"])
+async def test_a_task_whose_words_are_none_stops_nobody(described: Any) -> None:
+    task = Task(description=described, type=described)
+    context = await OrchestratorContextBuilder(Answers(list)).build_context_for_task(task, "backend")
+    assert context.text.startswith("Task:")
+
+
 async def test_every_context_has_an_id_of_its_own() -> None:
     builder = OrchestratorContextBuilder(Answers(list))
     one, other = [await builder.build_context_for_task(replace(TASK), "backend") for _ in range(2)]
