@@ -28,6 +28,9 @@ COMPARED = 100
 LEAST_KEPT = 0.5
 """Below this share of nearest neighbours that stay near, a switch is refused: the new model sees other likenesses."""
 
+FEW = 64
+"""Texts that may be left to embed during the switch, which holds up the marks of checkpoints for a minute at most."""
+
 _NEAR = 10
 
 
@@ -181,7 +184,9 @@ class StoreUpkeepService:
         into = await every[0].upkeep.prepare(space, mean_terms=bound.mean_terms, calibration=shipped(space.model))
         await every[0].stores.index.ensure(space, in_use=False)
         embedded = await _backfill(every, into, embedder, progress=progress)
-        embedded += await self._documents_into(every, space, embedder, progress=_after(embedded, progress))
+        while (more := await _backfill(every, into, embedder, lacking=True)) > FEW:
+            embedded += more
+        embedded += more + await self._documents_into(every, space, embedder, progress=_after(embedded, progress))
         kept = await _neighbours_kept(every, bound, into)
         if kept < LEAST_KEPT and not force:
             raise Conflict(

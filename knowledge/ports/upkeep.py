@@ -75,7 +75,7 @@ class UpkeepStore(Protocol):
     def switching(self, space: EmbeddingSpace) -> AbstractAsyncContextManager[None]:
         """Make a prepared space the one in use when the block ends well; nothing is marked meanwhile.
 
-        Raises Conflict where that space was forgotten.
+        Raises Conflict where that space was forgotten, StorageUnavailable where the block takes more than a minute.
         """
         ...
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
+from knowledge.adapters.postgres import counting
 from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.tables import vectors
-from knowledge.errors import Conflict, IndexUnavailable
+from knowledge.errors import Conflict, IndexUnavailable, StorageUnavailable
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.wiring import Knowledge
 from tests.conftest import SetClock
@@ -109,6 +111,31 @@ async def test_only_one_change_of_model_goes_on_at_a_time(knowledge: Knowledge) 
     assert refused == ["the embedding model is being changed already: wait until that has ended"]
     assert (await forget_old(knowledge, another())).forgotten == 1
     assert await knowledge.queries.query_for_failure(CART, min_relevance=0.0)
+
+
+async def test_a_change_of_model_that_hangs_at_the_switch_holds_up_others_for_a_minute_only(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G4: then Postgres takes back what it did, and it is asked for again."""
+    monkeypatch.setattr(counting, "MOST_IDLE", timedelta(milliseconds=300))
+    await learn(knowledge, failure(task_id="1"))
+    there, ended = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        there.set()
+        await ended.wait()
+
+    hanging = wired(knowledge, Trips({"upkeep.switch:before:1": hang}))
+    changing = asyncio.create_task(hanging.store_upkeep.reembed(another(), force=True))
+    await there.wait()
+    await capture(knowledge, MOON)
+    async with asyncio.timeout(10):
+        assert (await knowledge.checkpoints.process_all()).embedded == 1
+    ended.set()
+    with pytest.raises(StorageUnavailable):
+        await changing
+    assert (await knowledge.store_upkeep.reembed(another(), force=True)).switched
+    assert (await knowledge.upkeep.verify()).sound
 
 
 async def test_what_a_checkpoint_kept_for_a_space_that_was_forgotten_goes_with_the_next_ones(

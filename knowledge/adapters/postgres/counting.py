@@ -25,6 +25,11 @@ MOST_IDLE = timedelta(seconds=60)
 """What a process that hangs while it is alone with patterns may hold up others: Postgres takes back what it did."""
 
 
+def most_idle() -> str:
+    """Return `MOST_IDLE` as Postgres takes it."""
+    return f"{MOST_IDLE / timedelta(milliseconds=1):.0f}ms"
+
+
 @asynccontextmanager
 async def alone(engine: AsyncEngine, workspace: str) -> AsyncIterator[AsyncConnection]:
     """Run a block in a transaction in which nobody else gives entries to patterns of a workspace, or takes some away.
@@ -33,7 +38,7 @@ async def alone(engine: AsyncEngine, workspace: str) -> AsyncIterator[AsyncConne
     transaction, for a process that hangs, or waits for an index that does, would hold up all others. Take no other
     connection in the block. Raises StorageBusy where it is not our turn in time.
     """
-    asked = {"lock": f"hardwon/decide/{workspace}", "most_idle": f"{MOST_IDLE / timedelta(milliseconds=1):.0f}ms"}
+    asked = {"lock": f"hardwon/decide/{workspace}", "most_idle": most_idle()}
     async with in_line(engine, workspace), storing(engine) as connection:
         await connection.execute(_ALONE, asked)
         yield connection

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.counting import alone, among
+from knowledge.adapters.postgres.counting import alone, among, most_idle
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.points import doubt, stored_points, to_stored_point
 from knowledge.adapters.postgres.rows import behind_point, captured_at
@@ -146,7 +146,8 @@ class PostgresUpkeep(UpkeepStore):
     @asynccontextmanager
     async def switching(self, space: EmbeddingSpace) -> AsyncIterator[None]:
         async with transaction(self._store) as connection:
-            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SWITCH_LOCK)))
+            limit = sa.func.set_config("idle_in_transaction_session_timeout", most_idle(), sa.true())
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(SWITCH_LOCK), limit))
             yield
             await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
             use = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint).values(active=True)
