@@ -212,6 +212,8 @@ class _FollowOwner(httpx.AsyncBaseTransport):
                 self._to[path] = _to_socket(path)
             try:
                 response = await self._to[path].handle_async_request(request)
+                if response.headers.get("content-type", "").endswith("json"):
+                    await response.aread()  # here, where an answer that is cut in the middle is asked for again
             except _CUT:
                 await self._membership.join(left=path)
                 continue

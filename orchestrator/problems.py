@@ -13,8 +13,9 @@ from uuid import uuid4
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -45,6 +46,8 @@ REQUEST_ID: ContextVar[str] = ContextVar("request_id")
 """The id of the request at work."""
 RETRY_AFTER_SECONDS = 5
 """When to come again to a part that is down, where nobody knows better; ours."""
+_CLIENT_LEFT = 499
+"""No status of HTTP: what web servers write into their logs for a request whose caller went."""
 _LITTLE_BYTES = 64 * 1024
 _HARMLESS_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,100}")
 
@@ -87,6 +90,7 @@ def tell_problems(app: FastAPI) -> None:
     app.add_exception_handler(HardwonError, _told)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(ClientDisconnect, _left)
     app.add_exception_handler(Exception, _failed)
     app.add_middleware(RequestLog)
 
@@ -173,6 +177,11 @@ def _methods(request: Request) -> list[str]:
         if route.matches(request.scope)[0] is not Match.NONE:
             found |= getattr(route, "methods", None) or set()
     return sorted(found)
+
+
+async def _left(_: Request, __: Exception) -> Response:
+    """Answer nobody: whoever asked went in the middle of its body, and that is no defect of ours."""
+    return Response(status_code=_CLIENT_LEFT)
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:

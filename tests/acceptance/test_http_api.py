@@ -387,6 +387,27 @@ async def test_a_server_that_is_not_hardwon_is_named_so(answer: bytes) -> None:
             await client.stats()
 
 
+@pytest.mark.parametrize("path", ["/v1/entries", "/v1/entries:batch", "/v1/contexts"])
+async def test_a_caller_that_goes_in_the_middle_of_its_body_is_no_defect(knowledge: Knowledge, path: str) -> None:
+    """A killed client left a trace in the log of its owner."""
+    told = [{"type": "http.request", "body": b'{"entry_type"', "more_body": True}, {"type": "http.disconnect"}]
+    answered: list[Any] = []
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"content-length", b"900")]
+    scope = {
+        "type": "http", "http_version": "1.1", "method": "POST", "scheme": "http", "path": path, "query_string": b"",
+        "raw_path": path.encode(), "headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+    }  # fmt: skip
+
+    async def receive() -> Any:
+        return told.pop(0)
+
+    async def send(message: Any) -> None:
+        answered.append(message)
+
+    await make_app(knowledge)(scope, receive, send)
+    assert [message["status"] for message in answered if "status" in message] == [499]
+
+
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[OpenAIServer]:
     with OpenAIServer(dims=64) as server:

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from knowledge.adapters.owner_lock import OWNER_FILE, read_owner
@@ -25,7 +26,7 @@ from knowledge.errors import StorageUnavailable, StoreInUse
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import connect, connection
-from orchestrator.connection import AnyKnowledge, socket_path
+from orchestrator.connection import AnyKnowledge, _FollowOwner, socket_path
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, answers, embedding_by, entry, lines, until
 
@@ -336,3 +337,32 @@ def children_of(home: Path) -> list[Path]:
 
 def name_of(process: Path) -> str:
     return (process / "comm").read_text().strip()
+
+
+async def test_an_answer_that_is_cut_in_the_middle_is_asked_for_again(home: Path) -> None:
+    """Its owner was killed while it answered: what was asked may be done, and is the same when it is done again."""
+    whole = b'{"status": "ok"}'
+
+    def answering(body: bytes) -> Any:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(whole)}\r\n\r\n"
+            writer.write(head.encode() + body)
+            await writer.drain()
+            writer.close()
+
+        return answer
+
+    class Member:
+        socket = str(home / "killed.sock")
+
+        async def join(self, left: str) -> None:
+            assert left == self.socket
+            self.socket = str(home / "next.sock")
+
+    async with (
+        await asyncio.start_unix_server(answering(whole[:7]), str(home / "killed.sock")),
+        await asyncio.start_unix_server(answering(whole), str(home / "next.sock")),
+        httpx.AsyncClient(transport=_FollowOwner(Member())) as client,  # type: ignore[arg-type] # who is asked for one
+    ):
+        assert (await client.get("http://hardwon/v1/health")).json() == {"status": "ok"}

@@ -30,6 +30,7 @@ from tests.faults.worker import GRACE_SECONDS
 from tests.faults.years import ZONES, live_through, moments, years_that_differ
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Mutant
+from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import socket_of, throwaway_postgres
 from tests.support.relay import Wire
 
@@ -100,6 +101,17 @@ class Lane:
             return truth.complete and (workers > 1 or truth.sound), f"{made.kills} kills, {truth}"
 
         return self.on(on, several=workers > 1, **({"cases": 200} if workers > 1 else {}))
+
+    def members(self, rng: random.Random, number: int) -> Said:
+        """Kill processes that share a data directory."""
+
+        def on(made: Ground) -> Said:
+            with OpenAIServer(dims=64) as made.endpoint:
+                kills.kill_members(made, number, rng)
+                truth = asyncio.run(made.truth())
+            return truth.sound, f"{made.kills} kills, {truth}"
+
+        return self.on(on)
 
     def mutants(self) -> Said:
         """See whether each wrong checkpoint is found."""
@@ -228,6 +240,7 @@ def all_faults(given: argparse.Namespace) -> list[Fault]:
         Fault(f"G2, {each - half} more random instants", lambda lane, rng: lane.kills(rng, each - half, workers=1)),
         Fault("G1, 200 instants", lambda lane, rng: lane.durable(rng, 200)),
         Fault(f"G2, {each} kills, {eight} workers", lambda lane, rng: lane.kills(rng, each, workers=eight)),
+        Fault("G2, 100 kills of four that share a data directory", lambda lane, rng: lane.members(rng, 100)),
         Fault("G5, an outage of 60 s", lambda lane, rng: lane.outage(rng, 60.0)),
         Fault("G13, races", lambda lane, rng: lane.races(rng, 100)),
         Fault("G2, before every named place", lambda lane, _: lane.places("before")),

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-from pydantic import SecretStr
 
 from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.migrating import migrate
@@ -26,8 +25,9 @@ from tests.conftest import TEMPLATE, SetClock
 from tests.faults.herd import SECONDS, Herd, Worker, entry_ids
 from tests.faults.lessons import POISON
 from tests.faults.truth import Truth, examine
-from tests.faults.worker import Job
+from tests.faults.worker import Job, job_settings
 from tests.support.embedders import HashingEmbedder
+from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, drop_database
 from tests.support.qdrant_over_edge import QdrantProcess
 
@@ -47,10 +47,11 @@ class Ground:
     number: int = 0
     kills: int = 0
     usual: dict[str, Any] = field(default_factory=dict)
+    endpoint: OpenAIServer | None = None
 
     def job(self, **changed: Any) -> Job:
         """Return a job with lessons of its own."""
-        usual = {"captures": 10, "qdrant_url": self.qdrant_url, **self.usual}
+        usual = {"captures": 10, **self._where, **self.usual}
         first, self.number = self.number, self.number + 997  # a prime: no two workers go through the same cases
         return Job(dsn=self.dsn, home=str(self.home), told=str(self.told), first=first, **usual | changed)
 
@@ -94,9 +95,12 @@ class Ground:
         wait_until(lambda: len(self.heard(word)) >= number, f"fewer than {number} {word}\n{self.herd.errors()}")
 
     def settings(self) -> KnowledgeSettings:
-        return KnowledgeSettings(
-            home=self.home, database_url=SecretStr(self.dsn), qdrant_url=self.qdrant_url, lease_seconds=1
-        )
+        return job_settings(Job(dsn=self.dsn, home=str(self.home), told="", **self._where, lease_seconds=1))
+
+    @property
+    def _where(self) -> dict[str, Any]:
+        endpoint = self.endpoint and (self.endpoint.base_url, self.endpoint.key)
+        return {"qdrant_url": self.qdrant_url, "endpoint": endpoint}
 
     async def leases(self) -> int:
         """Return how many entries are leased, whoever holds them."""
@@ -110,7 +114,7 @@ class Ground:
 
     async def truth(self, *, deleted: Collection[EntryId] = (), later: timedelta = timedelta(0)) -> Truth:
         """Let one checkpoint run undisturbed, after some time, and compare all accounts of what there is."""
-        embedder = HashingEmbedder(dims=64, refuses=POISON)
+        embedder = None if self.endpoint else HashingEmbedder(dims=64, refuses=POISON)
         clock = SetClock(datetime.now(UTC) + later)
         async with asyncio.timeout(60), open_knowledge(self.settings(), embedder=embedder, clock=clock) as knowledge:
             await knowledge.checkpoints.process_all()

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from knowledge.adapters.owner_lock import read_owner
 from tests.faults.ground import Ground, wait_until
 from tests.faults.truth import Truth
 from tests.support.faults import Mutant
@@ -90,6 +91,27 @@ def kill_at_random(ground: Ground, kills: int, rng: random.Random, *, workers: i
             ground.wait_for("ready", before + workers)
         time.sleep(rng.uniform(0.0, 0.4))
         ground.kill(*running)
+
+
+def kill_members(ground: Ground, kills: int, rng: random.Random, *, members: int = 4) -> None:
+    """Kill processes that share a data directory, its owner every other time, until so many were killed.
+
+    Another one comes for each; at the end all are killed.
+    """
+    running = [ground.start(captures=3) for _ in range(members)]
+    until = ground.kills + kills
+    while ground.kills < until:
+        captured = len(ground.heard("captured"))
+        time.sleep(rng.uniform(0.0, 0.6))
+        if rng.random() < 0.5:  # whoever is left goes on
+            ground.wait_for("captured", captured + 1)
+        owner = read_owner(ground.home)
+        owning = [worker for worker in running if owner is not None and worker.pid == owner.pid]
+        gone = owning[0] if owning and rng.random() < 0.5 else rng.choice(running)
+        ground.kill(gone)
+        running.remove(gone)
+        running.append(ground.start(captures=3))
+    ground.kill(*running)
 
 
 def found_within(ground: Ground, mutant: Mutant, *, kills: int = 6) -> tuple[int, Truth]:

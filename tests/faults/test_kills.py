@@ -13,6 +13,7 @@ from tests.faults import kills
 from tests.faults.ground import Ground
 from tests.faults.worker import GRACE_SECONDS
 from tests.support.faults import Mutant
+from tests.support.openai_server import OpenAIServer
 
 
 @pytest.mark.timeout(180)
@@ -60,6 +61,16 @@ def test_a_worker_that_hangs_until_another_took_over_does_no_harm(place: str, sh
     """G4. The lease is over, the work done, and the slow one comes late."""
     kills.overtaken(shared, place=place)
     truth = asyncio.run(shared.truth())
+    assert truth.sound, truth
+
+
+@pytest.mark.timeout(180)
+def test_g2_processes_that_share_a_data_directory_are_killed_and_lose_nothing(alone: Ground) -> None:
+    """G2. The owner every other time: the next one takes over, and what was asked of the one before is asked again."""
+    with OpenAIServer(dims=64) as alone.endpoint:
+        kills.kill_members(alone, 8, random.Random(2))
+        truth = asyncio.run(alone.truth())
+    assert truth.acknowledged >= 8
     assert truth.sound, truth
 
 

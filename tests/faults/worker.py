@@ -27,13 +27,14 @@ import structlog
 from pydantic import SecretStr
 
 # Loaded before the fork, so that no worker has to: adapters load what they need when it is needed.
-import knowledge.adapters.qdrant_edge
-import knowledge.adapters.qdrant_server  # noqa: F401
+import orchestrator.serving  # noqa: F401
 from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.memory import embedding_run
 from knowledge.models import EntryId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
+from orchestrator import connect
+from orchestrator.connection import AnyKnowledge
 from tests.conftest import SetClock
 from tests.faults.at_once import MODELS, AtOnce
 from tests.faults.lessons import POISON, lesson
@@ -55,10 +56,11 @@ class Job:
 
     `trips` says what happens where: `kill`, `stop` (as SIGSTOP: it hangs), or `delete` (an entry it is embedding is
     deleted by somebody). `beside` names what `AtOnce` does while its checkpoint runs, `to_model` the model it changes
-    to, should that be `reembed`. `embed_seconds` is what each embedding call takes, `blocking` the event loop or not.
-    `now` is what its clock says, the machine's where it is None. `forever`: captures and checkpoints alternate until it
-    is ended. `told` is the file it writes to: a line for each acknowledged capture, each deletion and, at the end, its
-    embedding calls.
+    to, should that be `reembed`. `endpoint`: the address and key of what embeds, for one of several processes that
+    share a data directory as an orchestrator's do; whoever comes first owns it. `embed_seconds` is what each embedding
+    call takes, `blocking` the event loop or not. `now` is what its clock says, the machine's where it is None.
+    `forever`: captures and checkpoints alternate until it is ended. `told` is the file it writes to: a line for each
+    acknowledged capture, each deletion and, at the end, its embedding calls.
     """
 
     dsn: str
@@ -82,6 +84,7 @@ class Job:
     now: str | None = None
     model: str = MODELS[0]
     beside: str | None = None
+    endpoint: tuple[str, str] | None = None
     to_model: str = MODELS[1]
 
 
@@ -104,11 +107,18 @@ class Worker:
         self._real: Knowledge
         self._embedder = WiredEmbedder(self._trips(), self._embedding, refuses=POISON, model=job.model)
 
+    async def run_as_member(self) -> None:
+        """Capture and run checkpoints through whoever owns the data directory, until it is ended."""
+        async with connect(job_settings(self._job), warm=False) as knowledge:
+            self._told.say("ready", os.getpid())
+            number = self._job.first
+            while True:
+                number = await self._capture(knowledge, number)
+                await knowledge.checkpoints.process_all()
+
     async def run(self) -> None:
         job = self._job
-        settings = KnowledgeSettings(
-            home=Path(job.home), database_url=SecretStr(job.dsn), qdrant_url=job.qdrant_url, checkpoint_batch=job.batch
-        )
+        settings = job_settings(job)
         clock = SetClock(datetime.fromisoformat(job.now)) if job.now else None
         async with open_knowledge(settings, embedder=self._embedder, clock=clock) as self._real:
             lease = timedelta(seconds=job.lease_seconds)
@@ -131,7 +141,7 @@ class Worker:
                     break
         self._told.say("calls", self._embedder.calls)
 
-    async def _capture(self, knowledge: Knowledge, number: int) -> int:
+    async def _capture(self, knowledge: Knowledge | AnyKnowledge, number: int) -> int:
         job = self._job
         numbers = range(number, number + job.captures)
         entries = [
@@ -193,6 +203,21 @@ class Worker:
             return EntryId((await connection.execute(query)).scalar_one())
 
 
+def job_settings(job: Job) -> KnowledgeSettings:
+    """Return the settings of a worker's stores."""
+    endpoint, key = job.endpoint or (None, None)
+    return KnowledgeSettings(
+        home=Path(job.home),
+        database_url=SecretStr(job.dsn),
+        qdrant_url=job.qdrant_url,
+        checkpoint_batch=job.batch,
+        lease_seconds=max(1, job.lease_seconds),
+        embedding_base_url=endpoint,
+        embedding_api_key=key and SecretStr(key),
+        embedding_model="test-model" if endpoint else "all-MiniLM-L6-v2",
+    )
+
+
 async def _kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -211,7 +236,7 @@ async def _until_terminated(job: Job) -> None:
 def _work(told: dict[str, Any]) -> None:
     embedding_run._LOOK_AGAIN_SECONDS = 0.05
     job = Job(**told | {"mutant": told.get("mutant") and Mutant(told["mutant"])})
-    asyncio.run(_until_terminated(job))
+    asyncio.run(Worker(job).run_as_member() if job.endpoint else _until_terminated(job))
 
 
 def main() -> None:
