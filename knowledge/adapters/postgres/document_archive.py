@@ -108,18 +108,6 @@ def selected(part: str) -> tuple[sa.Select[Any], int]:
     return query, _SLICES.get(part, _SLICE)
 
 
-async def foreign(connection: AsyncConnection, part: str, told: Rows) -> str | None:
-    """Return why rows can never be written here: the store has others in their place."""
-    match part:
-        case "sources":
-            return await _other_source(connection, told)
-        case "documents":
-            return await _other_document(connection, told)
-        case "document_versions":
-            return await _other_text(connection, told)
-    return None
-
-
 async def _other_source(connection: AsyncConnection, told: Rows) -> str | None:
     s = kb_sources.c
     named = sa.tuple_(s.workspace, s.partition, s.url, s.subdir)
@@ -161,6 +149,14 @@ async def _other_text(connection: AsyncConnection, told: Rows) -> str | None:
                 " delete it here (hardwon kb delete), or import into an empty store"
             )
     return None
+
+
+FOREIGN: Final[Mapping[str, Callable[[AsyncConnection, Rows], Awaitable[str | None]]]] = {
+    "sources": _other_source,
+    "documents": _other_document,
+    "document_versions": _other_text,
+}
+"""Why rows of a part can never be written here: the store has others in their place."""
 
 
 async def write(connection: AsyncConnection, part: str, told: Rows, token: LeaseToken) -> int:
