@@ -448,6 +448,45 @@ async def test_an_archive_of_version_1_is_read_without_what_came_later(
         await assert_same_answers(knowledge, second)
 
 
+async def test_an_idempotency_key_that_is_of_another_entry_here_is_told_before_anything_is_written(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    entry_id = await fail(knowledge, idempotency_key="job-1", failure_description="the cart breaks at checkout")
+    await fail(knowledge, idempotency_key="job-2")
+    archive = await whole(knowledge)
+    async with elsewhere() as second:
+        own = await fail(second, idempotency_key="job-1", failure_description="the mail server is unreachable")
+        await fail(second, idempotency_key="job-2")
+        with pytest.raises(Conflict, match=f"entry {entry_id} of the archive is that of another entry here .{own}"):
+            await second.archives.import_archive(as_stream(archive))
+        assert dict((await second.stats()).entries) == {"staged": 2}
+        await second.capture.delete(own)
+        assert (await second.archives.import_archive(as_stream(archive))).new["entries"] == 1, (
+            "one event is here already"
+        )
+
+
+async def test_a_resolution_of_what_is_open_here_under_another_id_is_not_lost_unseen(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    told: dict[str, Any] = {"solution_steps": None, "success_verified": False, "task_id": "T-1"}
+    entry_id = await fail(knowledge, **told)
+    before = await whole(knowledge)
+    await knowledge.capture.resolve_failure(entry_id, solution_steps="mend the lock", verified_by="pytest")
+    await knowledge.checkpoints.process_all()
+    archive = await whole(knowledge)
+    async with elsewhere() as second:
+        own = await fail(second, **told)
+        await second.archives.import_archive(as_stream(before))
+        with pytest.raises(Conflict, match=f"{entry_id} of the archive is resolved, and open here, .* .{own} of"):
+            await second.archives.import_archive(as_stream(archive))
+        assert (await second.stats()).embedding_model is None
+        await second.capture.delete(own)
+        await second.archives.import_archive(as_stream(archive))
+        assert await second.capture.get(entry_id) == await knowledge.capture.get(entry_id)
+        assert (await second.upkeep.verify()).sound
+
+
 async def edited(knowledge: Knowledge, part: str, **values: Any) -> bytes:
     """Return an archive whose sums are right and whose rows of a part say something else."""
     writer = ArchiveWriter()

@@ -27,8 +27,17 @@ _E = tables.knowledge_staging.c
 _P = tables.patterns.c
 _T = tables.points.c
 _S = tables.embedding_spaces.c
+_NONE: sa.ColumnElement[str] = sa.literal_column("''")  # spelt out, so that the index of events is seen to fit
+_EVENT = sa.tuple_(
+    _E.workspace,
+    _E.project_id,
+    sa.func.coalesce(_E.task_id, _NONE),
+    sa.func.coalesce(_E.run_id, _NONE),
+    _E.content_hash,
+)
 _FURTHER = ("quarantined", "open", "abandoned", "staged", "dead", "embedded")
 """An entry's life, as far as two stores can know of it differently: the later word is the one that counts."""
+_UNRESOLVED = _FURTHER[: _FURTHER.index("staged")]
 
 
 class _PostgresSnapshot(Snapshot):
@@ -163,6 +172,41 @@ async def _other_patterns(connection: AsyncConnection, told: Rows) -> str | None
     )
 
 
+async def _other_entries(connection: AsyncConnection, told: Rows) -> str | None:
+    """Say that the store has another entry under a key of the archive's, or knows less of an event by another id.
+
+    What it knows as much of stays as it is here.
+    """
+    keys = {(row["workspace"], row["idempotency_key"]): row for row in told if row["idempotency_key"] is not None}
+    events = {_event(row): row for row in told}
+    names = ("id", "status", "workspace", "idempotency_key", "project_id", "task_id", "run_id", "content_hash")
+    query = sa.select(*(_E[name] for name in names)).where(_E.id.not_in([row["id"] for row in told]))
+    by_key = query.where(sa.tuple_(_E.workspace, _E.idempotency_key).in_(list(keys)))
+    for row in (await connection.execute(by_key)).mappings() if keys else ():
+        there = keys[row["workspace"], row["idempotency_key"]]
+        if _event(row) != _event(there):
+            return (
+                f"the idempotency key of entry {there['id']} of the archive is that of another entry here ({row['id']}"
+                f" of workspace {row['workspace']}): delete that one (hardwon delete entry {row['id']}), or import into"
+                " an empty store"
+            )
+    by_event = query.where(_EVENT.in_(list(events)))
+    for row in (await connection.execute(by_event)).mappings():
+        there = events[_event(row)]
+        if row["status"] in _UNRESOLVED and there["status"] not in _UNRESOLVED:
+            return (
+                f"entry {there['id']} of the archive is resolved, and {row['status']} here, under another id"
+                f" ({row['id']} of workspace {row['workspace']}): resolve it here, or delete it here (hardwon delete"
+                f" entry {row['id']}), and import again"
+            )
+    return None
+
+
+def _event(row: Mapping[str, Any] | sa.RowMapping) -> tuple[str, ...]:
+    """Return what an entry tells of, as `knowledge_staging_event_key` has it."""
+    return row["workspace"], row["project_id"], row["task_id"] or "", row["run_id"] or "", row["content_hash"]
+
+
 async def _add(connection: AsyncConnection, part: str, told: Rows) -> int:
     """Insert rows that are not there."""
     table, _ = FORMAT[part]
@@ -201,12 +245,17 @@ async def _add_patterns(connection: AsyncConnection, part: str, told: Rows) -> i
 
 
 async def _add_entries(connection: AsyncConnection, part: str, told: Rows) -> int:
-    """Insert entries; those that are here and not as far in their life go on to where the archive has them."""
+    """Insert entries; those that are here and not as far in their life go on to where the archive has them.
+
+    One whose event is here under another id stays away: what the archive knows of it is no more than what is here.
+    """
     new = insert(tables.knowledge_staging).on_conflict_do_nothing().returning(_E.id)
     added = set((await connection.execute(new, told)).scalars())
     known = [row for row in told if row["id"] not in added]
     if not known:
         return len(added)
+    if why := await _other_entries(connection, known):
+        raise Conflict(why)
     query = (
         sa.select(_E.id, _E.status)
         .where(_E.id.in_([row["id"] for row in known]), _E.lease_token.is_(None))
@@ -280,6 +329,7 @@ _WRITE: Mapping[str, Callable[[AsyncConnection, str, Rows], Awaitable[int]]] = {
 _FOREIGN: Mapping[str, Callable[[AsyncConnection, Rows], Awaitable[str | None]]] = {
     "spaces": _another_space,
     "patterns": _other_patterns,
+    "entries": _other_entries,
     **document_archive.FOREIGN,
 }
 """Why rows of a part can never be written here, of those that may contradict what is here."""
