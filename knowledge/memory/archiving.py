@@ -99,8 +99,8 @@ class ArchiveService:
                     digest.update(chunk)
                     await asyncio.to_thread(file.write, chunk)
                 found = await asyncio.to_thread(check, file)
-                await self._refuse_foreign(file)
                 token = LeaseToken(UUID(bytes=digest.digest()[:16]))  # the same again, so that the same import goes on
+                await self._refuse_foreign(file, token)
                 new = await self._write(file, sum(found.values()), token, progress)
                 await self.archive.analyse()  # else what follows is planned as if the tables were empty
                 async for _, rows in _apart(slices(file, only=("patterns",))):
@@ -114,11 +114,11 @@ class ArchiveService:
         log.info("store_imported", rows=sum(found.values()), new=sum(new.values()), points=points, passages=passages)
         return ImportReport(rows=found, new=new, points=points, embedded=embedded, passages=passages)
 
-    async def _refuse_foreign(self, file: IO[bytes]) -> None:
+    async def _refuse_foreign(self, file: IO[bytes], token: LeaseToken) -> None:
         """Raise Conflict where the archive contradicts what is here, InvalidInput where it has rows that are none."""
         dims: dict[str, int] = {}
         async for part, rows in _apart(slices(file)):
-            if why := await self.archive.foreign(part, rows):
+            if why := await self.archive.foreign(part, rows, token=token):
                 raise Conflict(why)
             if part == "spaces":
                 for row in rows:

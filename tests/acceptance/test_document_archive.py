@@ -449,7 +449,8 @@ async def test_only_the_import_that_holds_a_document_writes_it(knowledge: Knowle
         archive = PostgresArchive(second.engine)
         for part in ("partitions", "documents"):
             assert await archive.write(part, told[part], token=ours) == 1
-        assert await archive.write("documents", told["documents"], token=theirs) == 0
+        with pytest.raises(Conflict, match="or imported from another archive: import again in a minute"):
+            await archive.write("documents", told["documents"], token=theirs)
         assert await archive.write("document_versions", told["document_versions"], token=theirs) == 0
         await archive.show(told["documents"], token=theirs)
         document: Document = (await second.documents.library.listed(await readable(second)))[0]
@@ -462,3 +463,38 @@ async def test_only_the_import_that_holds_a_document_writes_it(knowledge: Knowle
         await second.documents.library.add(again, await writable(second))
         await archive.show(told["documents"], token=ours)
         assert await second.documents.quotes.counts(scope) == (0, 1), "what came meanwhile goes first"
+
+
+async def test_a_document_that_is_deleted_here_and_not_gone_yet_is_told_and_comes_back_a_minute_later(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    await add(knowledge, "guide.md", GUIDE)
+    archive = await whole(knowledge)
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(archive))
+        (document,) = await second.documents.library.listed(await readable(second))
+        await second.documents.library.delete(await writable(second), [document.document_id])
+        with pytest.raises(Conflict, match=r"guide.md of global_kb was deleted here .* again in a minute"):
+            await second.archives.import_archive(as_stream(archive))
+        await second.documents.indexing.run()
+        await second.archives.import_archive(as_stream(archive))
+        assert (await find(second, "raise pool_size")).passages
+
+
+async def test_a_document_that_is_indexed_here_and_further_in_the_archive_is_told(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    await put(knowledge, "guide.md", GUIDE)
+    first = await whole(knowledge)
+    await add(knowledge, "guide.md", EDITED)
+    later = await whole(knowledge)
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(first))
+        (job,) = await second.documents.indexing.store.claim(limit=1, lease=timedelta(seconds=60))
+        again = await second.archives.import_archive(as_stream(first))
+        assert set(again.new.values()) == {0}, "no further than it is here"
+        with pytest.raises(Conflict, match=r"guide.md of global_kb is further in the archive, and being indexed here"):
+            await second.archives.import_archive(as_stream(later))
+        await second.documents.indexing.store.fail(job, "it took too long", retry_after=timedelta(0))
+        await second.archives.import_archive(as_stream(later))
+        assert "80" in (await find(second, "raise pool_size")).passages[0].text

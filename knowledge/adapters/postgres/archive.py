@@ -98,13 +98,14 @@ class PostgresArchive(ArchiveStore):
                 raise ours from error
             raise
 
-    async def foreign(self, part: str, rows: Rows) -> str | None:
+    async def foreign(self, part: str, rows: Rows, *, token: LeaseToken) -> str | None:
         told = values(part, rows)
-        look = _FOREIGN.get(part)
-        if look is None:
+        if part not in _FOREIGN.keys() | document_archive.FOREIGN.keys():
             return None
         async with reading(self._engine) as connection:
-            return await look(connection, told)
+            if part in document_archive.FOREIGN:
+                return await document_archive.FOREIGN[part](connection, told, token)
+            return await _FOREIGN[part](connection, told)
 
     async def write(self, part: str, rows: Rows, *, token: LeaseToken) -> int:
         told = values(part, rows)
@@ -330,6 +331,5 @@ _FOREIGN: Mapping[str, Callable[[AsyncConnection, Rows], Awaitable[str | None]]]
     "spaces": _another_space,
     "patterns": _other_patterns,
     "entries": _other_entries,
-    **document_archive.FOREIGN,
 }
-"""Why rows of a part can never be written here, of those that may contradict what is here."""
+"""Why rows of a part can never be written here, of those that may contradict what is here. Documents: `FOREIGN`."""

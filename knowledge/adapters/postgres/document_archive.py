@@ -30,6 +30,8 @@ from knowledge.adapters.postgres.document_tables import (
     kb_vectors,
     kb_versions,
 )
+from knowledge.documents.models import DocumentStatus
+from knowledge.errors import Conflict
 from knowledge.models import LeaseToken
 
 Rows = Sequence[Mapping[str, Any]]
@@ -108,7 +110,7 @@ def selected(part: str) -> tuple[sa.Select[Any], int]:
     return query, _SLICES.get(part, _SLICE)
 
 
-async def _other_source(connection: AsyncConnection, told: Rows) -> str | None:
+async def _other_source(connection: AsyncConnection, told: Rows, _: LeaseToken) -> str | None:
     s = kb_sources.c
     named = sa.tuple_(s.workspace, s.partition, s.url, s.subdir)
     asked = [(row["workspace"], row["partition"], row["url"], row["subdir"]) for row in told]
@@ -122,20 +124,26 @@ async def _other_source(connection: AsyncConnection, told: Rows) -> str | None:
     )
 
 
-async def _other_document(connection: AsyncConnection, told: Rows) -> str | None:
+async def _other_document(connection: AsyncConnection, told: Rows, token: LeaseToken) -> str | None:
     named = sa.tuple_(D.workspace, D.partition, D.uri)
     asked = [(row["workspace"], row["partition"], row["uri"]) for row in told]
     other = (D.id.not_in([row["id"] for row in told]), D.status != sa.literal_column("'deleting'"))
     row = (await connection.execute(sa.select(D.uri, D.partition).where(named.in_(asked), *other).limit(1))).first()
     if row is None:
-        return None
+        return await _later(connection, told, token)
     return (
         f"{row.partition} has a document {row.uri} of its own already: delete it here (hardwon kb delete), or import"
         " into an empty store, or into one that holds the same ids"
     )
 
 
-async def _other_text(connection: AsyncConnection, told: Rows) -> str | None:
+async def _later(connection: AsyncConnection, told: Rows, token: LeaseToken) -> str | None:
+    known = {row["id"]: row for row in await _still_open(connection, told)}
+    found = (await connection.execute(_here(known, token).order_by(D.id))).all()
+    return next((why for here in found if (why := _not_now(here, known[here.id]))), None)
+
+
+async def _other_text(connection: AsyncConnection, told: Rows, _: LeaseToken) -> str | None:
     hashes = {(row["document_id"], row["generation"]): row["text_hash"] for row in told}
     query = (
         sa.select(V.document_id, V.generation, V.text_hash, D.uri, D.partition)
@@ -151,12 +159,12 @@ async def _other_text(connection: AsyncConnection, told: Rows) -> str | None:
     return None
 
 
-FOREIGN: Final[Mapping[str, Callable[[AsyncConnection, Rows], Awaitable[str | None]]]] = {
+FOREIGN: Final[Mapping[str, Callable[[AsyncConnection, Rows, LeaseToken], Awaitable[str | None]]]] = {
     "sources": _other_source,
     "documents": _other_document,
     "document_versions": _other_text,
 }
-"""Why rows of a part can never be written here: the store has others in their place."""
+"""Why rows of a part cannot be written here: the store has others in their place, or is at work on them."""
 
 
 async def write(connection: AsyncConnection, part: str, told: Rows, token: LeaseToken) -> int:
@@ -198,19 +206,41 @@ async def _add_documents(connection: AsyncConnection, told: Rows, token: LeaseTo
     new = insert(kb_documents).values(**held).on_conflict_do_nothing().returning(D.id)
     added = set((await connection.execute(new, [{**row, **hidden} for row in told])).scalars())
     known = {row["id"]: row for row in told if row["id"] not in added}
-    free = sa.or_(D.lease_token.is_(None), D.lease_until < sa.func.now())
-    query = (
-        sa.select(D.id, D.latest, D.active_generation)
-        .where(D.id.in_(list(known)), D.status != sa.literal_column("'deleting'"), free)
-        .where(D.lease_token.is_distinct_from(token))
-        .order_by(D.id)
-        .with_for_update()
-    )
+    query = _here(known, token).order_by(D.id).with_for_update()
     for here in (await connection.execute(query)).all() if known else ():
         there = known[here.id]
-        if (here.latest, here.active_generation or 0) < (there["latest"], there["active_generation"] or 0):
+        if why := _not_now(here, there):
+            raise Conflict(why)
+        if _further(here, there):
             await _take_over(connection, here.id, there, held)
     return len(added)
+
+
+def _here(documents: Collection[UUID], token: LeaseToken) -> sa.Select[Any]:
+    """Select documents that are here but for those that the import holds, and whether somebody else holds them."""
+    held = sa.and_(D.lease_token.is_not(None), D.lease_until >= sa.func.now()).label("held")
+    query = sa.select(D.id, D.uri, D.partition, D.status, D.latest, D.active_generation, held)
+    return query.where(D.id.in_(list(documents)), D.lease_token.is_distinct_from(token))
+
+
+def _further(here: sa.Row[Any], there: Mapping[str, Any]) -> bool:
+    """Return whether the archive has a later version of a document, or shows one that waits here."""
+    return (here.latest, here.active_generation or 0) < (there["latest"], there["active_generation"] or 0)
+
+
+def _not_now(here: sa.Row[Any], there: Mapping[str, Any]) -> str | None:
+    """Return why a document cannot be taken over yet, which would leave it out."""
+    if here.status == DocumentStatus.DELETING:
+        return (
+            f"the document {here.uri} of {here.partition} was deleted here and is not gone from the index yet: import"
+            " again in a minute"
+        )
+    if here.held and _further(here, there):
+        return (
+            f"the document {here.uri} of {here.partition} is further in the archive, and being indexed here, or"
+            " imported from another archive: import again in a minute"
+        )
+    return None
 
 
 async def _still_open(connection: AsyncConnection, told: Rows) -> list[Mapping[str, Any]]:
