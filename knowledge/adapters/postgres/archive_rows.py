@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import sqlalchemy as sa
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from sqlalchemy.dialects.postgresql import JSONB
 
 from knowledge.adapters.postgres import tables
@@ -98,6 +98,7 @@ _LATER: Mapping[str, Any] = {
     "low_trust": False,
     "suspicions": (),
     "entry_ids": (),
+    "text_hashes": {},
 }
 """Rows of older archives lack them: what is taken instead, as nothing was told there."""
 
@@ -131,6 +132,7 @@ _KINDS: Final[tuple[tuple[type[sa.types.TypeEngine[Any]], type | tuple[type, ...
 )
 _SPACE = TypeAdapter(EmbeddingSpace)
 _CALIBRATION = TypeAdapter(Calibration)
+_HASHES = TypeAdapter(dict[Annotated[str, Field(pattern=r"^[0-9]+$")], str])
 
 
 def values(part: str, rows: Rows) -> list[dict[str, Any]]:
@@ -237,6 +239,7 @@ def _check_space(row: Mapping[str, Any]) -> None:
 
 
 def _check_document(row: Mapping[str, Any]) -> None:
+    _HASHES.validate_python(row["text_hashes"], strict=True)
     latest, active = row["latest"], row["active_generation"]
     if latest < 1 or (active is not None and not 0 < active <= latest):
         raise ValueError("no such generation")

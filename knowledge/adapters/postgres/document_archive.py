@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.postgres.answer_tables import answer_feedback, escalations, qa_events
@@ -45,7 +45,7 @@ _SLICES: Final = {"document_versions": 2, "passages": 200, "log_lines": 2000, "p
 _SLICE = 200
 _DOCUMENT = (
     "id workspace partition uri name link source_id mark content_hash status error latest active_generation attempts"
-    " not_before added_at indexed_at"
+    " not_before added_at indexed_at text_hashes"
 )
 _CHUNK = (
     "id document_id generation ordinal kind text text_hash section function page char_start char_end line_start"
@@ -140,23 +140,26 @@ async def _other_document(connection: AsyncConnection, told: Rows, token: LeaseT
 async def _later(connection: AsyncConnection, told: Rows, token: LeaseToken) -> str | None:
     known = {row["id"]: row for row in await _still_open(connection, told)}
     found = (await connection.execute(_here(known, token).order_by(D.id))).all()
-    return next((why for here in found if (why := _not_now(here, known[here.id]))), None)
+    return next((why for here in found if (why := _refusal(here, known[here.id]))), None)
 
 
 async def _other_text(connection: AsyncConnection, told: Rows, _: LeaseToken) -> str | None:
-    hashes = {(row["document_id"], row["generation"]): row["text_hash"] for row in told}
-    query = (
-        sa.select(V.document_id, V.generation, V.text_hash, D.uri, D.partition)
-        .join(kb_documents, D.id == V.document_id)
-        .where(sa.tuple_(V.document_id, V.generation).in_(list(hashes)), D.status != sa.literal_column("'deleting'"))
-    )
-    for row in await connection.execute(query):
-        if hashes[row.document_id, row.generation] != row.text_hash:
-            return (
-                f"the document {row.uri} of {row.partition} was changed both here and where the archive was written:"
-                " delete it here (hardwon kb delete), or import into an empty store"
-            )
+    """Say what `_refusal` cannot see of an older archive, which tells no hashes but those of the texts it has."""
+    among = D.id.in_({row["document_id"] for row in told})
+    query = sa.select(D.id, D.uri, D.partition, D.text_hashes).where(among, D.status != sa.literal_column("'deleting'"))
+    here = {row.id: row for row in await connection.execute(query)}
+    for row in told:
+        known = here.get(row["document_id"])
+        if known and known.text_hashes.get(str(row["generation"]), row["text_hash"]) != row["text_hash"]:
+            return _changed_twice(known.uri, known.partition)
     return None
+
+
+def _changed_twice(uri: str, partition: str) -> str:
+    return (
+        f"the document {uri} of {partition} was changed both here and where the archive was written:"
+        " delete it here (hardwon kb delete), or import into an empty store"
+    )
 
 
 FOREIGN: Final[Mapping[str, Callable[[AsyncConnection, Rows, LeaseToken], Awaitable[str | None]]]] = {
@@ -209,7 +212,7 @@ async def _add_documents(connection: AsyncConnection, told: Rows, token: LeaseTo
     query = _here(known, token).order_by(D.id).with_for_update()
     for here in (await connection.execute(query)).all() if known else ():
         there = known[here.id]
-        if why := _not_now(here, there):
+        if why := _refusal(here, there):
             raise Conflict(why)
         if _further(here, there):
             await _take_over(connection, here.id, there, held)
@@ -219,7 +222,7 @@ async def _add_documents(connection: AsyncConnection, told: Rows, token: LeaseTo
 def _here(documents: Collection[UUID], token: LeaseToken) -> sa.Select[Any]:
     """Select documents that are here but for those that the import holds, and whether somebody else holds them."""
     held = sa.and_(D.lease_token.is_not(None), D.lease_until >= sa.func.now()).label("held")
-    query = sa.select(D.id, D.uri, D.partition, D.status, D.latest, D.active_generation, held)
+    query = sa.select(D.id, D.uri, D.partition, D.status, D.latest, D.active_generation, D.text_hashes, held)
     return query.where(D.id.in_(list(documents)), D.lease_token.is_distinct_from(token))
 
 
@@ -228,13 +231,21 @@ def _further(here: sa.Row[Any], there: Mapping[str, Any]) -> bool:
     return (here.latest, here.active_generation or 0) < (there["latest"], there["active_generation"] or 0)
 
 
-def _not_now(here: sa.Row[Any], there: Mapping[str, Any]) -> str | None:
-    """Return why a document cannot be taken over yet, which would leave it out."""
+def _parted(here: sa.Row[Any], there: Mapping[str, Any]) -> bool:
+    """Return whether a document had another text here than in the archive: none of the two only knows more of it."""
+    ours, theirs = here.text_hashes, there["text_hashes"]
+    return any(ours[generation] != theirs[generation] for generation in ours.keys() & theirs.keys())
+
+
+def _refusal(here: sa.Row[Any], there: Mapping[str, Any]) -> str | None:
+    """Return why a document cannot be taken over, or not yet, which would leave out a text."""
     if here.status == DocumentStatus.DELETING:
         return (
             f"the document {here.uri} of {here.partition} was deleted here and is not gone from the index yet: import"
             " again in a minute"
         )
+    if _parted(here, there):
+        return _changed_twice(here.uri, here.partition)
     if here.held and _further(here, there):
         return (
             f"the document {here.uri} of {here.partition} is further in the archive, and being indexed here, or"
@@ -260,7 +271,8 @@ async def _take_over(
         await connection.execute(sa.delete(table).where(begun))
     told = {name: there[name] for name in ("content_hash", "mark", "link", "source_id", "latest")}
     update = sa.update(kb_documents).where(D.id == document_id)
-    await connection.execute(update.values(**told, status="pending", error=None, **held))
+    known = D.text_hashes.op("||")(sa.literal(there["text_hashes"], JSONB))
+    await connection.execute(update.values(**told, text_hashes=known, status="pending", error=None, **held))
 
 
 def _active(document_id: UUID) -> sa.ScalarSelect[Any]:
