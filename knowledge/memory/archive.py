@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,10 +18,10 @@ from hashlib import sha256
 from typing import IO, Any
 from uuid import UUID
 
-from knowledge.errors import InvalidInput
+from knowledge.errors import Conflict, InvalidInput
 
 FORMAT = "hardwon-archive"
-VERSION = 5
+VERSION = 6
 PARTS = (
     "workspaces",
     "spaces",
@@ -58,8 +59,17 @@ SLICE_ROWS = 500
 SLICE_BYTES = 4 * 1024 * 1024
 """Rows are read in slices of at most this much (a single row may be larger)."""
 
-_MAX_LINE = 128 * 1024 * 1024
-"""No row is as long as this: a document has at most 15 MB, and JSON writes six characters for one at most."""
+_MAX_LINE = 8 * 1024 * 1024
+"""No row is longer, but for those with texts of documents: an entry has ten texts of 64 KiB, JSON at most six times."""
+
+_MAX_TEXT_LINE = 128 * 1024 * 1024
+"""Nor is one of those: what a document of 15 MB tells of itself can be as long as its text, which stands beside it.
+
+They are written as UTF-8, so neither of the two takes more than twice its bytes, unless it is of control characters.
+"""
+
+_LONG = tuple(f'["{part}",{{'.encode() for part in ("document_versions", "passages", "log_lines"))
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 Row = dict[str, Any]
 
@@ -96,9 +106,11 @@ class ArchiveWriter:
         return self._gzip.compress(_line({"format": FORMAT, "version": VERSION}))
 
     def rows(self, part: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
-        """Return the next rows; parts come in the order of `PARTS`."""
+        """Return the next rows; parts come in the order of `PARTS`. Raises Conflict for one that none could read."""
         lines = [_line([part, row]) for row in rows]
-        for line in lines:
+        for line, row in zip(lines, rows, strict=True):
+            if len(line) > _most(line) or _swollen(line):
+                raise Conflict(_too_long(part, row))
             self._sums[part].add(line)
         return self._gzip.compress(b"".join(lines))
 
@@ -124,7 +136,9 @@ def check(file: IO[bytes]) -> dict[str, int]:
         if manifest is not None:
             raise damaged("goes on after its manifest")
         told = _parsed(line)
-        if isinstance(told, list) and len(told) == 2 and told[0] in sums:
+        if isinstance(told, list) and len(told) == 2 and isinstance(told[0], str) and told[0] in sums:
+            if not isinstance(told[1], dict):
+                raise damaged(f"holds {told[0]} that are none")
             if PARTS.index(told[0]) < PARTS.index(last):
                 raise damaged("has its parts in another order")
             last = told[0]
@@ -180,8 +194,19 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _next(unpacked: gzip.GzipFile) -> bytes:
+    line = _read(unpacked, _MAX_LINE)
+    if not line.endswith(b"\n") and line.startswith(_LONG):
+        line += _read(unpacked, _MAX_TEXT_LINE - len(line))
+    if line and not line.endswith(b"\n"):
+        raise damaged("is damaged, it has a line that is too long or without an end")
+    if _swollen(line):
+        raise damaged("holds a line that is none of its own")
+    return line
+
+
+def _read(unpacked: gzip.GzipFile, most: int) -> bytes:
     try:
-        line = unpacked.readline(_MAX_LINE)
+        return unpacked.readline(most)
     except EOFError as error:
         raise damaged("is cut off") from error
     except gzip.BadGzipFile as error:
@@ -190,9 +215,33 @@ def _next(unpacked: gzip.GzipFile) -> bytes:
         ) from error
     except zlib.error as error:
         raise damaged("is damaged") from error
-    if line and not line.endswith(b"\n"):
-        raise damaged("is damaged, it has a line without an end")
-    return line
+
+
+def _most(line: bytes) -> int:
+    """Return how long a line may be that begins like this one."""
+    return _MAX_TEXT_LINE if line.startswith(_LONG) else _MAX_LINE
+
+
+def _swollen(line: bytes) -> bool:
+    """Return whether a long line is long by more than its texts: a list in JSON takes twenty times its bytes."""
+    if len(line) <= _MAX_LINE:
+        return False
+    beside = end = 0
+    for text in _TEXT.finditer(line):
+        beside += text.start() - end
+        end = text.end()
+        if beside > _MAX_LINE:
+            return True
+    return beside + len(line) - end > _MAX_LINE
+
+
+def _too_long(part: str, row: Mapping[str, Any]) -> str:
+    if (document_id := row.get("document_id")) is not None:
+        return (
+            f"document {document_id} is too long for an archive: delete it (hardwon kb delete), or have less in what it"
+            " tells of itself at its beginning, and export again"
+        )
+    return f"one of the {part} is too long for an archive ({row.get('id', 'it has no id')})"
 
 
 def _check_head(line: bytes) -> None:
@@ -217,7 +266,8 @@ def _parsed(line: bytes) -> object:
 
 
 def _line(value: object) -> bytes:
-    return json.dumps(value, default=_plain, separators=(",", ":")).encode() + b"\n"
+    told = json.dumps(value, default=_plain, ensure_ascii=False, separators=(",", ":"))
+    return told.encode(errors="surrogatepass") + b"\n"
 
 
 def _plain(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -11,11 +12,11 @@ from pathlib import Path
 from typing import IO, TypeVar
 from uuid import UUID
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from knowledge.errors import Conflict, StorageUnavailable, settings_of
 from knowledge.logs import get_logger
-from knowledge.memory.archive import PARTS, ArchiveWriter, check, damaged, slices
+from knowledge.memory.archive import PARTS, ArchiveWriter, Row, check, damaged, slices
 from knowledge.memory.beside import Beside
 from knowledge.memory.settling import settle
 from knowledge.memory.upkeep import KnowledgeUpkeepService
@@ -24,9 +25,6 @@ from knowledge.ports import ArchiveStore, Embedder, Progress, VectorIndex
 from knowledge.provenance import UNHEARD, Auditor
 
 log = get_logger(__name__)
-
-_CHECKED = ("spaces", "patterns", "sources", "documents", "document_versions")
-"""The parts that can contradict a store."""
 
 _HELD_ANEW = 120.0
 """Seconds after which the documents that are being imported are held anew; a hold lasts ten minutes."""
@@ -91,8 +89,8 @@ class ArchiveService:
         A document is shown once all of it is there.
 
         Into an empty store, or one that holds the same ids: broken off and called again, it ends the same. Before
-        anything is written it raises InvalidInput (field `archive`) for one that is not whole or of another version,
-        Conflict for one of another embedding space or with other ids for what is here.
+        anything is written it raises InvalidInput (field `archive`) for one that is not whole, of another version or
+        with rows that are none, Conflict for one of another embedding space or with other ids for what is here.
         """
         try:
             with tempfile.TemporaryFile(dir=self.spool, prefix="hardwon-import-") as file:
@@ -101,8 +99,8 @@ class ArchiveService:
                     digest.update(chunk)
                     await asyncio.to_thread(file.write, chunk)
                 found = await asyncio.to_thread(check, file)
-                await self._refuse_foreign(file)
                 token = LeaseToken(UUID(bytes=digest.digest()[:16]))  # the same again, so that the same import goes on
+                await self._refuse_foreign(file, token)
                 new = await self._write(file, sum(found.values()), token, progress)
                 await self.archive.analyse()  # else what follows is planned as if the tables were empty
                 async for _, rows in _apart(slices(file, only=("patterns",))):
@@ -116,20 +114,27 @@ class ArchiveService:
         log.info("store_imported", rows=sum(found.values()), new=sum(new.values()), points=points, passages=passages)
         return ImportReport(rows=found, new=new, points=points, embedded=embedded, passages=passages)
 
-    async def _refuse_foreign(self, file: IO[bytes]) -> None:
-        async for part, rows in _apart(slices(file, only=_CHECKED)):
-            for row in rows:
-                if part == "spaces" and row.get("active"):
-                    await self._refuse_other_space(row.get("space"))
-            if why := await self.archive.foreign(part, rows):
+    async def _refuse_foreign(self, file: IO[bytes], token: LeaseToken) -> None:
+        """Raise Conflict where the archive contradicts what is here, InvalidInput where it has rows that are none."""
+        dims: dict[str, int] = {}
+        async for part, rows in _apart(slices(file)):
+            if why := await self.archive.foreign(part, rows, token=token):
                 raise Conflict(why)
+            if part == "spaces":
+                for row in rows:
+                    dims[row["fingerprint"]] = await self._dims(row)
+            if part in {"vectors", "passage_vectors"} and any(_odd(row, dims) for row in rows):
+                raise damaged(f"holds {part} that are none of their embedding space")
 
-    async def _refuse_other_space(self, told: object) -> None:
-        """Raise Conflict where this process embeds with another model: what it asked for would mean nothing here."""
-        try:
-            space = _SPACE.validate_python(told)
-        except ValidationError as error:
-            raise damaged("names an embedding space that is none") from error
+    async def _dims(self, row: Row) -> int:
+        """Return how many dimensions a space of the archive has.
+
+        Raises Conflict where it is the one in use there, and this process embeds with another model: what it asked for
+        would mean nothing here.
+        """
+        space = _SPACE.validate_python(row["space"])
+        if not row["active"]:
+            return space.dims
         asked = await (await self.embedder.of_space(space)).space()
         if asked.fingerprint != space.fingerprint:
             raise Conflict(
@@ -137,6 +142,9 @@ class ArchiveService:
                 f" settings ask for {asked.model} ({asked.dims} dimensions, {asked.fingerprint}):"
                 f" {settings_of(space, asked)}, then import it again"
             )
+        if asked.dims != space.dims:
+            raise damaged("names an embedding space that is none")
+        return space.dims
 
     async def _write(self, file: IO[bytes], total: int, token: LeaseToken, progress: Progress | None) -> dict[str, int]:
         new = dict.fromkeys(PARTS, 0)
@@ -181,3 +189,9 @@ async def _apart(items: Iterator[_Item]) -> AsyncIterator[_Item]:
     """Yield what an iterator that unpacks and parses gives, each item made in a thread."""
     while (item := await asyncio.to_thread(next, items, None)) is not None:
         yield item
+
+
+def _odd(row: Row, dims: Mapping[str, int]) -> bool:
+    """Return whether a vector is of another length than its space has; one that the archive does not name has none."""
+    expected = dims.get(row["space"])
+    return expected is not None and len(b64decode(row["vector"])) != 2 * expected

@@ -115,8 +115,11 @@ class ArchiveStore(Protocol):
         """Open the store as it is now, for reading."""
         ...
 
-    async def foreign(self, part: str, rows: Sequence[Mapping[str, Any]]) -> str | None:
-        """Return why rows of an archive can never be written here, in a sentence, if so. Writes nothing."""
+    async def foreign(self, part: str, rows: Sequence[Mapping[str, Any]], *, token: LeaseToken) -> str | None:
+        """Return why rows of an archive cannot be written here, ever or yet, in a sentence, if so. Writes nothing.
+
+        Raises InvalidInput (field `archive`) for rows that are none. `token`: as for `write`.
+        """
         ...
 
     async def write(self, part: str, rows: Sequence[Mapping[str, Any]], *, token: LeaseToken) -> int:

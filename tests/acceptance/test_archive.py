@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import signal
+from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
+import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from knowledge.adapters.postgres.archive import FORMAT
+from knowledge.adapters.postgres.archive_rows import FORMAT
 from knowledge.errors import Conflict, InvalidInput
 from knowledge.memory.archive import DOCUMENT_PARTS, PARTS, VERSION, ArchiveWriter, check, slices
 from knowledge.models import AppliesWhen, LinkKind, Pattern, Task
@@ -29,6 +31,7 @@ from orchestrator.http_api import make_app
 from tests.acceptance.test_the_loop import CART, fail
 from tests.acceptance.test_upkeep import learn
 from tests.conftest import TEMPLATE, SetClock
+from tests.support.documents import GUIDE, add
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART as CART_FAILS
 from tests.support.entries import failure
@@ -443,3 +446,96 @@ async def test_an_archive_of_version_1_is_read_without_what_came_later(
     async with elsewhere() as second:
         await second.archives.import_archive(as_stream(packed))
         await assert_same_answers(knowledge, second)
+
+
+async def test_an_idempotency_key_that_is_of_another_entry_here_is_told_before_anything_is_written(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    entry_id = await fail(knowledge, idempotency_key="job-1", failure_description="the cart breaks at checkout")
+    await fail(knowledge, idempotency_key="job-2")
+    archive = await whole(knowledge)
+    async with elsewhere() as second:
+        own = await fail(second, idempotency_key="job-1", failure_description="the mail server is unreachable")
+        await fail(second, idempotency_key="job-2")
+        with pytest.raises(Conflict, match=f"entry {entry_id} of the archive is that of another entry here .{own}"):
+            await second.archives.import_archive(as_stream(archive))
+        assert dict((await second.stats()).entries) == {"staged": 2}
+        await second.capture.delete(own)
+        assert (await second.archives.import_archive(as_stream(archive))).new["entries"] == 1, (
+            "one event is here already"
+        )
+
+
+async def test_a_resolution_of_what_is_open_here_under_another_id_is_not_lost_unseen(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    told: dict[str, Any] = {"solution_steps": None, "success_verified": False, "task_id": "T-1"}
+    entry_id = await fail(knowledge, **told)
+    before = await whole(knowledge)
+    await knowledge.capture.resolve_failure(entry_id, solution_steps="mend the lock", verified_by="pytest")
+    await knowledge.checkpoints.process_all()
+    archive = await whole(knowledge)
+    async with elsewhere() as second:
+        own = await fail(second, **told)
+        await second.archives.import_archive(as_stream(before))
+        with pytest.raises(Conflict, match=f"{entry_id} of the archive is resolved, and open here, .* .{own} of"):
+            await second.archives.import_archive(as_stream(archive))
+        assert (await second.stats()).embedding_model is None
+        await second.capture.delete(own)
+        await second.archives.import_archive(as_stream(archive))
+        assert await second.capture.get(entry_id) == await knowledge.capture.get(entry_id)
+        assert (await second.upkeep.verify()).sound
+
+
+async def edited(knowledge: Knowledge, part: str, **values: Any) -> bytes:
+    """Return an archive whose sums are right and whose rows of a part say something else."""
+    writer = ArchiveWriter()
+    pieces = [writer.head()]
+    for name, rows in slices(io.BytesIO(await whole(knowledge))):
+        pieces.append(writer.rows(name, [row | values if name == part else row for row in rows]))
+    return b"".join([*pieces, writer.end()])
+
+
+def float16s(number: int, value: float) -> str:
+    return b64encode(np.full(number, value, np.float16).tobytes()).decode()
+
+
+EDITS: list[tuple[str, dict[str, Any]]] = [
+    ("points", {"view": "sideways"}),
+    ("patterns", {"entry_type": "poem"}),
+    ("entries", {"status": "thought"}),
+    ("entries", {"success_verified": "no"}),
+    ("vectors", {"vector": "AAAA"}),
+    ("vectors", {"vector": float16s(1, 0)}),
+    ("vectors", {"vector": float16s(256, float("nan"))}),
+    ("vectors", {"vector": float16s(256, float("inf"))}),
+    ("spaces", {"calibration": {}}),
+    ("spaces", {"mean_terms": 0.0}),
+    ("spaces", {"mean_terms": float("nan")}),
+    ("spaces", {"space": {}}),
+    ("spaces", {"fingerprint": "other"}),
+    ("passage_vectors", {"vector": float16s(255, 1)}),
+    ("document_versions", {"document_type": "poem"}),
+    ("passages", {"severities": ["poem"]}),
+    ("passages", {"kind": "document"}),
+    ("documents", {"latest": 7}),
+    ("documents", {"active_generation": None}),
+    ("documents", {"status": "deleting"}),
+]
+
+
+async def test_rows_that_could_not_be_read_again_are_refused_before_anything_is_written(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    await fail(knowledge)
+    await knowledge.checkpoints.process_all()
+    await add(knowledge, "guide.md", GUIDE)
+    async with elsewhere() as second:
+        for part, values in EDITS:
+            archive = await edited(knowledge, part, **values)
+            with pytest.raises(InvalidInput, match=f"archive: holds {part} that are none"):
+                await second.archives.import_archive(as_stream(archive))
+        stats = await second.stats()
+        assert (stats.projects, stats.embedding_model) == (0, None)
+        assert (await second.archives.import_archive(as_stream(await whole(knowledge)))).new["documents"] == 1
+        assert (await second.upkeep.verify()).sound

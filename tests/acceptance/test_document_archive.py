@@ -451,7 +451,8 @@ async def test_only_the_import_that_holds_a_document_writes_it(knowledge: Knowle
         archive = PostgresArchive(second.engine)
         for part in ("partitions", "documents"):
             assert await archive.write(part, told[part], token=ours) == 1
-        assert await archive.write("documents", told["documents"], token=theirs) == 0
+        with pytest.raises(Conflict, match="or imported from another archive: import again in a minute"):
+            await archive.write("documents", told["documents"], token=theirs)
         assert await archive.write("document_versions", told["document_versions"], token=theirs) == 0
         await archive.show(told["documents"], token=theirs)
         document: Document = (await second.documents.library.listed(await readable(second)))[0]
@@ -464,3 +465,111 @@ async def test_only_the_import_that_holds_a_document_writes_it(knowledge: Knowle
         await second.documents.library.add(again, await writable(second))
         await archive.show(told["documents"], token=ours)
         assert await second.documents.quotes.counts(scope) == (0, 1), "what came meanwhile goes first"
+
+
+async def test_a_document_that_is_deleted_here_and_not_gone_yet_is_told_and_comes_back_a_minute_later(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    await add(knowledge, "guide.md", GUIDE)
+    archive = await whole(knowledge)
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(archive))
+        (document,) = await second.documents.library.listed(await readable(second))
+        await second.documents.library.delete(await writable(second), [document.document_id])
+        with pytest.raises(Conflict, match=r"guide.md of global_kb was deleted here .* again in a minute"):
+            await second.archives.import_archive(as_stream(archive))
+        await second.documents.indexing.run()
+        await second.archives.import_archive(as_stream(archive))
+        assert (await find(second, "raise pool_size")).passages
+
+
+async def test_a_document_that_is_indexed_here_and_further_in_the_archive_is_told(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    await put(knowledge, "guide.md", GUIDE)
+    first = await whole(knowledge)
+    await add(knowledge, "guide.md", EDITED)
+    later = await whole(knowledge)
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(first))
+        (job,) = await second.documents.indexing.store.claim(limit=1, lease=timedelta(seconds=60))
+        again = await second.archives.import_archive(as_stream(first))
+        assert set(again.new.values()) == {0}, "no further than it is here"
+        with pytest.raises(Conflict, match=r"guide.md of global_kb is further in the archive, and being indexed here"):
+            await second.archives.import_archive(as_stream(later))
+        await second.documents.indexing.store.fail(job, "it took too long", retry_after=timedelta(0))
+        await second.archives.import_archive(as_stream(later))
+        assert "80" in (await find(second, "raise pool_size")).passages[0].text
+
+
+@pytest.mark.parametrize(("there", "here"), [(1, 1), (2, 1), (1, 2)])
+async def test_a_document_that_was_changed_on_both_sides_is_refused_however_often(
+    knowledge: Knowledge, elsewhere: OpensElsewhere, there: int, here: int
+) -> None:
+    await add(knowledge, "guide.md", GUIDE)
+    first = await whole(knowledge)
+    for number in range(there):
+        await add(knowledge, "guide.md", EDITED + b"%d" % number)
+    later = await whole(knowledge)
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(first))
+        for number in range(here):
+            await add(second, "guide.md", GUIDE + b"Call Zoe at night, at %d.\n" % number)
+        with pytest.raises(Conflict, match=r"guide.md of global_kb was changed both here and where"):
+            await second.archives.import_archive(as_stream(later))
+        assert "Zoe" in (await find(second, "call Zoe at night")).passages[0].text
+
+
+async def test_a_document_that_was_changed_many_times_on_one_side_goes_there_and_back(
+    knowledge: Knowledge, elsewhere: OpensElsewhere
+) -> None:
+    await add(knowledge, "guide.md", GUIDE)
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(await whole(knowledge)))
+        for number in range(3):
+            await add(second, "guide.md", EDITED + b"%d" % number)
+        await knowledge.archives.import_archive(as_stream(await whole(second)))
+        await add(knowledge, "guide.md", GUIDE)
+        await second.archives.import_archive(as_stream(await whole(knowledge)))
+        assert "40" in (await find(second, "raise pool_size")).passages[0].text
+        assert await hashes(second) == await hashes(knowledge)
+        assert len(await hashes(second)) == 5
+
+
+async def test_an_archive_of_before_hashes_of_texts_is_read_and_tells_what_it_can(
+    knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add(knowledge, "guide.md", GUIDE)
+    first = await of_version_5(knowledge, monkeypatch)
+    await add(knowledge, "guide.md", EDITED)
+    later = await of_version_5(knowledge, monkeypatch)
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(first))
+        await second.archives.import_archive(as_stream(later))
+        assert "80" in (await find(second, "raise pool_size")).passages[0].text
+        assert await hashes(second) == await hashes(knowledge)
+        await add(second, "guide.md", GUIDE)
+        await knowledge.documents.library.add(
+            NewDocument(uri="guide.md", content=GUIDE + b"x"), await writable(knowledge)
+        )
+        with pytest.raises(Conflict, match="was changed both here"):
+            await second.archives.import_archive(as_stream(await of_version_5(knowledge, monkeypatch)))
+
+
+async def hashes(knowledge: Knowledge) -> dict[str, str]:
+    """Return what an archive tells of the texts that the one document had."""
+    (document,) = dict(slices(io.BytesIO(await whole(knowledge))))["documents"]
+    told: dict[str, str] = document["text_hashes"]
+    return told
+
+
+async def of_version_5(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    told = list(slices(io.BytesIO(await whole(knowledge))))
+    with monkeypatch.context() as before:
+        before.setattr("knowledge.memory.archive.VERSION", 5)
+        writer = ArchiveWriter()
+        pieces = [writer.head()]
+        for part, rows in told:
+            known = [{name: value for name, value in row.items() if name != "text_hashes"} for row in rows]
+            pieces.append(writer.rows(part, known))
+        return b"".join([*pieces, writer.end()])

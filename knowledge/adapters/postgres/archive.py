@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import fields
-from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import sqlalchemy as sa
@@ -18,84 +14,30 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres import document_archive, tables
 from knowledge.adapters.postgres.analysing import Analyze
+from knowledge.adapters.postgres.archive_rows import FORMAT, Rows, values
 from knowledge.adapters.postgres.counting import alone, recount
 from knowledge.adapters.postgres.database import reading, transaction, translate
 from knowledge.adapters.postgres.document_tables import kb_vectors
 from knowledge.errors import Conflict, InvalidInput
-from knowledge.models import AppliesWhen, LeaseToken
+from knowledge.models import LeaseToken
 from knowledge.ports import ArchiveStore, Snapshot
 
-Rows = Sequence[Mapping[str, Any]]
-
 _SLICE = 200  # an entry may be half a megabyte
-_ENTRY = (
-    "id workspace project_id entry_type agent_type task_type technology task_description failure_description"
-    " error_message solution_steps gate_type proposal human_feedback revision_approach approved_approach when_to_try"
-    " applies_when"
-    " success_verified verified_by task_id run_id idempotency_key captured_by resolved_by low_trust suspicions"
-    " content_hash timestamp status attempts dead_reason"
-    " pattern_id point_ids embedded_at expires_at"
-)
-_PATTERN = "id workspace entry_type match_key founding_entry_id success_count attempt_count project_count founded_at"
-FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
-    **{
-        part: (table, tuple(columns.split()))
-        for part, table, columns in (
-            ("workspaces", tables.workspaces, "workspace local_only"),
-            ("spaces", tables.embedding_spaces, "fingerprint space mean_terms calibration active bound_at"),
-            ("projects", tables.projects, "workspace project_id created_at"),
-            (
-                "patterns",
-                tables.patterns,
-                _PATTERN,
-            ),
-            ("match_keys", tables.match_keys, "workspace match_key pattern_id why ruled decided_at"),
-            ("links", tables.links, "lower_id upper_id workspace kind probability why found_at"),
-            ("entries", tables.knowledge_staging, _ENTRY),
-            ("points", tables.points, "id workspace pattern_id view embedded_at expires_at counted"),
-            ("vectors", tables.vectors, "point_id space vector"),
-            ("lexicon", tables.lexicon, "workspace term documents"),
-            (
-                "checkpoints",
-                tables.checkpoints,
-                "id workspace project_id checkpoint_type started_at finished_at report",
-            ),
-            (
-                "contexts",
-                tables.contexts,
-                "id workspace project_id task_id run_id agent_type pattern_ids entry_ids created_at",
-            ),
-            (
-                "outcomes",
-                tables.outcomes,
-                "id workspace context_id pattern_id project_id task_id run_id worked recorded_at",
-            ),
-        )
-    },
-    **document_archive.DOCUMENTS,
-}
-"""The columns of each part: those of the format version, spelt out, so that a new column never changes it unseen.
-
-A lease is left out: what is leased here is staged there.
-"""
-
-_LATER: Mapping[str, Any] = {
-    "applies_when": None,
-    "captured_by": None,
-    "resolved_by": None,
-    "low_trust": False,
-    "suspicions": (),
-    "entry_ids": (),
-}
-"""Rows of older archives lack them: what is taken instead, as nothing was told there."""
-
-_CONDITIONS = frozenset(field.name for field in fields(AppliesWhen))
 _E = tables.knowledge_staging.c
 _P = tables.patterns.c
 _T = tables.points.c
 _S = tables.embedding_spaces.c
+_NONE: sa.ColumnElement[str] = sa.literal_column("''")  # spelt out, so that the index of events is seen to fit
+_EVENT = sa.tuple_(
+    _E.workspace,
+    _E.project_id,
+    sa.func.coalesce(_E.task_id, _NONE),
+    sa.func.coalesce(_E.run_id, _NONE),
+    _E.content_hash,
+)
 _FURTHER = ("quarantined", "open", "abandoned", "staged", "dead", "embedded")
 """An entry's life, as far as two stores can know of it differently: the later word is the one that counts."""
+_UNRESOLVED = _FURTHER[: _FURTHER.index("staged")]
 
 
 class _PostgresSnapshot(Snapshot):
@@ -124,6 +66,20 @@ def _selected(part: str) -> tuple[sa.Select[Any], int]:
     return sa.select(*(table.c[name] for name in names)).order_by(*table.primary_key.columns), _SLICE
 
 
+@asynccontextmanager
+async def _of_archive(part: str) -> AsyncIterator[None]:
+    """Say of what Postgres refuses that it is the archive's."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise Conflict(
+            f"what the archive says of its {part} contradicts what is stored here: import it again if something was"
+            " changed meanwhile, else into an empty store"
+        ) from error
+    except (DBAPIError, InvalidInput) as error:
+        raise InvalidInput("archive", f"holds {part} that Postgres cannot store") from error
+
+
 class PostgresArchive(ArchiveStore):
     """All workspaces of a store."""
 
@@ -142,36 +98,29 @@ class PostgresArchive(ArchiveStore):
                 raise ours from error
             raise
 
-    async def foreign(self, part: str, rows: Rows) -> str | None:
-        told = _values(part, rows)
+    async def foreign(self, part: str, rows: Rows, *, token: LeaseToken) -> str | None:
+        told = values(part, rows)
+        if part not in _FOREIGN.keys() | document_archive.FOREIGN.keys():
+            return None
         async with reading(self._engine) as connection:
-            if part == "spaces":
-                return await _another_space(connection, told)
-            if part == "patterns":
-                return await _other_patterns(connection, told)
-            return await document_archive.foreign(connection, part, told)
+            if part in document_archive.FOREIGN:
+                return await document_archive.FOREIGN[part](connection, told, token)
+            return await _FOREIGN[part](connection, told)
 
     async def write(self, part: str, rows: Rows, *, token: LeaseToken) -> int:
-        told = _values(part, rows)
-        try:
-            async with transaction(self._engine) as connection:
-                if part in document_archive.DOCUMENTS:
-                    return await document_archive.write(connection, part, told, token)
-                return await _WRITE.get(part, _add)(connection, part, told)
-        except IntegrityError as error:
-            raise Conflict(
-                f"what the archive says of its {part} contradicts what is stored here: import it again if something was"
-                " changed meanwhile, else into an empty store"
-            ) from error
-        except (DBAPIError, InvalidInput) as error:
-            raise InvalidInput("archive", f"holds {part} that Postgres cannot store") from error
+        told = values(part, rows)
+        async with _of_archive(part), transaction(self._engine) as connection:
+            if part in document_archive.DOCUMENTS:
+                return await document_archive.write(connection, part, told, token)
+            return await _WRITE.get(part, _add)(connection, part, told)
 
     async def hold(self, token: LeaseToken) -> None:
         async with transaction(self._engine) as connection:
             await document_archive.hold(connection, token)
 
+    @_of_archive("documents")
     async def show(self, rows: Rows, *, token: LeaseToken) -> None:
-        for (workspace, partition), told in document_archive.by_partition(_values("documents", rows)):
+        for (workspace, partition), told in document_archive.by_partition(values("documents", rows)):
             async with transaction(self._engine) as connection:
                 await document_archive.show(connection, workspace, partition, told, token)
 
@@ -180,8 +129,9 @@ class PostgresArchive(ArchiveStore):
             for table, _ in FORMAT.values():
                 await connection.execute(Analyze(table))
 
+    @_of_archive("patterns")
     async def recount(self, rows: Rows) -> None:
-        told = _values("patterns", rows)
+        told = values("patterns", rows)
         for workspace in sorted({row["workspace"] for row in told}):
             async with alone(self._engine, workspace) as connection:
                 await recount(connection, [row["id"] for row in told if row["workspace"] == workspace])
@@ -222,6 +172,41 @@ async def _other_patterns(connection: AsyncConnection, told: Rows) -> str | None
     )
 
 
+async def _other_entries(connection: AsyncConnection, told: Rows) -> str | None:
+    """Say that the store has another entry under a key of the archive's, or knows less of an event by another id.
+
+    What it knows as much of stays as it is here.
+    """
+    keys = {(row["workspace"], row["idempotency_key"]): row for row in told if row["idempotency_key"] is not None}
+    events = {_event(row): row for row in told}
+    names = ("id", "status", "workspace", "idempotency_key", "project_id", "task_id", "run_id", "content_hash")
+    query = sa.select(*(_E[name] for name in names)).where(_E.id.not_in([row["id"] for row in told]))
+    by_key = query.where(sa.tuple_(_E.workspace, _E.idempotency_key).in_(list(keys)))
+    for row in (await connection.execute(by_key)).mappings() if keys else ():
+        there = keys[row["workspace"], row["idempotency_key"]]
+        if _event(row) != _event(there):
+            return (
+                f"the idempotency key of entry {there['id']} of the archive is that of another entry here ({row['id']}"
+                f" of workspace {row['workspace']}): delete that one (hardwon delete entry {row['id']}), or import into"
+                " an empty store"
+            )
+    by_event = query.where(_EVENT.in_(list(events)))
+    for row in (await connection.execute(by_event)).mappings():
+        there = events[_event(row)]
+        if row["status"] in _UNRESOLVED and there["status"] not in _UNRESOLVED:
+            return (
+                f"entry {there['id']} of the archive is resolved, and {row['status']} here, under another id"
+                f" ({row['id']} of workspace {row['workspace']}): resolve it here, or delete it here (hardwon delete"
+                f" entry {row['id']}), and import again"
+            )
+    return None
+
+
+def _event(row: Mapping[str, Any] | sa.RowMapping) -> tuple[str, ...]:
+    """Return what an entry tells of, as `knowledge_staging_event_key` has it."""
+    return row["workspace"], row["project_id"], row["task_id"] or "", row["run_id"] or "", row["content_hash"]
+
+
 async def _add(connection: AsyncConnection, part: str, told: Rows) -> int:
     """Insert rows that are not there."""
     table, _ = FORMAT[part]
@@ -260,12 +245,17 @@ async def _add_patterns(connection: AsyncConnection, part: str, told: Rows) -> i
 
 
 async def _add_entries(connection: AsyncConnection, part: str, told: Rows) -> int:
-    """Insert entries; those that are here and not as far in their life go on to where the archive has them."""
+    """Insert entries; those that are here and not as far in their life go on to where the archive has them.
+
+    One whose event is here under another id stays away: what the archive knows of it is no more than what is here.
+    """
     new = insert(tables.knowledge_staging).on_conflict_do_nothing().returning(_E.id)
     added = set((await connection.execute(new, told)).scalars())
     known = [row for row in told if row["id"] not in added]
     if not known:
         return len(added)
+    if why := await _other_entries(connection, known):
+        raise Conflict(why)
     query = (
         sa.select(_E.id, _E.status)
         .where(_E.id.in_([row["id"] for row in known]), _E.lease_token.is_(None))
@@ -336,50 +326,9 @@ _WRITE: Mapping[str, Callable[[AsyncConnection, str, Rows], Awaitable[int]]] = {
 }
 """How parts are written that are more than rows which are there or not."""
 
-
-def _values(part: str, rows: Rows) -> list[dict[str, Any]]:
-    """Return rows of an archive as the values of their columns."""
-    table, names = FORMAT[part]
-    try:
-        return [
-            {name: _value(table.c[name], row.get(name, _LATER.get(name))) for name in _exactly(names, row)}
-            for row in rows
-        ]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidInput("archive", f"holds {part} that are none: export it again") from error
-
-
-def _exactly(names: tuple[str, ...], row: Mapping[str, Any]) -> Iterable[str]:
-    if set(names) - set(row) - _LATER.keys() or set(row) - set(names):
-        raise ValueError("other columns")
-    return names
-
-
-def _value(column: sa.Column[Any], told: Any) -> Any:
-    if told is None:
-        return None
-    kind = column.type
-    if isinstance(kind, sa.ARRAY):
-        return [_one(kind.item_type, each) for each in told]
-    return _conditions(told) if column is _E.applies_when else _one(kind, told)
-
-
-def _one(kind: sa.types.TypeEngine[Any], told: Any) -> Any:
-    """Return a value of JSON as one of a type."""
-    if isinstance(kind, sa.UUID):
-        return UUID(told)
-    if isinstance(kind, sa.DateTime):
-        moment = datetime.fromisoformat(told)
-        if moment.tzinfo is None:
-            raise ValueError("a time without a zone")
-        return moment
-    if isinstance(kind, sa.LargeBinary):
-        return b64decode(told, validate=True)
-    return told
-
-
-def _conditions(told: Mapping[str, Any]) -> dict[str, str]:
-    """Return the conditions of an entry, whatever they say: what cannot be evaluated stands against nothing."""
-    if not _CONDITIONS.issuperset(told) or not all(isinstance(each, str) for each in told.values()):
-        raise ValueError("no conditions")
-    return dict(told)
+_FOREIGN: Mapping[str, Callable[[AsyncConnection, Rows], Awaitable[str | None]]] = {
+    "spaces": _another_space,
+    "patterns": _other_patterns,
+    "entries": _other_entries,
+}
+"""Why rows of a part can never be written here, of those that may contradict what is here. Documents: `FOREIGN`."""

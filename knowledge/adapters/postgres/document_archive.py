@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.postgres.answer_tables import answer_feedback, escalations, qa_events
@@ -30,6 +30,8 @@ from knowledge.adapters.postgres.document_tables import (
     kb_vectors,
     kb_versions,
 )
+from knowledge.documents.models import DocumentStatus
+from knowledge.errors import Conflict
 from knowledge.models import LeaseToken
 
 Rows = Sequence[Mapping[str, Any]]
@@ -43,7 +45,7 @@ _SLICES: Final = {"document_versions": 2, "passages": 200, "log_lines": 2000, "p
 _SLICE = 200
 _DOCUMENT = (
     "id workspace partition uri name link source_id mark content_hash status error latest active_generation attempts"
-    " not_before added_at indexed_at"
+    " not_before added_at indexed_at text_hashes"
 )
 _CHUNK = (
     "id document_id generation ordinal kind text text_hash section function page char_start char_end line_start"
@@ -108,19 +110,7 @@ def selected(part: str) -> tuple[sa.Select[Any], int]:
     return query, _SLICES.get(part, _SLICE)
 
 
-async def foreign(connection: AsyncConnection, part: str, told: Rows) -> str | None:
-    """Return why rows can never be written here: the store has others in their place."""
-    match part:
-        case "sources":
-            return await _other_source(connection, told)
-        case "documents":
-            return await _other_document(connection, told)
-        case "document_versions":
-            return await _other_text(connection, told)
-    return None
-
-
-async def _other_source(connection: AsyncConnection, told: Rows) -> str | None:
+async def _other_source(connection: AsyncConnection, told: Rows, _: LeaseToken) -> str | None:
     s = kb_sources.c
     named = sa.tuple_(s.workspace, s.partition, s.url, s.subdir)
     asked = [(row["workspace"], row["partition"], row["url"], row["subdir"]) for row in told]
@@ -134,33 +124,50 @@ async def _other_source(connection: AsyncConnection, told: Rows) -> str | None:
     )
 
 
-async def _other_document(connection: AsyncConnection, told: Rows) -> str | None:
+async def _other_document(connection: AsyncConnection, told: Rows, token: LeaseToken) -> str | None:
     named = sa.tuple_(D.workspace, D.partition, D.uri)
     asked = [(row["workspace"], row["partition"], row["uri"]) for row in told]
     other = (D.id.not_in([row["id"] for row in told]), D.status != sa.literal_column("'deleting'"))
     row = (await connection.execute(sa.select(D.uri, D.partition).where(named.in_(asked), *other).limit(1))).first()
     if row is None:
-        return None
+        return await _later(connection, told, token)
     return (
         f"{row.partition} has a document {row.uri} of its own already: delete it here (hardwon kb delete), or import"
         " into an empty store, or into one that holds the same ids"
     )
 
 
-async def _other_text(connection: AsyncConnection, told: Rows) -> str | None:
-    hashes = {(row["document_id"], row["generation"]): row["text_hash"] for row in told}
-    query = (
-        sa.select(V.document_id, V.generation, V.text_hash, D.uri, D.partition)
-        .join(kb_documents, D.id == V.document_id)
-        .where(sa.tuple_(V.document_id, V.generation).in_(list(hashes)), D.status != sa.literal_column("'deleting'"))
-    )
-    for row in await connection.execute(query):
-        if hashes[row.document_id, row.generation] != row.text_hash:
-            return (
-                f"the document {row.uri} of {row.partition} was changed both here and where the archive was written:"
-                " delete it here (hardwon kb delete), or import into an empty store"
-            )
+async def _later(connection: AsyncConnection, told: Rows, token: LeaseToken) -> str | None:
+    known = {row["id"]: row for row in await _still_open(connection, told)}
+    found = (await connection.execute(_here(known, token).order_by(D.id))).all()
+    return next((why for here in found if (why := _refusal(here, known[here.id]))), None)
+
+
+async def _other_text(connection: AsyncConnection, told: Rows, _: LeaseToken) -> str | None:
+    """Say what `_refusal` cannot see of an older archive, which tells no hashes but those of the texts it has."""
+    among = D.id.in_({row["document_id"] for row in told})
+    query = sa.select(D.id, D.uri, D.partition, D.text_hashes).where(among, D.status != sa.literal_column("'deleting'"))
+    here = {row.id: row for row in await connection.execute(query)}
+    for row in told:
+        known = here.get(row["document_id"])
+        if known and known.text_hashes.get(str(row["generation"]), row["text_hash"]) != row["text_hash"]:
+            return _changed_twice(known.uri, known.partition)
     return None
+
+
+def _changed_twice(uri: str, partition: str) -> str:
+    return (
+        f"the document {uri} of {partition} was changed both here and where the archive was written:"
+        " delete it here (hardwon kb delete), or import into an empty store"
+    )
+
+
+FOREIGN: Final[Mapping[str, Callable[[AsyncConnection, Rows, LeaseToken], Awaitable[str | None]]]] = {
+    "sources": _other_source,
+    "documents": _other_document,
+    "document_versions": _other_text,
+}
+"""Why rows of a part cannot be written here: the store has others in their place, or is at work on them."""
 
 
 async def write(connection: AsyncConnection, part: str, told: Rows, token: LeaseToken) -> int:
@@ -202,19 +209,49 @@ async def _add_documents(connection: AsyncConnection, told: Rows, token: LeaseTo
     new = insert(kb_documents).values(**held).on_conflict_do_nothing().returning(D.id)
     added = set((await connection.execute(new, [{**row, **hidden} for row in told])).scalars())
     known = {row["id"]: row for row in told if row["id"] not in added}
-    free = sa.or_(D.lease_token.is_(None), D.lease_until < sa.func.now())
-    query = (
-        sa.select(D.id, D.latest, D.active_generation)
-        .where(D.id.in_(list(known)), D.status != sa.literal_column("'deleting'"), free)
-        .where(D.lease_token.is_distinct_from(token))
-        .order_by(D.id)
-        .with_for_update()
-    )
+    query = _here(known, token).order_by(D.id).with_for_update()
     for here in (await connection.execute(query)).all() if known else ():
         there = known[here.id]
-        if (here.latest, here.active_generation or 0) < (there["latest"], there["active_generation"] or 0):
+        if why := _refusal(here, there):
+            raise Conflict(why)
+        if _further(here, there):
             await _take_over(connection, here.id, there, held)
     return len(added)
+
+
+def _here(documents: Collection[UUID], token: LeaseToken) -> sa.Select[Any]:
+    """Select documents that are here but for those that the import holds, and whether somebody else holds them."""
+    held = sa.and_(D.lease_token.is_not(None), D.lease_until >= sa.func.now()).label("held")
+    query = sa.select(D.id, D.uri, D.partition, D.status, D.latest, D.active_generation, D.text_hashes, held)
+    return query.where(D.id.in_(list(documents)), D.lease_token.is_distinct_from(token))
+
+
+def _further(here: sa.Row[Any], there: Mapping[str, Any]) -> bool:
+    """Return whether the archive has a later version of a document, or shows one that waits here."""
+    return (here.latest, here.active_generation or 0) < (there["latest"], there["active_generation"] or 0)
+
+
+def _parted(here: sa.Row[Any], there: Mapping[str, Any]) -> bool:
+    """Return whether a document had another text here than in the archive: none of the two only knows more of it."""
+    ours, theirs = here.text_hashes, there["text_hashes"]
+    return any(ours[generation] != theirs[generation] for generation in ours.keys() & theirs.keys())
+
+
+def _refusal(here: sa.Row[Any], there: Mapping[str, Any]) -> str | None:
+    """Return why a document cannot be taken over, or not yet, which would leave out a text."""
+    if here.status == DocumentStatus.DELETING:
+        return (
+            f"the document {here.uri} of {here.partition} was deleted here and is not gone from the index yet: import"
+            " again in a minute"
+        )
+    if _parted(here, there):
+        return _changed_twice(here.uri, here.partition)
+    if here.held and _further(here, there):
+        return (
+            f"the document {here.uri} of {here.partition} is further in the archive, and being indexed here, or"
+            " imported from another archive: import again in a minute"
+        )
+    return None
 
 
 async def _still_open(connection: AsyncConnection, told: Rows) -> list[Mapping[str, Any]]:
@@ -234,7 +271,8 @@ async def _take_over(
         await connection.execute(sa.delete(table).where(begun))
     told = {name: there[name] for name in ("content_hash", "mark", "link", "source_id", "latest")}
     update = sa.update(kb_documents).where(D.id == document_id)
-    await connection.execute(update.values(**told, status="pending", error=None, **held))
+    known = D.text_hashes.op("||")(sa.literal(there["text_hashes"], JSONB))
+    await connection.execute(update.values(**told, text_hashes=known, status="pending", error=None, **held))
 
 
 def _active(document_id: UUID) -> sa.ScalarSelect[Any]:

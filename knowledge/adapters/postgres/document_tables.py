@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import UUID
+from sqlalchemy.dialects.postgresql import JSONB, UUID
 
 from knowledge.adapters.postgres.tables import NOW, TIME, metadata
 
@@ -73,6 +73,7 @@ kb_documents = sa.Table(
     sa.Column("lease_until", TIME),
     sa.Column("added_at", TIME, nullable=False, server_default=NOW),
     sa.Column("indexed_at", TIME),
+    sa.Column("text_hashes", JSONB, nullable=False, server_default=sa.text("'{}'::jsonb")),
     sa.CheckConstraint("status IN ('pending', 'indexed', 'failed', 'deleting')", name="status"),
     sa.CheckConstraint("status <> 'failed' OR error IS NOT NULL", name="error"),
     sa.CheckConstraint("(lease_token IS NULL) = (lease_until IS NULL)", name="lease"),
@@ -82,7 +83,8 @@ kb_documents = sa.Table(
     sa.ForeignKeyConstraint(["source_id"], ["kb_sources.id"], ondelete="SET NULL"),
 )
 """Documents, and the queue of those to be indexed. `latest` is the generation that came last, `active_generation` the
-one whose passages are shown; a document that is being deleted is shown by nothing."""
+one whose passages are shown; a document that is being deleted is shown by nothing. `text_hashes`: what the text of each
+generation was, of the last thousand."""
 
 _D = kb_documents.c
 sa.Index(
@@ -121,6 +123,28 @@ kb_versions = sa.Table(
     sa.ForeignKeyConstraint(["document_id"], ["kb_documents.id"], ondelete="CASCADE"),
 )
 """The texts of a document's generations: the one shown, and the one to be indexed next. Redacted before it got here."""
+
+REMEMBERING = (
+    """CREATE FUNCTION remember_text() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        UPDATE kb_documents
+        SET text_hashes = (text_hashes - (NEW.generation - 1000)::text)
+            || jsonb_build_object(NEW.generation, NEW.text_hash)
+        WHERE id = NEW.document_id;
+        RETURN NULL;
+    END $$""",
+    """CREATE TRIGGER remember_text AFTER INSERT ON kb_versions
+    FOR EACH ROW EXECUTE FUNCTION remember_text()""",
+)
+"""Texts go when others are shown in their place, their hashes stay: whoever writes a version, the release before
+included, knows nothing of that and need not. They hold the document's row meanwhile."""
+
+
+@sa.event.listens_for(metadata, "after_create")
+def _remember(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
+    for statement in REMEMBERING:
+        connection.execute(sa.text(statement))
+
 
 kb_chunks = sa.Table(
     "kb_chunks",
