@@ -12,12 +12,8 @@ from typing import Any
 
 import asyncpg
 import pytest
-import sqlalchemy as sa
-from alembic import command
 from pydantic import SecretStr
 
-from knowledge.adapters.postgres.database import make_engine, transaction
-from knowledge.adapters.postgres.migrating import alembic_config
 from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.adapters.qdrant_server import connect
 from knowledge.models import EntryId
@@ -26,8 +22,8 @@ from knowledge.wiring import Knowledge, open_knowledge
 from tests.faults.old_release import OldRelease
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure
-from tests.support.postgres import create_database, drop_database
 from tests.support.qdrant_over_edge import QdrantProcess
+from tests.support.revisions import database_of
 
 OLD = "0001"
 
@@ -42,19 +38,8 @@ class Now:
 @pytest.fixture
 async def old_database(postgres_dsn: str) -> AsyncIterator[str]:
     """A database with the schema that the release before made."""
-
-    def upgrade(connection: sa.Connection) -> None:
-        config = alembic_config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, OLD)
-
-    dsn = await create_database(postgres_dsn)
-    engine = make_engine(dsn)
-    async with transaction(engine) as connection:
-        await connection.run_sync(upgrade)
-    await engine.dispose()
-    yield dsn
-    await drop_database(dsn)
+    async with database_of(postgres_dsn, OLD) as dsn:
+        yield dsn
 
 
 @dataclass

@@ -7,12 +7,10 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
-import sqlalchemy as sa
-from alembic import command
 
-from knowledge.adapters.postgres.database import make_engine, transaction
-from knowledge.adapters.postgres.migrating import alembic_config, migrate
-from tests.support.postgres import create_database, drop_database
+from knowledge.adapters.postgres.database import make_engine
+from knowledge.adapters.postgres.migrating import migrate
+from tests.support.revisions import database_of
 
 DOCUMENT = (
     "INSERT INTO kb_documents (id, workspace, partition, uri, name, content_hash, status, latest)"
@@ -33,19 +31,8 @@ VECTOR = "INSERT INTO kb_vectors (space, text_hash, vector) VALUES ('s', $1, $2)
 @pytest.fixture
 async def before(postgres_dsn: str) -> AsyncIterator[str]:
     """A database of revision 0012."""
-
-    def upgrade(connection: sa.Connection) -> None:
-        config = alembic_config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0012")
-
-    dsn = await create_database(postgres_dsn)
-    engine = make_engine(dsn)
-    async with transaction(engine) as connection:
-        await connection.run_sync(upgrade)
-    await engine.dispose()
-    yield dsn
-    await drop_database(dsn)
+    async with database_of(postgres_dsn, "0012") as dsn:
+        yield dsn
 
 
 async def test_each_workspace_keeps_the_embeddings_of_its_texts_and_nobody_those_of_none(before: str) -> None:

@@ -8,12 +8,10 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
-import sqlalchemy as sa
-from alembic import command
 
-from knowledge.adapters.postgres.database import make_engine, transaction
-from knowledge.adapters.postgres.migrating import alembic_config, migrate
-from tests.support.postgres import create_database, drop_database
+from knowledge.adapters.postgres.database import make_engine
+from knowledge.adapters.postgres.migrating import migrate
+from tests.support.revisions import database_of
 
 DOCUMENT = (
     "INSERT INTO kb_documents (id, workspace, partition, uri, name, content_hash, status, latest)"
@@ -29,19 +27,8 @@ VERSION = (
 @pytest.fixture
 async def before(postgres_dsn: str) -> AsyncIterator[str]:
     """A database of revision 0013."""
-
-    def upgrade(connection: sa.Connection) -> None:
-        config = alembic_config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0013")
-
-    dsn = await create_database(postgres_dsn)
-    engine = make_engine(dsn)
-    async with transaction(engine) as connection:
-        await connection.run_sync(upgrade)
-    await engine.dispose()
-    yield dsn
-    await drop_database(dsn)
+    async with database_of(postgres_dsn, "0013") as dsn:
+        yield dsn
 
 
 async def test_the_hashes_of_texts_that_are_there_and_that_come_are_kept_when_the_texts_go(before: str) -> None:
