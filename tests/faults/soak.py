@@ -219,7 +219,7 @@ class Soak:
             deleting=self._deletable(asked),
             asked=asked,
         )
-        most, live_before = self.model.evidence(asked), self.model.successes(asked, now) is not None
+        before = self.model.evidence(asked), self.model.successes(asked, now) is not None
         await doing.run()
         if "reembed" in works:
             self.embedding_model = self._other_model
@@ -227,6 +227,17 @@ class Soak:
             expected = self.model.prune(now)
             self._must(bool(doing.given_up) or doing.pruned == expected, f"pruned {doing.pruned}, not {expected}")
         fewest = self.model.evidence(asked)
+        self._take_note(doing)
+        most = before[0] + self.model.evidence(asked) - fewest
+        shown = {count for count in doing.shown if count is not None}
+        self._must(all(fewest <= count <= most for count in shown), f"{doing}: {shown} of {fewest} to {most} shown")
+        there = before[1] and fewest and "rebuild" not in works
+        self._must(not (there and doing.shown[None]), f"{doing}: {asked} was not shown {doing.shown[None]} times")
+        await self._compare(knowledge, after=str(doing))
+
+    def _take_note(self, doing: AtOnce) -> None:
+        """Have the model hold what was captured, deleted and embedded."""
+        now = self.clock.now()
         for entry_id, told in doing.captured:
             self.model.captured(entry_id, told, now)
         staged = 0
@@ -236,12 +247,6 @@ class Soak:
         expected = self.model.embed(now)
         counted = bool(doing.given_up) or expected <= doing.embedded <= expected + staged
         self._must(counted, f"{doing} embedded {doing.embedded}, not {expected}")
-        most += self.model.evidence(asked) - fewest
-        shown = {count for count in doing.shown if count is not None}
-        self._must(all(fewest <= count <= most for count in shown), f"{doing}: {shown} of {fewest} to {most} shown")
-        there = live_before and fewest and "rebuild" not in works
-        self._must(not (there and doing.shown[None]), f"{doing}: {asked} was not shown {doing.shown[None]} times")
-        await self._compare(knowledge, after=str(doing))
 
     async def _kill(self) -> Killed:
         """Let another process capture and be killed at its checkpoint; what it had acknowledged is embedded later."""
