@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Final
 
 from knowledge.documents.models import LogLine, Severity
@@ -57,8 +57,16 @@ def severity_named(name: str) -> Severity | None:
 
 
 def moment(line: str) -> datetime | None:
-    """Return the moment that the head of a line names; one without a zone is taken as UTC."""
-    head = line[:_HEAD]
+    """Return the moment that the head of a line names; one without a zone is taken as UTC.
+
+    What is of the first or the last year that there is, is no moment but a sign that there is none, and has no place in
+    Postgres.
+    """
+    when = _named(line[:_HEAD])
+    return when if when is not None and MINYEAR < when.year < MAXYEAR else None
+
+
+def _named(head: str) -> datetime | None:
     try:
         if found := _ISO.search(head):
             *date, fraction, zone = found.groups()

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V, changed, count_terms, locked_partition
+from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V, changed, count_terms, locked_partition, moment_of
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents, kb_lines, kb_vectors, kb_versions
 from knowledge.documents.models import (
     Chunk,
@@ -351,8 +351,8 @@ def _point(row: sa.Row[Any], workspace: str) -> PassagePoint:
         lexical=_NO_WORDS,
         category=row.category,
         severities=tuple(Severity(severity) for severity in row.severities),
-        timestamp=row.ts,
-        until=row.until,
+        timestamp=moment_of(row.ts),
+        until=moment_of(row.until),
         line_start=row.line_start,
         line_end=row.line_end,
     )

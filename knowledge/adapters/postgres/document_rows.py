@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -119,12 +120,20 @@ def to_passage(row: sa.Row[Any]) -> Passage:
         line_end=row.line_end,
         char_start=row.char_start,
         char_end=row.char_end,
-        timestamp=row.ts,
-        until=row.until,
+        timestamp=moment_of(row.ts),
+        until=moment_of(row.until),
         severity=max(severities, key=list(Severity).index, default=None),
         generation=row.generation,
         ordinal=row.ordinal,
     )
+
+
+def moment_of(stored: datetime | None) -> datetime | None:
+    """Return a moment of a log, None for the two that Postgres has without an end: nothing can be counted from those.
+
+    A process of a version before stored the first and the last moment that there are as such.
+    """
+    return stored if stored is not None and MINYEAR < stored.year < MAXYEAR else None
 
 
 async def locked_partition(connection: AsyncConnection, workspace: str, partition: str) -> sa.Row[Any]:
