@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Final
 
 from knowledge.documents.models import Chunk, DocumentType, LogLine, Severity
-from knowledge.documents.parsing import front_matter_end
+from knowledge.documents.parsing import front_matter_end, without_closing
 from knowledge.documents.ports import Parsed
 
 CHUNK_TOKENS: Final = 512
@@ -22,18 +22,17 @@ _DENSE: Final = 3
 _BURST = timedelta(seconds=60)
 """A pause this long in a log begins another passage, once there is something in the one before."""
 
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
+_HEADING = re.compile(r"(#{1,6})[ \t]+([^ \t].*)")
 _FENCE = re.compile(r"[ \t]{0,3}(```+|~~~+)")
-_ROW = re.compile(r"[ \t]*\|.*\|[ \t]*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
 _DEFINITION = re.compile(
     r"(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|abstract\s+|final\s+|async\s+|pub(?:\([^)]*\))?\s+)*"
     r"(?:def|class|function|func|fn|interface|struct|enum|impl|trait|module|namespace|object|sub|procedure"
     r"|CREATE(?: OR REPLACE)? (?:TABLE|FUNCTION|VIEW|INDEX|PROCEDURE))\s+(?:\([^)]*\)\s*)?([\w.$]+(?:::\w+)*)"
 )
-_DECORATION = re.compile(r"\s*(?:@|#|//|/\*|\*|--)")
-_BRACKETED = re.compile(r"^\[+([^\]\n]+)\]+[ \t]*$", re.MULTILINE)
-_SECTION = re.compile(r"\[+([^\]]+)\]+\s*$|([A-Za-z_][\w.-]*)\s*[:={]|\s{0,2}\"([^\"]+)\"\s*:\s*[\[{]")
+_DECORATIONS = ("@", "#", "//", "/*", "*", "--")
+_BRACKETED = re.compile(r"^\[++([^\]\n]+)\]+[ \t]*$", re.MULTILINE)
+_SECTION = re.compile(r"\[++([^\]]+)\]+\s*$|([A-Za-z_][\w.-]*)\s*[:={]|\s{0,2}\"([^\"]+)\"\s*:\s*[\[{]")
 
 _Ends = Callable[[str], Iterator[tuple[int, bool]]]
 """Where a text may be cut, and whether what ends there, since the end before, is to stay whole."""
@@ -161,7 +160,8 @@ def _sentences(text: str) -> Iterator[tuple[int, bool]]:
 def _sentences_and_rows(text: str) -> Iterator[tuple[int, bool]]:
     """Yield the ends of sentences and of the rows of tables; a row that is cut says nothing."""
     for at, line in _lines(text):
-        row = _ROW.fullmatch(line) is not None
+        told = line.strip(" \t")
+        row = len(told) > 1 and told.startswith("|") and told.endswith("|")
         if not row:
             yield from ((at + found.end(), False) for found in _SENTENCE_END.finditer(line))
         yield min(at + len(line) + 1, len(text)), row
@@ -198,7 +198,7 @@ def _sections(text: str) -> Iterator[_Block]:
         if text[start:at].strip():
             yield _Block(start, at, section=name)
         depth = len(heading[1])
-        path = [*(each for each in path if each[0] < depth), (depth, heading[2])]
+        path = [*(each for each in path if each[0] < depth), (depth, without_closing(heading[2]))]
         start, name = at, " > ".join(title for _, title in path)
     if text[start:].strip():
         yield _Block(start, len(text), section=name)
@@ -214,7 +214,7 @@ def _definitions(text: str) -> Iterator[_Block]:
         if found is None or indent > 4:
             continue
         above = number
-        while above > 0 and _DECORATION.match(lines[above - 1][1]) and lines[above - 1][0] >= start:
+        while above > 0 and _is_decoration(lines[above - 1][1]) and lines[above - 1][0] >= start:
             above -= 1
         begin = max(lines[above][0], start)
         if text[start:begin].strip():
@@ -223,6 +223,10 @@ def _definitions(text: str) -> Iterator[_Block]:
         start, name = begin, found[1] if indent == 0 or not outer else f"{outer}.{found[1]}"
     if text[start:].strip():
         yield _Block(start, len(text), function=name)
+
+
+def _is_decoration(line: str) -> bool:
+    return line.lstrip().startswith(_DECORATIONS)
 
 
 def _settings(text: str) -> Iterator[_Block]:
