@@ -7,6 +7,7 @@ shows any more goes from the index, and after that from Postgres. A kill anywher
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -234,10 +235,11 @@ class DocumentIndexing:
         lines: tuple[LogLine, ...] = ()
         notes = tuple(note for note in job.parsed.notes if not note.startswith("Only the first"))
         if job.parsed.document_type is DocumentType.LOG:
-            every = read_lines(job.parsed.text, now=self.clock.now())
-            lines = tuple(every[:MOST_LINES])
-            if len(every) > MOST_LINES:
-                notes += (f"Only the first {MOST_LINES:,} of {len(every):,} lines are counted and searched.",)
+            text = job.parsed.text
+            lines = tuple(itertools.islice(read_lines(text, now=self.clock.now()), MOST_LINES))
+            every = text.count("\n") + (not text.endswith("\n"))
+            if every > MOST_LINES:
+                notes += (f"Only the first {MOST_LINES:,} of {every:,} lines are counted and searched.",)
         return lines, cut(job.parsed, lines, tokens=longest_passage(space, self.chunk_tokens)), notes
 
     async def _summary(self, job: Job) -> str | None:

@@ -124,24 +124,24 @@ def template(line: str) -> str:
 
 def lines_of(text: str) -> Iterator[str]:
     """Yield the lines of a text as people count them: a break at the end begins no other line."""
-    lines = text.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    yield from lines
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    if start < len(text):
+        yield text[start:]
 
 
-def read_lines(text: str, *, now: datetime) -> list[LogLine]:
-    """Return the lines of a log."""
-    return [
-        LogLine(
+def read_lines(text: str, *, now: datetime) -> Iterator[LogLine]:
+    """Yield the lines of a log."""
+    for number, line in enumerate(lines_of(text), 1):
+        yield LogLine(
             line=number,
             text=line,
             timestamp=moment(line) or syslog_moment(line, now),
             severity=severity(line),
             template=template(line),
         )
-        for number, line in enumerate(lines_of(text), 1)
-    ]
 
 
 def looks_like_log(text: str) -> bool:

@@ -37,7 +37,11 @@ _PRIVATE_KEY = re.compile(
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
 _HEADING = re.compile(r"^#[ \t]+([^ \t\n].*)", re.MULTILINE)
 _KEY = re.compile(r"[A-Za-z_][\w-]*")
-_LONGEST_TITLE = 300
+LONGEST_NAME: Final = 300
+"""Characters of a title, heading, category or tag that are kept: they go along with every passage."""
+
+MOST_TAGS: Final = 100
+
 _LOOKED_AT = 8_192
 
 
@@ -112,14 +116,15 @@ def described(
         title = title and redact(title).text
     front = _front_matter(text) if document_type is DocumentType.MARKDOWN else {}
     heading = _HEADING.search(text) if document_type is DocumentType.MARKDOWN else None
+    tags = [tag[:LONGEST_NAME] for part in front.get("tags", "").split(",") if (tag := part.strip())]
     found = front.get("title") or title or (heading and without_closing(heading[1])) or None
     return Parsed(
         text=text,
         text_hash=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
         document_type=document_type,
-        title=found[:_LONGEST_TITLE] if found else None,
-        category=front.get("category") or None,
-        tags=tuple(tag for part in front.get("tags", "").split(",") if (tag := part.strip())),
+        title=found[:LONGEST_NAME] if found else None,
+        category=front.get("category", "")[:LONGEST_NAME] or None,
+        tags=tuple(tags[:MOST_TAGS]),
         pages=pages,
         notes=notes,
     )

@@ -23,7 +23,7 @@ LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\0", exclude_c
 
 
 def cut_as(kind: DocumentType, text: str, tokens: int = CHUNK_TOKENS) -> Any:
-    lines = read_lines(text, now=NOW) if kind is DocumentType.LOG else []
+    lines = list(read_lines(text, now=NOW)) if kind is DocumentType.LOG else []
     return cut(Parsed(text=text, document_type=kind), lines, tokens=tokens)
 
 
