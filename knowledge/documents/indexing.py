@@ -22,7 +22,14 @@ from knowledge.documents.log_lines import read_lines
 from knowledge.documents.models import Chunk, DocumentType, LogLine, PassageKind, PassagePoint
 from knowledge.documents.ports import Indexed, IndexingStore, Job, PassageIndex
 from knowledge.documents.texts import MEAN_TERMS, embedded_text, passage_id, text_hash
-from knowledge.errors import EmbedderRejected, EmbedderUnavailable, HardwonError, LocalOnly, Unavailable
+from knowledge.errors import (
+    EmbedderRejected,
+    EmbedderUnavailable,
+    HardwonError,
+    LocalOnly,
+    StorageRejected,
+    Unavailable,
+)
 from knowledge.logs import get_logger
 from knowledge.models import EmbeddingSpace, Vector
 from knowledge.ports import Clock, Embedder
@@ -32,7 +39,10 @@ from knowledge.turns import let_others_run
 log = get_logger(__name__)
 
 TRIES: Final = 5
-"""How often a document is tried again where a part does not answer; the waits between double, from a minute."""
+"""How often a document is tried again where a part does not answer, or the process ends.
+
+The waits for a part double, from a minute.
+"""
 
 ABREAST: Final = 3
 """Documents under way at once: while one is written, others are embedded. A question waits for two texts of each."""
@@ -170,8 +180,14 @@ class DocumentIndexing:
             last = job.attempts >= TRIES
             await self._fail(job, str(error), None if last else timedelta(minutes=2 ** (job.attempts - 1)))
             return "failed" if last else "postponed"
-        except (EmbedderRejected, LocalOnly) as error:
+        except (EmbedderRejected, LocalOnly, StorageRejected) as error:
             await self._fail(job, str(error), None)
+            return "failed"
+        except HardwonError:
+            raise  # not this document's: it would be that of each
+        except Exception as error:  # whatever a text brings about, others wait behind it
+            log.exception("document_broke_indexing", document_id=str(job.document_id))
+            await self._fail(job, f"{type(error).__name__} while it was indexed: a defect of hardwon's", None)
             return "failed"
         log.info("document_indexed", document_id=str(job.document_id), generation=job.generation, shown=shown)
         return "indexed" if shown else "postponed"

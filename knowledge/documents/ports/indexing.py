@@ -121,7 +121,10 @@ class IndexingStore(Protocol):
     """What is to be indexed of one workspace, and what the index is to hold. Rows are the queue."""
 
     async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
-        """Lease documents to be indexed, the oldest first, by the database's clock; skips what others hold."""
+        """Lease documents to be indexed, the oldest first, by the database's clock; skips what others hold.
+
+        One whose lease ran out, and that was leased as often as it may be, is noted as failed.
+        """
         ...
 
     async def anything(self) -> bool:
