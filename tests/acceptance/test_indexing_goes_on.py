@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, cast
+
+import pytest
 
 from knowledge.documents.indexing import TRIES
 from knowledge.documents.models import DocumentStatus
+from knowledge.documents.ports import IndexingStore
 from knowledge.wiring import Knowledge
-from tests.support.documents import GUIDE, find, put, readable
+from tests.acceptance.test_document_archive import points_of
+from tests.support.documents import GUIDE, add, find, put, readable
 
 TULIPS = b"# Tulips\n\nTulips are planted in autumn.\n"
 OVER = timedelta(seconds=-1)
 """A lease that has run out, as that of a process that ended has after a while."""
+
+
+class Around:
+    """A part, something of which is done otherwise."""
+
+    def __init__(self, part: Any, **otherwise: Callable[..., Awaitable[Any]]) -> None:
+        self.part, self.otherwise = part, otherwise
+
+    def __getattr__(self, name: str) -> Any:
+        return self.otherwise.get(name) or getattr(self.part, name)
 
 
 class Breaks:
@@ -56,3 +72,36 @@ async def test_an_error_nobody_thought_of_is_noted_and_stops_no_other(knowledge:
     guide, _ = await knowledge.documents.library.listed(await readable(knowledge))
     assert guide.error == "ZeroDivisionError while it was indexed: a defect of hardwon's"
     assert [passage.uri for passage in (await find(knowledge, "when are tulips planted?")).passages] == ["tulips.md"]
+
+
+@pytest.mark.parametrize("read", ["on_their_way", "points"])
+@pytest.mark.parametrize("beside", ["before", "after"])
+async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
+    knowledge: Knowledge, read: str, beside: str
+) -> None:
+    """Whenever that is: before or after anything that is read of Postgres."""
+    await add(knowledge, "guide.md", GUIDE)
+    await put(knowledge, "tulips.md", TULIPS)
+    indexing, upkeep = knowledge.documents.indexing, knowledge.documents.upkeep
+    shown: list[bool] = []
+
+    async def activate(*told: Any) -> bool:
+        async def show() -> None:
+            if not shown:
+                shown.append(await indexing.store.activate(*told))
+
+        async def look(*asked: Any, **named: Any) -> Any:
+            if beside == "before":
+                await show()
+            found = await getattr(indexing.store, read)(*asked, **named)
+            await show()
+            return found
+
+        doing = replace(indexing, store=cast(IndexingStore, Around(indexing.store, **{read: look})))
+        await replace(upkeep, indexing=doing).reconcile()
+        return shown[0]
+
+    store = cast(IndexingStore, Around(indexing.store, activate=activate))
+    assert (await replace(indexing, store=store).run()).indexed == 1
+    assert shown == [True]
+    assert await points_of(knowledge)
