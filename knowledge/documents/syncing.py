@@ -15,7 +15,7 @@ from knowledge.documents.links import link_of
 from knowledge.documents.models import DocumentStatus, NewDocument, SourceId
 from knowledge.documents.parsing import readable
 from knowledge.documents.ports import DocumentStore, Repositories, Repository, Source, SourceStore, TreeFile
-from knowledge.errors import InvalidInput, NoAccess, SourceUnavailable
+from knowledge.errors import InvalidInput, NoAccess, NotFound, SourceUnavailable
 from knowledge.logs import get_logger
 from knowledge.redaction import redact
 
@@ -93,6 +93,10 @@ class GitSync:
             check_url(source.url, self.allowed)
             async with self.repositories.fetched(source) as (commit, repository):
                 report = await self._take_over(source, scope, commit, repository)
+        except NotFound as error:  # deleted meanwhile, with all that was taken over before
+            await self.repositories.forget(source.source_id)
+            log.warning("source_not_synced", source_id=str(source.source_id), reason=str(error))
+            return SyncReport(source_id=source.source_id, url=source.url, error=str(error))
         except (SourceUnavailable, InvalidInput) as error:
             reason = redact(str(error)).text if self.library.redaction else str(error)
             await self.store.synced(source.source_id, commit=None, error=reason)
@@ -153,9 +157,7 @@ class GitSync:
     async def forget(self, scope: Scope, source_id: SourceId) -> int:
         """Forget a source with its documents; return how many. Raises NotFound."""
         partition = _one(scope)
-        known = await self.documents.marks(partition, source_id)
-        deleted = await self.library.delete(scope, [document_id for document_id, _ in known.values()]) if known else 0
-        await self.store.delete(partition, source_id)
+        deleted = await self.store.delete(partition, source_id)
         await self.repositories.forget(source_id)
         return deleted
 
