@@ -227,6 +227,51 @@ async def test_what_was_deleted_with_a_user_is_not_fetched_again(opens: Opens, w
         assert await knowledge.kb.listed("user", "ann") == []
 
 
+async def test_two_repositories_of_one_name_share_no_document(opens: Opens, tmp_path: Path) -> None:
+    """Whoever was there first keeps its uris, also when the other one is gone."""
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "zeta").mkdir()
+    acme, zeta = Writes(tmp_path / "acme/handbook"), Writes(tmp_path / "zeta/handbook")
+    acme.commit({"README.md": "# Acme\n\nThe backup runs at midnight.\n"})
+    zeta.commit({"README.md": "# Zeta\n\nTulips are planted in autumn.\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        first = await knowledge.kb.add_source("global", None, NewSource(url=f"file://{zeta.folder}"))
+        await knowledge.kb.sync("global", None)
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{acme.folder}"))
+        for added in ([1, 0], [0, 0]):
+            assert [report.added for report in await knowledge.kb.sync("global", None)] == added
+            documents = await knowledge.kb.listed("global", None)
+            assert [(each.uri, each.title, each.version) for each in documents] == [
+                ("acme/handbook/README.md", "Acme", 1),
+                ("handbook/README.md", "Zeta", 1),
+            ]
+        await knowledge.kb.forget_source("global", None, first.source_id)
+        assert [report.added for report in await knowledge.kb.sync("global", None)] == [0]
+        assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["acme/handbook/README.md"]
+    acme.repo.close()
+    zeta.repo.close()
+
+
+async def test_a_copy_of_a_repository_that_goes_while_it_is_read_is_a_source_that_is_away(
+    writes: Writes, tmp_path: Path
+) -> None:
+    writes.commit({"a.md": "# A\n"})
+    source = Source(
+        source_id=SourceId(uuid4()),
+        partition="global_kb",
+        url=f"file://{writes.folder}",
+        branch=None,
+        subdir="",
+        globs=(),
+        last_commit=None,
+        last_error=None,
+        synced_at=None,
+    )
+    async with GitRepositories(tmp_path / "copies").fetched(source) as (_, repository):
+        with pytest.raises(SourceUnavailable, match="the next sync"):
+            await repository.content("0" * 40)
+
+
 async def test_nothing_is_fetched_unless_the_settings_say_from_where(knowledge: Knowledge) -> None:
     """T15: off by default."""
     for url in ("https://github.com/a/b", "file:///etc"):
