@@ -223,7 +223,12 @@ class DocumentIndexing:
         await self.index.upsert(room.space, points)
         if (await self.room()).space.fingerprint != room.space.fingerprint:
             raise EmbedderUnavailable("The embedding model was changed meanwhile: the document is indexed again.")
-        return await self.store.activate(job, room.space, indexed.notes)
+        if not await self.store.activate(job, room.space, indexed.notes):
+            return False
+        # a rebuild that dropped them before they were shown knew nothing of them; one that begins now does
+        if lost := set(await self.index.lacking(room.space, indexed.passage_ids)):
+            await self.index.upsert(room.space, [point for point in points if point.passage_id in lost])
+        return True
 
     async def _made(self, job: Job, room: Room) -> tuple[Indexed, list[dict[int, int]], Vector]:
         lines, chunks, notes = await asyncio.to_thread(self._cut, job, room.space)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 
 from knowledge.documents.indexing import TRIES
-from knowledge.documents.models import DocumentStatus
-from knowledge.documents.ports import IndexingStore
+from knowledge.documents.models import DocumentStatus, PassagePoint
+from knowledge.documents.ports import IndexingStore, PassageIndex
+from knowledge.models import EmbeddingSpace
 from knowledge.wiring import Knowledge
 from tests.acceptance.test_document_archive import points_of
 from tests.support.documents import GUIDE, add, find, put, readable
@@ -105,3 +106,18 @@ async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
     assert (await replace(indexing, store=store).run()).indexed == 1
     assert shown == [True]
     assert await points_of(knowledge)
+
+
+async def test_a_document_indexed_while_the_index_is_rebuilt_is_in_it(knowledge: Knowledge) -> None:
+    """Its points were there before the collection was dropped, and it was shown after all others were put back."""
+    await add(knowledge, "guide.md", GUIDE)
+    await put(knowledge, "tulips.md", TULIPS)
+    indexing = knowledge.documents.indexing
+
+    async def upsert(space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
+        await indexing.index.upsert(space, points)
+        await knowledge.store_upkeep.rebuild()
+
+    index = cast(PassageIndex, Around(indexing.index, upsert=upsert))
+    assert (await replace(indexing, index=index).run()).indexed == 1
+    assert len(await points_of(knowledge)) > 1
