@@ -128,5 +128,8 @@ class _Fetched(Repository):
         return found
 
     async def content(self, mark: str) -> bytes:
-        blob = self._repo[ObjectID(mark.encode())]
+        try:
+            blob = self._repo[ObjectID(mark.encode())]
+        except (KeyError, OSError) as exc:
+            raise SourceUnavailable("what was fetched of it is gone: the next sync fetches it again") from exc
         return blob.data if isinstance(blob, Blob) else b""

@@ -52,6 +52,9 @@ class EdgePassages(PassageIndex):
     ) -> list[PassageId]:
         return self._shards.ids(shape.own_space(space), workspace, after, limit)
 
+    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+        return await self._shards.lacking(shape.own_space(space), passage_ids)
+
     async def drop(self, space: EmbeddingSpace) -> None:
         await self._shards.drop(shape.own_space(space))
 
@@ -91,6 +94,17 @@ class _Shards(QdrantEdgeIndex):
         with translated(self._path(space)):
             hits = search_both(self._shard(space), dense.tolist(), lexical, allowed, limit)
         return [PassageHit(passage_id=PassageId(h.point_id), cosine=h.cosine, lexical=h.lexical) for h in hits]
+
+    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+        """Return the ids without a point."""
+        there: set[UUID] = set()
+        for start in range(0, len(passage_ids), BATCH):
+            asked: list[int | UUID | str] = [*passage_ids[start : start + BATCH]]
+            with translated(self._path(space)):
+                found = self._shard(space).retrieve(asked, with_payload=False, with_vector=False)
+            there.update(UUID(str(each.id)) for each in found)
+            await let_others_run()
+        return [each for each in passage_ids if each not in there]
 
     def ids(self, space: EmbeddingSpace, workspace: str, after: PassageId | None, limit: int) -> list[PassageId]:
         """Return a page of ids."""

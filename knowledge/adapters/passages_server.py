@@ -54,6 +54,9 @@ class ServerPassages(PassageIndex):
     ) -> list[PassageId]:
         return await self._collections.ids(shape.own_space(space), workspace, after, limit)
 
+    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+        return await self._collections.lacking(shape.own_space(space), passage_ids)
+
     async def drop(self, space: EmbeddingSpace) -> None:
         await self._collections.drop(shape.own_space(space))
 
@@ -99,6 +102,16 @@ class _Collections(QdrantServerIndex):
             for each, cosine in by_sense.items()
         ]
         return sorted(hits, key=lambda hit: hit.passage_id)
+
+    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+        """Return the ids without a point."""
+        name, there = qdrant_points.collection_name(space), set[UUID]()
+        for start in range(0, len(passage_ids), BATCH):
+            asked = [str(each) for each in passage_ids[start : start + BATCH]]
+            with self._translated():
+                found = await self._client.retrieve(name, asked, with_payload=False)
+            there.update(UUID(str(each.id)) for each in found)
+        return [each for each in passage_ids if each not in there]
 
     async def ids(self, space: EmbeddingSpace, workspace: str, after: PassageId | None, limit: int) -> list[PassageId]:
         """Return a page of ids."""

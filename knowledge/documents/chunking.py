@@ -6,13 +6,15 @@ Lengths are tokens as estimated: four characters each, three where much is punct
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import chain
 from typing import Final
 
 from knowledge.documents.models import Chunk, DocumentType, LogLine, Severity
-from knowledge.documents.parsing import front_matter_end
+from knowledge.documents.parsing import LONGEST_NAME, front_matter_end, without_closing
 from knowledge.documents.ports import Parsed
 
 CHUNK_TOKENS: Final = 512
@@ -22,18 +24,17 @@ _DENSE: Final = 3
 _BURST = timedelta(seconds=60)
 """A pause this long in a log begins another passage, once there is something in the one before."""
 
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
+_HEADING = re.compile(r"(#{1,6})[ \t]+([^ \t].*)")
 _FENCE = re.compile(r"[ \t]{0,3}(```+|~~~+)")
-_ROW = re.compile(r"[ \t]*\|.*\|[ \t]*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
 _DEFINITION = re.compile(
     r"(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|abstract\s+|final\s+|async\s+|pub(?:\([^)]*\))?\s+)*"
     r"(?:def|class|function|func|fn|interface|struct|enum|impl|trait|module|namespace|object|sub|procedure"
     r"|CREATE(?: OR REPLACE)? (?:TABLE|FUNCTION|VIEW|INDEX|PROCEDURE))\s+(?:\([^)]*\)\s*)?([\w.$]+(?:::\w+)*)"
 )
-_DECORATION = re.compile(r"\s*(?:@|#|//|/\*|\*|--)")
-_BRACKETED = re.compile(r"^\[+([^\]\n]+)\]+[ \t]*$", re.MULTILINE)
-_SECTION = re.compile(r"\[+([^\]]+)\]+\s*$|([A-Za-z_][\w.-]*)\s*[:={]|\s{0,2}\"([^\"]+)\"\s*:\s*[\[{]")
+_DECORATIONS = ("@", "#", "//", "/*", "*", "--")
+_BRACKETED = re.compile(r"^\[++([^\]\n]+)\]+[ \t]*$", re.MULTILINE)
+_SECTION = re.compile(r"\[++([^\]]+)\]+\s*$|([A-Za-z_][\w.-]*)\s*[:={]|\s{0,2}\"([^\"]+)\"\s*:\s*[\[{]")
 
 _Ends = Callable[[str], Iterator[tuple[int, bool]]]
 """Where a text may be cut, and whether what ends there, since the end before, is to stay whole."""
@@ -122,7 +123,8 @@ def _within(text: str, blocks: Iterable[_Block], longest: int, ends: _Ends) -> I
         if block.end - block.start <= longest:
             yield block
             continue
-        marks = [block.start, *(block.start + end for end in _cut_long(ends, text[block.start : block.end], longest))]
+        marks = array("q", [block.start])  # many, where all lines are empty
+        marks.extend(block.start + end for end in _cut_long(ends, text[block.start : block.end], longest))
         first = 0
         while first < len(marks) - 1:
             last = first + 1
@@ -143,7 +145,7 @@ def _cut_long(ends: _Ends, text: str, longest: int) -> Iterator[int]:
     None is longer than a quarter of `longest`, but for what is not to be cut: that is not longer than `longest`.
     """
     before = 0
-    for end, whole in (*ends(text), (len(text), False)):
+    for end, whole in chain(ends(text), [(len(text), False)]):
         piece = longest if whole else max(1, longest // 4)
         while end - before > piece:
             blank = text.rfind(" ", before + piece // 2, before + piece)
@@ -161,7 +163,8 @@ def _sentences(text: str) -> Iterator[tuple[int, bool]]:
 def _sentences_and_rows(text: str) -> Iterator[tuple[int, bool]]:
     """Yield the ends of sentences and of the rows of tables; a row that is cut says nothing."""
     for at, line in _lines(text):
-        row = _ROW.fullmatch(line) is not None
+        told = line.strip(" \t")
+        row = len(told) > 1 and told.startswith("|") and told.endswith("|")
         if not row:
             yield from ((at + found.end(), False) for found in _SENTENCE_END.finditer(line))
         yield min(at + len(line) + 1, len(text)), row
@@ -173,10 +176,10 @@ def _line_ends(text: str) -> Iterator[tuple[int, bool]]:
 
 def _lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
     """Yield where each line begins, and the line."""
-    at = start
-    for line in text[start:].split("\n"):
-        yield at, line
-        at += len(line) + 1
+    while (end := text.find("\n", start)) >= 0:
+        yield start, text[start:end]
+        start = end + 1
+    yield start, text[start:]
 
 
 def _sections(text: str) -> Iterator[_Block]:
@@ -198,29 +201,34 @@ def _sections(text: str) -> Iterator[_Block]:
         if text[start:at].strip():
             yield _Block(start, at, section=name)
         depth = len(heading[1])
-        path = [*(each for each in path if each[0] < depth), (depth, heading[2])]
-        start, name = at, " > ".join(title for _, title in path)
+        path = [*(each for each in path if each[0] < depth), (depth, without_closing(heading[2])[:LONGEST_NAME])]
+        start, name = at, _path([title for _, title in path])
     if text[start:].strip():
         yield _Block(start, len(text), section=name)
 
 
+def _path(titles: Sequence[str]) -> str:
+    """Return headings as one, without the outermost of those that are too long together."""
+    told = " > ".join(titles)
+    return told if len(told) <= LONGEST_NAME else _path(titles[1:])
+
+
 def _definitions(text: str) -> Iterator[_Block]:
     """Yield the definitions of code with their names; what stands directly above one and tells of it belongs to it."""
-    start, name, outer = 0, None, ""
-    lines = list(_lines(text))
-    for number, (_, line) in enumerate(lines):
-        found = _DEFINITION.match(line.lstrip())
-        indent = len(line) - len(line.lstrip())
+    start, name, outer, above = 0, None, "", None
+    for at, line in _lines(text):
+        told = line.lstrip()
+        found, indent = _DEFINITION.match(told), len(line) - len(told)
         if found is None or indent > 4:
+            decorates = told.startswith(_DECORATIONS)
+            above = (at if above is None else above) if decorates else None
             continue
-        above = number
-        while above > 0 and _DECORATION.match(lines[above - 1][1]) and lines[above - 1][0] >= start:
-            above -= 1
-        begin = max(lines[above][0], start)
+        begin, above = at if above is None else above, None
         if text[start:begin].strip():
             yield _Block(start, begin, function=name)
-        outer = found[1] if indent == 0 else outer
-        start, name = begin, found[1] if indent == 0 or not outer else f"{outer}.{found[1]}"
+        own = found[1][:LONGEST_NAME]
+        outer = own if indent == 0 else outer
+        start, name = begin, own if indent == 0 or not outer else f"{outer}.{own}"[:LONGEST_NAME]
     if text[start:].strip():
         yield _Block(start, len(text), function=name)
 
@@ -237,7 +245,7 @@ def _settings(text: str) -> Iterator[_Block]:
         if text[start:at].strip():
             yield _Block(start, at, section=name)
             start = at
-        name = found[1] or found[2] or found[3]
+        name = (found[1] or found[2] or found[3])[:LONGEST_NAME]
     if text[start:].strip():
         yield _Block(start, len(text), section=name)
 

@@ -7,6 +7,7 @@ shows any more goes from the index, and after that from Postgres. A kill anywher
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +22,14 @@ from knowledge.documents.log_lines import read_lines
 from knowledge.documents.models import Chunk, DocumentType, LogLine, PassageKind, PassagePoint
 from knowledge.documents.ports import Indexed, IndexingStore, Job, PassageIndex
 from knowledge.documents.texts import MEAN_TERMS, embedded_text, passage_id, text_hash
-from knowledge.errors import EmbedderRejected, EmbedderUnavailable, HardwonError, LocalOnly, Unavailable
+from knowledge.errors import (
+    EmbedderRejected,
+    EmbedderUnavailable,
+    HardwonError,
+    LocalOnly,
+    StorageRejected,
+    Unavailable,
+)
 from knowledge.logs import get_logger
 from knowledge.models import EmbeddingSpace, Vector
 from knowledge.ports import Clock, Embedder
@@ -31,7 +39,10 @@ from knowledge.turns import let_others_run
 log = get_logger(__name__)
 
 TRIES: Final = 5
-"""How often a document is tried again where a part does not answer; the waits between double, from a minute."""
+"""How often a document is tried again where a part does not answer, or the process ends.
+
+The waits for a part double, from a minute.
+"""
 
 ABREAST: Final = 3
 """Documents under way at once: while one is written, others are embedded. A question waits for two texts of each."""
@@ -169,8 +180,14 @@ class DocumentIndexing:
             last = job.attempts >= TRIES
             await self._fail(job, str(error), None if last else timedelta(minutes=2 ** (job.attempts - 1)))
             return "failed" if last else "postponed"
-        except (EmbedderRejected, LocalOnly) as error:
+        except (EmbedderRejected, LocalOnly, StorageRejected) as error:
             await self._fail(job, str(error), None)
+            return "failed"
+        except HardwonError:
+            raise  # not this document's: it would be that of each
+        except Exception as error:  # whatever a text brings about, others wait behind it
+            log.exception("document_broke_indexing", document_id=str(job.document_id))
+            await self._fail(job, f"{type(error).__name__} while it was indexed: a defect of hardwon's", None)
             return "failed"
         log.info("document_indexed", document_id=str(job.document_id), generation=job.generation, shown=shown)
         return "indexed" if shown else "postponed"
@@ -206,7 +223,12 @@ class DocumentIndexing:
         await self.index.upsert(room.space, points)
         if (await self.room()).space.fingerprint != room.space.fingerprint:
             raise EmbedderUnavailable("The embedding model was changed meanwhile: the document is indexed again.")
-        return await self.store.activate(job, room.space, indexed.notes)
+        if not await self.store.activate(job, room.space, indexed.notes):
+            return False
+        # a rebuild that dropped them before they were shown knew nothing of them; one that begins now does
+        if lost := set(await self.index.lacking(room.space, indexed.passage_ids)):
+            await self.index.upsert(room.space, [point for point in points if point.passage_id in lost])
+        return True
 
     async def _made(self, job: Job, room: Room) -> tuple[Indexed, list[dict[int, int]], Vector]:
         lines, chunks, notes = await asyncio.to_thread(self._cut, job, room.space)
@@ -234,10 +256,11 @@ class DocumentIndexing:
         lines: tuple[LogLine, ...] = ()
         notes = tuple(note for note in job.parsed.notes if not note.startswith("Only the first"))
         if job.parsed.document_type is DocumentType.LOG:
-            every = read_lines(job.parsed.text, now=self.clock.now())
-            lines = tuple(every[:MOST_LINES])
-            if len(every) > MOST_LINES:
-                notes += (f"Only the first {MOST_LINES:,} of {len(every):,} lines are counted and searched.",)
+            text = job.parsed.text
+            lines = tuple(itertools.islice(read_lines(text, now=self.clock.now()), MOST_LINES))
+            every = text.count("\n") + (not text.endswith("\n"))
+            if every > MOST_LINES:
+                notes += (f"Only the first {MOST_LINES:,} of {every:,} lines are counted and searched.",)
         return lines, cut(job.parsed, lines, tokens=longest_passage(space, self.chunk_tokens)), notes
 
     async def _summary(self, job: Job) -> str | None:

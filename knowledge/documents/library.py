@@ -12,7 +12,7 @@ from typing import Final
 
 from knowledge.documents.access import AccessPolicy, Permission, Principal, Readers, Scope
 from knowledge.documents.models import Document, DocumentId, DocumentType, NewDocument
-from knowledge.documents.parsing import Unreadable, converts, described, read
+from knowledge.documents.parsing import LONGEST_NAME, MOST_TAGS, Unreadable, converts, described, read
 from knowledge.documents.ports import Converter, DocumentStore, Parsed, Received
 from knowledge.errors import InvalidInput, NoAccess
 from knowledge.logs import get_logger
@@ -27,7 +27,6 @@ _READER: Final = "2"
 """Goes into the hash of what was read: raised when files are read otherwise than before."""
 
 _LONGEST_URI: Final = 1000
-_LONGEST_NAME: Final = 300
 _LONGEST_PRINCIPAL: Final = 200
 _PAGE: Final = 500
 
@@ -204,13 +203,15 @@ def _check_text(field: str, text: str, longest: int) -> None:
 def _check(new: NewDocument) -> None:
     for field, text, longest in (
         ("uri", new.uri, _LONGEST_URI),
-        ("title", new.title, _LONGEST_NAME),
-        ("category", new.category, _LONGEST_NAME),
+        ("title", new.title, LONGEST_NAME),
+        ("category", new.category, LONGEST_NAME),
         ("link", new.link, 2 * _LONGEST_URI),
-        *(("tags", tag, _LONGEST_NAME) for tag in new.tags),
+        *(("tags", tag, LONGEST_NAME) for tag in new.tags),
     ):
         if text is not None:
             _check_text(field, text, longest)
+    if len(new.tags) > MOST_TAGS:
+        raise InvalidInput("tags", f"give at most {MOST_TAGS}")
     if new.uri.startswith("/") or ".." in new.uri.split("/") or "\\" in new.uri or not new.uri.rsplit("/", 1)[-1]:
         raise InvalidInput("uri", "name the file by a path without a leading '/', '..' or '\\'")
     if new.link is not None and not new.link.startswith(("https://", "http://", "file://")):

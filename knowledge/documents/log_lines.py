@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Final
 
 from knowledge.documents.models import LogLine, Severity
@@ -57,8 +57,16 @@ def severity_named(name: str) -> Severity | None:
 
 
 def moment(line: str) -> datetime | None:
-    """Return the moment that the head of a line names; one without a zone is taken as UTC."""
-    head = line[:_HEAD]
+    """Return the moment that the head of a line names; one without a zone is taken as UTC.
+
+    What is of the first or the last year that there is, is no moment but a sign that there is none, and has no place in
+    Postgres.
+    """
+    when = _named(line[:_HEAD])
+    return when if when is not None and MINYEAR < when.year < MAXYEAR else None
+
+
+def _named(head: str) -> datetime | None:
     try:
         if found := _ISO.search(head):
             *date, fraction, zone = found.groups()
@@ -116,24 +124,24 @@ def template(line: str) -> str:
 
 def lines_of(text: str) -> Iterator[str]:
     """Yield the lines of a text as people count them: a break at the end begins no other line."""
-    lines = text.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    yield from lines
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    if start < len(text):
+        yield text[start:]
 
 
-def read_lines(text: str, *, now: datetime) -> list[LogLine]:
-    """Return the lines of a log."""
-    return [
-        LogLine(
+def read_lines(text: str, *, now: datetime) -> Iterator[LogLine]:
+    """Yield the lines of a log."""
+    for number, line in enumerate(lines_of(text), 1):
+        yield LogLine(
             line=number,
             text=line,
             timestamp=moment(line) or syslog_moment(line, now),
             severity=severity(line),
             template=template(line),
         )
-        for number, line in enumerate(lines_of(text), 1)
-    ]
 
 
 def looks_like_log(text: str) -> bool:

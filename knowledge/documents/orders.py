@@ -68,7 +68,7 @@ _FORMS = (
     rf"\binstead,? {_SAY}\b",
     r"\b(?:jailbreak|prompt injection|dan mode|developer mode|god mode)\b",
     r"<\|[a-z_]+\|>|\[/?inst\]|<</?sys>>|</?(?:system|assistant|instructions?)>",
-    r"^\s*#{0,6}\s*(?:system|assistant|developer|instructions?|new instructions?)\s*:",
+    r"^[^\S\n]*+#{0,6}[^\S\n]*+(?:system|assistant|developer|instructions?|new instructions?)\s*:",
     (
         r"\b(?:this|the following) (?:document|passage|source|text)"
         r" (?:is the only|supersedes|overrides|replaces|takes precedence)"

@@ -35,8 +35,13 @@ _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
 )
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
-_HEADING = re.compile(r"^#[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
-_LONGEST_TITLE = 300
+_HEADING = re.compile(r"^#[ \t]+([^ \t\n].*)", re.MULTILINE)
+_KEY = re.compile(r"[A-Za-z_][\w-]*")
+LONGEST_NAME: Final = 300
+"""Characters of a title, heading, category or tag that are kept: they go along with every passage."""
+
+MOST_TAGS: Final = 100
+
 _LOOKED_AT = 8_192
 
 
@@ -111,14 +116,15 @@ def described(
         title = title and redact(title).text
     front = _front_matter(text) if document_type is DocumentType.MARKDOWN else {}
     heading = _HEADING.search(text) if document_type is DocumentType.MARKDOWN else None
-    found = front.get("title") or title or (heading and heading[1]) or None
+    tags = [tag[:LONGEST_NAME] for part in front.get("tags", "").split(",") if (tag := part.strip())]
+    found = front.get("title") or title or (heading and without_closing(heading[1])) or None
     return Parsed(
         text=text,
         text_hash=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
         document_type=document_type,
-        title=found[:_LONGEST_TITLE] if found else None,
-        category=front.get("category") or None,
-        tags=tuple(tag for tag in re.split(r"\s*,\s*", front.get("tags", "")) if tag),
+        title=found[:LONGEST_NAME] if found else None,
+        category=front.get("category", "")[:LONGEST_NAME] or None,
+        tags=tuple(tags[:MOST_TAGS]),
         pages=pages,
         notes=notes,
     )
@@ -146,6 +152,11 @@ def _type(uri: str, text: str) -> DocumentType:
     return DocumentType.LOG if looks_like_log(text) else DocumentType.TEXT
 
 
+def without_closing(heading: str) -> str:
+    """Return the words of a heading without the signs that may end it, too."""
+    return heading.rstrip(" \t").rstrip("#").rstrip(" \t") or heading[:1]
+
+
 def front_matter_end(text: str) -> int:
     """Return where the text after the front matter begins."""
     found = _FRONT.match(text)
@@ -155,17 +166,17 @@ def front_matter_end(text: str) -> int:
 def _front_matter(text: str) -> dict[str, str]:
     """Return what the front matter says: `key: value`, `key: [a, b]`, or a list below the key. No YAML otherwise."""
     found = _FRONT.match(text)
-    told: dict[str, str] = {}
+    told: dict[str, list[str]] = {}
     last = ""
     for line in found[1].split("\n") if found else ():
-        if item := re.match(r"\s*-\s+(.+)", line):
-            told[last] = ", ".join(filter(None, (told.get(last, ""), _plain(item[1]))))
-        elif pair := re.match(r"([A-Za-z_][\w-]*)\s*:\s*(.*)$", line):
-            last, value = pair[1].lower(), pair[2].strip()
-            told[last] = (
-                ", ".join(_plain(part) for part in value.strip("[]").split(",")) if value[:1] == "[" else _plain(value)
-            )
-    return told
+        item = line.strip()
+        key, colon, value = line.partition(":")
+        if item.startswith("-") and item[1:2].isspace():
+            told.setdefault(last, []).append(item[1:])
+        elif colon and _KEY.fullmatch(key.rstrip()):
+            last, value = key.rstrip().lower(), value.strip()
+            told[last] = value.strip("[]").split(",") if value.startswith("[") else [value]
+    return {name: ", ".join(filter(None, map(_plain, values))) for name, values in told.items()}
 
 
 def _plain(value: str) -> str:

@@ -34,7 +34,7 @@ _REFERRING = re.compile(
     r"|^\s*(?:and|but|or|so|also|what about|how about|why not|why|how come|really|anything)\b",
     re.IGNORECASE,
 )
-_LABEL = re.compile(r"^\s*(?:rewritten|self-contained)?\s*question\s*:\s*", re.IGNORECASE)
+_LABEL = re.compile(r"^\s*+(?:rewritten|self-contained)?\s*+question\s*:\s*", re.IGNORECASE)
 
 _PROMPT = """Conversation history:
 {history}

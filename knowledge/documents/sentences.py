@@ -12,7 +12,7 @@ _ABBREVIATED = (
 )
 _SHORT_FORMS = frozenset(_ABBREVIATED.split())
 _END = re.compile(
-    r"[.!?]+[\"')\]\u201d\u2019]*(?=\s+[\"'(\[\u201c\u2018`]*[A-Z0-9])|\n\s*\n|\n(?=\s*(?:[-*+#>|]|\d+[.)]\s|\S+\s*[:=]))"
+    r"(?<![.!?])[.!?]++[\"')\]\u201d\u2019]*+(?=\s++[\"'(\[\u201c\u2018`]*[A-Z0-9])|\n\s*\n|\n(?=\s*(?:[-*+#>|]|\d+[.)]\s|\S+\s*[:=]))"
 )
 _LINE = re.compile(r"[^\n]+")
 _LONGEST = 700

@@ -78,8 +78,13 @@ class KnowledgeBases:
         return await self.documents.library.close_case(self.principal, case_id)
 
     async def delete_user(self, user_id: str) -> int:
-        """Delete the knowledge base of a user."""
-        return await self.documents.library.delete_user(self.principal, user_id)
+        """Delete the knowledge base of a user, with its sources and what was fetched of them."""
+        syncing = self.documents.syncing
+        sources = await syncing.sources(await self._writable("user", user_id))
+        deleted = await self.documents.library.delete_user(self.principal, user_id)
+        for source in sources:
+            await syncing.repositories.forget(source.source_id)
+        return deleted
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
         """Have documents indexed again that failed."""

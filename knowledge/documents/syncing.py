@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -15,7 +15,7 @@ from knowledge.documents.links import link_of
 from knowledge.documents.models import DocumentStatus, NewDocument, SourceId
 from knowledge.documents.parsing import readable
 from knowledge.documents.ports import DocumentStore, Repositories, Repository, Source, SourceStore, TreeFile
-from knowledge.errors import InvalidInput, NoAccess, SourceUnavailable
+from knowledge.errors import InvalidInput, NoAccess, NotFound, SourceUnavailable
 from knowledge.logs import get_logger
 from knowledge.redaction import redact
 
@@ -93,6 +93,10 @@ class GitSync:
             check_url(source.url, self.allowed)
             async with self.repositories.fetched(source) as (commit, repository):
                 report = await self._take_over(source, scope, commit, repository)
+        except NotFound as error:  # deleted meanwhile, with all that was taken over before
+            await self.repositories.forget(source.source_id)
+            log.warning("source_not_synced", source_id=str(source.source_id), reason=str(error))
+            return SyncReport(source_id=source.source_id, url=source.url, error=str(error))
         except (SourceUnavailable, InvalidInput) as error:
             reason = redact(str(error)).text if self.library.redaction else str(error)
             await self.store.synced(source.source_id, commit=None, error=reason)
@@ -103,16 +107,17 @@ class GitSync:
         return report
 
     async def _take_over(self, source: Source, scope: Scope, commit: str, repository: Repository) -> SyncReport:
-        wanted, passed_over = self._by_uri(source, await repository.files())
+        known = await self.documents.marks(source.partition, source.source_id)
+        name = await self._name(source, known)
+        wanted, passed_over = self._by_uri(name, source, await repository.files())
         if len(wanted) > MOST_FILES:
             raise InvalidInput("url", f"holds {len(wanted)} files, more than {MOST_FILES}: name a folder or patterns")
-        known = await self.documents.marks(source.partition, source.source_id)
         added, unreadable = 0, passed_over
         for uri, file in wanted.items():
             if uri in known and known[uri][1] == file.mark:
                 continue
             new = NewDocument(
-                uri=_uri(source, file),
+                uri=f"{name}/{file.path}",
                 content=await repository.content(file.mark) if file.size <= self.library.max_bytes else b"",
                 link=link_of(source.url, commit, file.path),
                 mark=file.mark,
@@ -138,14 +143,31 @@ class GitSync:
             unchanged=len(wanted) - added,
         )
 
-    def _by_uri(self, source: Source, files: Iterable[TreeFile]) -> tuple[dict[str, TreeFile], int]:
+    async def _name(self, source: Source, known: Collection[str]) -> str:
+        """Return what the uris of a source begin with, so that two repositories do not meet.
+
+        That is the last part of its address, or more of it where documents of another one begin with that already. What
+        it was before, it stays.
+        """
+        names = _names(source.url)
+        taken = [
+            uri
+            for other in await self.store.of(source.partition)
+            if other.url != source.url and _may_meet(names, _names(other.url))
+            for uri in await self.documents.marks(source.partition, other.source_id)
+        ]
+        free = [name for name in names if not _begins(name, taken)]
+        held = [name for name in free if _begins(name, known)]
+        return (held or free or names[-1:])[0]
+
+    def _by_uri(self, name: str, source: Source, files: Iterable[TreeFile]) -> tuple[dict[str, TreeFile], int]:
         """Return the files that become documents, and how many do not: their names differ in a secret alone."""
         found: dict[str, TreeFile] = {}
         passed_over = 0
         for file in files:
             if not _wanted(source, file):
                 continue
-            if found.setdefault(self.library.kept_as(_uri(source, file)), file) is not file:
+            if found.setdefault(self.library.kept_as(f"{name}/{file.path}"), file) is not file:
                 passed_over += 1
                 log.warning("file_passed_over", reason="another file has the same name without its secrets")
         return found, passed_over
@@ -153,9 +175,7 @@ class GitSync:
     async def forget(self, scope: Scope, source_id: SourceId) -> int:
         """Forget a source with its documents; return how many. Raises NotFound."""
         partition = _one(scope)
-        known = await self.documents.marks(partition, source_id)
-        deleted = await self.library.delete(scope, [document_id for document_id, _ in known.values()]) if known else 0
-        await self.store.delete(partition, source_id)
+        deleted = await self.store.delete(partition, source_id)
         await self.repositories.forget(source_id)
         return deleted
 
@@ -182,10 +202,21 @@ def _check_secrets(new: NewSource) -> None:
                 raise InvalidInput(field, f"holds what looks like a secret ({found[0]}): write it without")
 
 
-def _uri(source: Source, file: TreeFile) -> str:
-    """Return the uri of a file: the repository's name, then its path, so that two repositories do not meet."""
-    name = source.url.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git") or "repository"
-    return f"{name}/{file.path}"
+def _names(url: str) -> list[str]:
+    """Return the last part of an address, the last two, and so on, up to all of it."""
+    *parts, last = url.split("://", 1)[-1].strip("/").split("/")
+    told = [last.removesuffix(".git") or "repository"]
+    for part in filter(None, reversed(parts)):
+        told.append(f"{part}/{told[-1]}")
+    return told
+
+
+def _may_meet(names: Iterable[str], others: Sequence[str]) -> bool:
+    return any(_begins(one, [f"{two}/"]) or _begins(two, [f"{one}/"]) for one in names for two in others)
+
+
+def _begins(name: str, uris: Iterable[str]) -> bool:
+    return any(uri.startswith(f"{name}/") for uri in uris)
 
 
 def _wanted(source: Source, file: TreeFile) -> bool:

@@ -21,7 +21,7 @@ MOST_OF_A_BLOCK: Final = 700
 
 _FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>][ \t]+)?(```+|~~~+)[ \t]*(\S*)")
 _CLOSING = re.compile(r"\s*\n[ \t]*(?:```+|~~~+)(?=[ \t]*(?:\n|$))")
-_DELIMITER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_DELIMITER = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?")
 _BAR = re.compile(r"(?<!\\)\|")
 _PROMPT = re.compile(r"[ \t]*[$>%][ \t]+\S")
 _LEAST_BARS = 2
@@ -122,6 +122,8 @@ def _of_tables(lines: Sequence[_Line]) -> frozenset[int]:
     """
     found: set[int] = set()
     for number, line in enumerate(lines):
+        if number in found:
+            continue
         if number and _is_delimiter(line.text) and "|" in lines[number - 1].text:
             rows = itertools.takewhile(lambda at: "|" in lines[at].text, range(number + 1, len(lines)))
             found |= {number - 1, number, *rows}
@@ -156,7 +158,7 @@ def _rows(lines: Sequence[_Line]) -> Iterator[Unit]:
 
 
 def _is_delimiter(text: str) -> bool:
-    return "|" in text and bool(_DELIMITER.match(text.rstrip("\n")))
+    return "|" in text and _DELIMITER.fullmatch(text.strip(" \t\n")) is not None
 
 
 def _cells(row: str) -> list[str]:

@@ -62,12 +62,17 @@ class DocumentUpkeep:
         return Reconciled(requeued=requeued, written=written, removed=removed)
 
     async def compare(self, room: Room) -> tuple[int, int]:
-        """Write the points that lack in the index of a space, and remove those of nothing; return how many of each."""
+        """Write the points that lack in the index of a space, and remove those of nothing; return how many of each.
+
+        What is being indexed is in the index before it is shown. So what is on its way is read after the index and
+        before what is shown: a point of neither is of something that was over before.
+        """
         there: set[PassageId] = set()
         after: PassageId | None = None
         while found := await self.indexing.index.scan(room.space, self.indexing.workspace, after=after, limit=_PAGE):
             there.update(found)
             after = found[-1]
+        on_their_way = set(await self.indexing.store.on_their_way())
         written, known, last = 0, set[PassageId](), None
         while page := await self.indexing.store.points(room.space, after=last, limit=_PAGE):
             last = page[-1][0].passage_id
@@ -76,8 +81,7 @@ class DocumentUpkeep:
             await self.indexing.index.upsert(room.space, _with_words(missing))
             written += len(missing)
             await let_others_run()
-        # what is being indexed just now is in the index before it is shown
-        strange = sorted(there - known - set(await self.indexing.store.on_their_way()))
+        strange = sorted(there - known - on_their_way)
         await self.indexing.index.delete(room.space, strange)
         return written, len(strange)
 

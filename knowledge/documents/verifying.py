@@ -36,7 +36,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 _TIME = re.compile(r"(?<=\d)T(?=\d)|(?<=\d)Z\b")
 _MARKS = re.compile(r"\*\*|`{3,}\w*|\[\d+\]|^\s*(?:\d{1,2}[.)]|[-*+])\s+|\s__|__\s")
 _QUOTED = re.compile(r"\"([^\"\n]{3,})\"")
-_LINK = re.compile(r"\[([^\]]*)\]\((\S+?)\)")
+_LINK = re.compile(r"\[([^\[\]]*)\]\(([^\s)]{1,2000})\)")
 _UNIT = re.compile(r"(?<=\d)(?=(?:ms|s|sec|min|h|[kmgt]i?b|k|px|[kmg]?hz|k?g|[kcm]?m|[kmx])\b)", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<=\d),(?=\d{3}\b)")
 

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from dulwich import porcelain
 from dulwich.repo import Repo
 
+from jobs.table import run_job
 from knowledge.adapters.git_repositories import GitRepositories
 from knowledge.adapters.local_embedder import LocalEmbedder
+from knowledge.adapters.postgres.document_sources import PostgresSources
 from knowledge.documents.fetching import check_url, is_inside
 from knowledge.documents.links import commit_of, link_of
 from knowledge.documents.models import SourceId
-from knowledge.documents.ports import Source
+from knowledge.documents.ports import Repositories, Repository, Source, TreeFile
 from knowledge.documents.syncing import NewSource
 from knowledge.errors import InvalidInput, SourceUnavailable
 from knowledge.wiring import Knowledge
 from orchestrator.asking import LocalAnswers
 from tests.conftest import Opens
+from tests.support.documents import writable
 
 WHO = b"Ann <ann@example.org>"
 
@@ -138,6 +144,132 @@ async def test_links_in_a_repository_are_passed_over(opens: Opens, writes: Write
         await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
         await knowledge.kb.sync("global", None)
         assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["handbook/pool.md"]
+
+
+class Interrupted:
+    """Repositories; before a file of one is read, something else happens once."""
+
+    def __init__(self, real: Repositories, at: int, otherwise: Callable[[], Awaitable[Any]]) -> None:
+        self.real, self.at, self.otherwise = real, at, otherwise
+
+    async def forget(self, source_id: SourceId) -> None:
+        await self.real.forget(source_id)
+
+    @asynccontextmanager
+    async def fetched(self, source: Source) -> AsyncIterator[tuple[str, Repository]]:
+        async with self.real.fetched(source) as (commit, repository):
+            self.repository = repository
+            yield commit, self
+
+    async def files(self) -> list[TreeFile]:
+        return await self.repository.files()
+
+    async def content(self, mark: str) -> bytes:
+        self.at -= 1
+        if self.at == 0:
+            await self.otherwise()
+        return await self.repository.content(mark)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+async def test_a_source_that_is_deleted_while_it_is_synced_leaves_nothing(
+    opens: Opens, writes: Writes, tmp_path: Path, at: int
+) -> None:
+    """And what is synced beside it is synced."""
+    writes.commit({"a.md": "# A\n\nOne.\n", "b.md": "# B\n\nTwo.\n"})
+    with Repo.init(str(tmp_path / "other"), mkdir=True) as repo:
+        (tmp_path / "other/c.md").write_text("# C\n\nThree.\n")
+        porcelain.add(repo, [str(tmp_path / "other/c.md")])
+        porcelain.commit(repo, message=b"x", author=WHO, committer=WHO)
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        scope, syncing = await writable(knowledge), knowledge.documents.syncing
+        source = await syncing.add(NewSource(url=f"file://{writes.folder}"), scope)
+        await syncing.add(NewSource(url=f"file://{tmp_path}/other"), scope)
+        interrupted = Interrupted(syncing.repositories, at, lambda: syncing.forget(scope, source.source_id))
+        gone, other = await replace(syncing, repositories=interrupted).sync(scope)
+        assert gone.error == f"the source {source.source_id} was deleted: nothing more is taken from it"
+        assert (other.added, other.error) == (1, None)
+        assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["other/c.md"]
+        assert not list(knowledge.settings.home.rglob(f"{source.source_id}*"))
+
+
+async def test_a_source_that_is_synced_while_it_is_deleted_leaves_nothing(
+    opens: Opens, writes: Writes, tmp_path: Path
+) -> None:
+    writes.commit({"a.md": "# A\n\nOne.\n", "b.md": "# B\n\nTwo.\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        scope, syncing = await writable(knowledge), knowledge.documents.syncing
+        source = await syncing.add(NewSource(url=f"file://{writes.folder}"), scope)
+
+        class Late(PostgresSources):
+            """Deletes once a job has synced."""
+
+            async def delete(self, partition: str, source_id: SourceId) -> int:
+                await syncing.sync(scope)
+                return await super().delete(partition, source_id)
+
+        late = Late(knowledge.engine, knowledge.workspace)
+        assert await replace(syncing, store=late).forget(scope, source.source_id) == 2
+        assert await knowledge.kb.listed("global", None) == []
+
+
+async def test_what_was_deleted_with_a_user_is_not_fetched_again(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    """The copy of the repository goes, too."""
+    writes.commit({"a.md": "# A\n\nOne of Ann's.\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        source = await knowledge.kb.add_source("user", "ann", NewSource(url=f"file://{writes.folder}"))
+        assert await run_job(knowledge, "sync", once_per_slot=False) == 1
+        assert list(knowledge.settings.home.rglob(f"{source.source_id}*"))
+        assert await knowledge.kb.delete_user("ann") == 1
+        assert not list(knowledge.settings.home.rglob(f"{source.source_id}*"))
+        assert await knowledge.kb.sources("user", "ann") == []
+        assert await run_job(knowledge, "sync", once_per_slot=False) == 0
+        assert await knowledge.kb.listed("user", "ann") == []
+
+
+async def test_two_repositories_of_one_name_share_no_document(opens: Opens, tmp_path: Path) -> None:
+    """Whoever was there first keeps its uris, also when the other one is gone."""
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "zeta").mkdir()
+    acme, zeta = Writes(tmp_path / "acme/handbook"), Writes(tmp_path / "zeta/handbook")
+    acme.commit({"README.md": "# Acme\n\nThe backup runs at midnight.\n"})
+    zeta.commit({"README.md": "# Zeta\n\nTulips are planted in autumn.\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        first = await knowledge.kb.add_source("global", None, NewSource(url=f"file://{zeta.folder}"))
+        await knowledge.kb.sync("global", None)
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{acme.folder}"))
+        for added in ([1, 0], [0, 0]):
+            assert [report.added for report in await knowledge.kb.sync("global", None)] == added
+            documents = await knowledge.kb.listed("global", None)
+            assert [(each.uri, each.title, each.version) for each in documents] == [
+                ("acme/handbook/README.md", "Acme", 1),
+                ("handbook/README.md", "Zeta", 1),
+            ]
+        await knowledge.kb.forget_source("global", None, first.source_id)
+        assert [report.added for report in await knowledge.kb.sync("global", None)] == [0]
+        assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["acme/handbook/README.md"]
+    acme.repo.close()
+    zeta.repo.close()
+
+
+async def test_a_copy_of_a_repository_that_goes_while_it_is_read_is_a_source_that_is_away(
+    writes: Writes, tmp_path: Path
+) -> None:
+    writes.commit({"a.md": "# A\n"})
+    source = Source(
+        source_id=SourceId(uuid4()),
+        partition="global_kb",
+        url=f"file://{writes.folder}",
+        branch=None,
+        subdir="",
+        globs=(),
+        last_commit=None,
+        last_error=None,
+        synced_at=None,
+    )
+    async with GitRepositories(tmp_path / "copies").fetched(source) as (_, repository):
+        with pytest.raises(SourceUnavailable, match="the next sync"):
+            await repository.content("0" * 40)
 
 
 async def test_nothing_is_fetched_unless_the_settings_say_from_where(knowledge: Knowledge) -> None:

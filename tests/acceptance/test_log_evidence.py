@@ -6,7 +6,9 @@ import random
 from datetime import datetime
 
 import pytest
+import sqlalchemy as sa
 
+from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.models import PassageKind, Severity
 from knowledge.documents.service import Documents
 from knowledge.wiring import Knowledge
@@ -81,6 +83,30 @@ async def test_all_entries_of_a_severity_are_listed_with_their_times(knowledge: 
     listed = told[1].split("\n")
     assert listed[0] == "server.log: all 30 CRITICAL entries:"
     assert [line.split(": ", 1)[1] for line in listed[1:]] == [line for line in lines if "CRITICAL" in line]
+
+
+ZERO = b"""2025-10-19T14:00:00Z INFO started
+0001-01-01T00:00:00Z ERROR job has no start time
+2025-10-19T14:00:05Z ERROR pool exhausted until 9999-12-31T23:59:59.999999Z
+9999-12-31T23:59:59.999999Z INFO never
+"""
+
+
+async def test_a_line_without_a_real_time_is_counted_and_breaks_nothing(knowledge: Knowledge) -> None:
+    """What programs write where there is no time is, to Postgres, a time without an end; a version before stored it."""
+    await add(knowledge, "server.log", ZERO, "case", "1")
+    for endless in (None, "-infinity", "infinity"):
+        async with transaction(knowledge.engine) as connection:
+            for change in ("kb_lines SET ts = {} WHERE line IN (2, 4)", "kb_chunks SET ts = {0}, until = {0}"):
+                when = "CAST(CAST(:endless AS text) AS timestamptz)"
+                await connection.execute(sa.text(f"UPDATE {change.format(when)}"), {"endless": endless})
+        counted = (await facts(knowledge.documents, "How many entries of each severity are there?", knowledge))[0]
+        assert "2 ERROR entries." in counted
+        assert "First entry 2025-10-19T14:00:00Z, last entry 2025-10-19T14:00:05Z." in counted
+        listed = (await facts(knowledge.documents, "Show me all ERROR entries with timestamps", knowledge))[1]
+        assert [line.split(": ")[0] for line in listed.split("\n")[1:]] == ["  2", "  3"]
+        assert (await knowledge.store_upkeep.rebuild()).passages == 1
+        assert (await knowledge.kb.search("pool exhausted", kb="case", scope_id="1")).passages
 
 
 @pytest.mark.parametrize("question", ["What is the capital of France?", "How do I restart the api?"])

@@ -144,6 +144,9 @@ class FailingIndex(PassageIndex):
     async def scan(self, space: EmbeddingSpace, workspace: str, *, after: Any, limit: int) -> Any:
         return await self._index.scan(space, workspace, after=after, limit=limit)
 
+    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+        return await self._index.lacking(space, passage_ids)
+
     async def drop(self, space: EmbeddingSpace) -> None:
         await self._index.drop(space)
 

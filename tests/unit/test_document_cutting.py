@@ -23,7 +23,7 @@ LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\0", exclude_c
 
 
 def cut_as(kind: DocumentType, text: str, tokens: int = CHUNK_TOKENS) -> Any:
-    lines = read_lines(text, now=NOW) if kind is DocumentType.LOG else []
+    lines = list(read_lines(text, now=NOW)) if kind is DocumentType.LOG else []
     return cut(Parsed(text=text, document_type=kind), lines, tokens=tokens)
 
 
@@ -118,6 +118,21 @@ def test_a_line_tells_its_time_and_severity(line: str, when: str | None, how_bad
     assert severity(line) is how_bad
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0001-01-01T00:00:00Z ERROR no start time",
+        "0001-01-01T00:00:00-05:00 ERROR x",
+        "9999-12-31T23:59:59.999999Z ERROR never",
+        "[31/Dec/9999:23:59:59 +0000] ERROR x",
+        "9999-12-31T23:59:59-05:00 ERROR beyond",
+    ],
+)
+def test_a_line_of_the_first_or_last_year_there_is_names_no_moment(line: str) -> None:
+    assert moment(line) is None
+    assert severity(line) is Severity.ERROR
+
+
 def test_a_syslog_line_is_of_the_last_year_that_fits() -> None:
     """A0-35."""
     lines = read_lines("Oct 19 14:32:15 host sshd[1]: x\nJan 15 11:00:00 host y\n", now=NOW)
@@ -150,6 +165,11 @@ def test_a_question_asks_for_times() -> None:
     assert found.until == datetime(2025, 10, 20, tzinfo=UTC)
     day = wanted("what happened on 2025-10-19?")
     assert (day.since, day.until) == (datetime(2025, 10, 19, tzinfo=UTC), datetime(2025, 10, 20, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("end", ["9999-12-31", "9999-12-31T23:59:30Z", "0001-01-01"])
+def test_a_question_about_the_end_of_all_time_asks_for_none(end: str) -> None:
+    assert wanted(f"errors on {end}") == wanted(f"errors since {end}") == wanted("errors")
 
 
 def test_front_matter_gives_title_category_and_tags() -> None:

@@ -13,8 +13,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V, changed, count_terms, locked_partition
+from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V, changed, count_terms, locked_partition, moment_of
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents, kb_lines, kb_vectors, kb_versions
+from knowledge.documents.indexing import TRIES
 from knowledge.documents.models import (
     Chunk,
     DocumentId,
@@ -34,6 +35,7 @@ _ROWS = 5000
 
 _COLUMNS = [column.name for column in kb_versions.c]
 _FREE = {"lease_token": None, "lease_until": None}
+_NEVER_DONE = f"the process that indexed it ended, or hung, each of {TRIES} times"
 _NO_WORDS = SparseVector(indices=(), values=())
 
 
@@ -62,6 +64,7 @@ class PostgresIndexing(IndexingStore):
             .returning(D.id)
         )
         async with transaction(self._engine) as connection:
+            await connection.execute(self._given_up())
             ids = list((await connection.execute(take)).scalars())
             query = (
                 sa.select(kb_documents, *(each for each in kb_versions.c if each.name != "document_id"))
@@ -70,6 +73,18 @@ class PostgresIndexing(IndexingStore):
                 .order_by(D.added_at, D.id)
             )
             return [_job(row, token) for row in await connection.execute(query)]
+
+    def _given_up(self) -> sa.Update:
+        """Return what notes as failed whatever was taken as often as it may be, and never let go of."""
+        over = sa.and_(
+            D.workspace == self._workspace,
+            D.status == DocumentStatus.PENDING,
+            D.lease_until < sa.func.now(),
+            D.attempts >= TRIES,
+        )
+        ended = sa.select(D.id).where(over).with_for_update(skip_locked=True)
+        told = {"status": DocumentStatus.FAILED, "error": _NEVER_DONE}
+        return sa.update(kb_documents).where(D.id.in_(ended)).values(**told, **_FREE)
 
     async def anything(self) -> bool:
         async with reading(self._engine) as connection:
@@ -351,8 +366,8 @@ def _point(row: sa.Row[Any], workspace: str) -> PassagePoint:
         lexical=_NO_WORDS,
         category=row.category,
         severities=tuple(Severity(severity) for severity in row.severities),
-        timestamp=row.ts,
-        until=row.until,
+        timestamp=moment_of(row.ts),
+        until=moment_of(row.until),
         line_start=row.line_start,
         line_end=row.line_end,
     )

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, within
-from knowledge.adapters.postgres.document_rows import SHOWN, D, in_scope
+from knowledge.adapters.postgres.document_rows import SHOWN, D, in_scope, moment_of
 from knowledge.adapters.postgres.document_tables import kb_documents, kb_lines
 from knowledge.documents.access import Scope
 from knowledge.documents.models import DocumentId, LogLine, Severity
@@ -33,7 +33,8 @@ class PostgresLogs(LogStore):
             return {row[0]: row[1] for row in await connection.execute(query.group_by(named))}
 
     async def span(self, documents: Collection[DocumentId], scope: Scope) -> tuple[datetime | None, datetime | None]:
-        query = sa.select(sa.func.min(_L.ts), sa.func.max(_L.ts)).select_from(_LINES)
+        ends = (sa.func.min(_L.ts), sa.func.max(_L.ts))
+        query = sa.select(*ends).select_from(_LINES).where(sa.func.isfinite(_L.ts))
         async with reading(self._engine) as connection:
             row = (await connection.execute(query.where(self._among(documents, scope)))).one()
         return row[0], row[1]
@@ -94,7 +95,7 @@ def _line(row: sa.Row[tuple[object, ...]]) -> tuple[DocumentId, LogLine]:
     return DocumentId(told["document_id"]), LogLine(
         line=told["line"],
         text=told["text"],
-        timestamp=told["ts"],
+        timestamp=moment_of(told["ts"]),
         severity=told["severity"] and Severity(told["severity"]),
         template=told["template"],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,7 +30,8 @@ C = kb_chunks.c
 PASSAGES_COUNT = -1
 """The term whose row counts the passages themselves; real terms are not negative."""
 
-SHOWN = sa.and_(D.status != sa.literal_column("'deleting'"), D.active_generation.is_not(None))
+ALIVE = D.status != sa.literal_column("'deleting'")
+SHOWN = sa.and_(ALIVE, D.active_generation.is_not(None))
 
 
 def in_scope(scope: Scope, workspace: str) -> sa.ColumnElement[bool]:
@@ -39,6 +41,11 @@ def in_scope(scope: Scope, workspace: str) -> sa.ColumnElement[bool]:
     return sa.and_(
         D.workspace == workspace, D.partition == sa.any_(sa.literal(list(scope.partitions), sa.ARRAY(sa.Text)))
     )
+
+
+def alive(workspace: str, partition: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a document is of a partition and not being deleted."""
+    return sa.and_(D.workspace == workspace, D.partition == partition, ALIVE)
 
 
 def documents(generation: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -119,12 +126,20 @@ def to_passage(row: sa.Row[Any]) -> Passage:
         line_end=row.line_end,
         char_start=row.char_start,
         char_end=row.char_end,
-        timestamp=row.ts,
-        until=row.until,
+        timestamp=moment_of(row.ts),
+        until=moment_of(row.until),
         severity=max(severities, key=list(Severity).index, default=None),
         generation=row.generation,
         ordinal=row.ordinal,
     )
+
+
+def moment_of(stored: datetime | None) -> datetime | None:
+    """Return a moment of a log, None for the two that Postgres has without an end: nothing can be counted from those.
+
+    A process of a version before stored the first and the last moment that there are as such.
+    """
+    return stored if stored is not None and MINYEAR < stored.year < MAXYEAR else None
 
 
 async def locked_partition(connection: AsyncConnection, workspace: str, partition: str) -> sa.Row[Any]:
@@ -163,3 +178,19 @@ async def count_terms(
     if sign < 0:
         ours = (kb_terms.c.workspace == workspace, kb_terms.c.partition == partition)
         await connection.execute(sa.delete(kb_terms).where(*ours, kb_terms.c.passages <= 0))
+
+
+async def hide(connection: AsyncConnection, workspace: str, partition: str, which: sa.ColumnElement[bool]) -> int:
+    """Hide documents of a partition for good; return how many. Hold its lock.
+
+    Their passages leave the counts while they can still be told from others.
+    """
+    ours = sa.and_(alive(workspace, partition), which)
+    shown = sa.and_(ours, SHOWN, C.generation == D.active_generation)
+    await count_terms(connection, workspace, partition, shown, -1)
+    gone = sa.update(kb_documents).where(ours)
+    values = {"status": DocumentStatus.DELETING, "lease_token": None, "lease_until": None, "error": None}
+    hidden = (await connection.execute(gone.values(**values))).rowcount
+    if hidden:
+        await changed(connection, workspace, partition)
+    return hidden

@@ -9,6 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.document_rows import D, hide, locked_partition
 from knowledge.adapters.postgres.document_tables import kb_partitions, kb_sources
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Source, SourceStore
@@ -54,13 +55,15 @@ class PostgresSources(SourceStore):
         async with transaction(self._engine) as connection:
             await connection.execute(sa.update(kb_sources).where(_S.id == source_id).values(**told))
 
-    async def delete(self, partition: str, source_id: SourceId) -> None:
-        gone = sa.delete(kb_sources).where(
-            _S.workspace == self._workspace, _S.partition == partition, _S.id == source_id
-        )
+    async def delete(self, partition: str, source_id: SourceId) -> int:
+        this = (_S.workspace == self._workspace, _S.partition == partition, _S.id == source_id)
         async with transaction(self._engine) as connection:
-            if not (await connection.execute(gone)).rowcount:
+            await locked_partition(connection, self._workspace, partition)
+            if (await connection.execute(sa.select(_S.id).where(*this).with_for_update())).first() is None:
                 raise NotFound(f"there is no source {source_id} in {partition}")
+            hidden = await hide(connection, self._workspace, partition, D.source_id == source_id)
+            await connection.execute(sa.delete(kb_sources).where(*this))
+            return hidden
 
 
 def _source(row: sa.Row[Any]) -> Source:

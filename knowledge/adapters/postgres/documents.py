@@ -13,25 +13,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_rows import (
+    ALIVE,
     NEWEST,
-    SHOWN,
-    C,
     D,
     V,
-    changed,
-    count_terms,
+    alive,
     documents,
+    hide,
     locked_partition,
     to_document,
 )
-from knowledge.adapters.postgres.document_tables import kb_documents, kb_grants, kb_partitions, kb_versions
+from knowledge.adapters.postgres.document_tables import kb_documents, kb_grants, kb_partitions, kb_sources, kb_versions
 from knowledge.documents.access import Base, Grants
 from knowledge.documents.models import Document, DocumentId, DocumentStatus, SourceId
 from knowledge.documents.ports import DocumentStore, Received
 from knowledge.errors import Conflict, NotFound
 
 _P = kb_partitions.c
-_ALIVE = D.status != sa.literal_column("'deleting'")
+_S = kb_sources.c
 
 
 class PostgresDocuments(DocumentStore):
@@ -53,6 +52,7 @@ class PostgresDocuments(DocumentStore):
             where = await locked_partition(connection, self._workspace, partition)
             if where.closed_at is not None:
                 raise Conflict(f"{partition} is closed: it takes no documents any more")
+            await _check_source(connection, received.source_id)
             query = documents(D.latest).add_columns(V.text_hash).where(self._of(partition), D.uri == received.uri)
             before = (await connection.execute(query.with_for_update(of=kb_documents))).first()
             new = before is None or _differs(before, received)
@@ -129,12 +129,15 @@ class PostgresDocuments(DocumentStore):
         named = D.id == sa.any_(sa.literal(list(document_ids), sa.ARRAY(sa.UUID)))
         async with transaction(self._engine) as connection:
             await locked_partition(connection, self._workspace, partition)
-            return await self._hide(connection, partition, named)
+            return await hide(connection, self._workspace, partition, named)
 
     async def forget_partition(self, partition: str) -> int:
         async with transaction(self._engine) as connection:
             await locked_partition(connection, self._workspace, partition)
-            return await self._hide(connection, partition, sa.true())
+            hidden = await hide(connection, self._workspace, partition, sa.true())
+            gone = sa.delete(kb_sources).where(_S.workspace == self._workspace, _S.partition == partition)
+            await connection.execute(gone)  # the next sync would bring it all back
+            return hidden
 
     async def close(self, partition: str, *, keep_for: timedelta = timedelta(0)) -> int:
         async with transaction(self._engine) as connection:
@@ -142,29 +145,26 @@ class PostgresDocuments(DocumentStore):
             if row.closed_at is None:
                 closed = sa.update(kb_partitions).where(_P.workspace == self._workspace, _P.partition == partition)
                 await connection.execute(closed.values(closed_at=sa.func.now() + keep_for))
-            return 0 if keep_for else await self._hide(connection, partition, sa.true())
+            return 0 if keep_for else await hide(connection, self._workspace, partition, sa.true())
 
     async def close_due(self) -> int:
-        held = sa.exists().where(D.workspace == _P.workspace, D.partition == _P.partition, _ALIVE)
+        held = sa.exists().where(D.workspace == _P.workspace, D.partition == _P.partition, ALIVE)
         due = sa.select(_P.partition).where(_P.workspace == self._workspace, _P.closed_at <= sa.func.now(), held)
         async with reading(self._engine) as connection:
             partitions = list((await connection.execute(due.order_by(_P.partition))).scalars())
         return sum([await self.forget_partition(partition) for partition in partitions])
 
-    async def _hide(self, connection: AsyncConnection, partition: str, which: sa.ColumnElement[bool]) -> int:
-        """Hide documents for good. Their passages leave the counts while they can still be told from others."""
-        ours = sa.and_(self._of(partition), which)
-        shown = sa.and_(ours, SHOWN, C.generation == D.active_generation)
-        await count_terms(connection, self._workspace, partition, shown, -1)
-        gone = sa.update(kb_documents).where(ours)
-        values = {"status": DocumentStatus.DELETING, "lease_token": None, "lease_until": None, "error": None}
-        hidden = (await connection.execute(gone.values(**values))).rowcount
-        if hidden:
-            await changed(connection, self._workspace, partition)
-        return hidden
-
     def _of(self, partition: str) -> sa.ColumnElement[bool]:
-        return sa.and_(D.workspace == self._workspace, D.partition == partition, _ALIVE)
+        return alive(self._workspace, partition)
+
+
+async def _check_source(connection: AsyncConnection, source_id: SourceId | None) -> None:
+    """Have a source stay until the transaction ends. Raises NotFound for one that was deleted."""
+    if source_id is None:
+        return
+    source = sa.select(_S.id).where(_S.id == source_id).with_for_update(read=True, key_share=True)
+    if (await connection.execute(source)).first() is None:
+        raise NotFound(f"the source {source_id} was deleted: nothing more is taken from it")
 
 
 def _told(received: Received) -> dict[str, Any]:
@@ -234,7 +234,7 @@ class PostgresGrants(Grants):
             return list((await connection.execute(query.order_by(g.scope_id))).scalars())
 
     async def scopes(self, base: Base) -> list[str]:
-        query = sa.select(D.partition).where(D.workspace == self._workspace, _ALIVE).distinct().order_by(D.partition)
+        query = sa.select(D.partition).where(D.workspace == self._workspace, ALIVE).distinct().order_by(D.partition)
         async with reading(self._engine) as connection:
             found = (await connection.execute(query)).scalars()
             return [scope_id for partition in found if (scope_id := base.scope_id(partition)) is not None]

@@ -172,6 +172,10 @@ class PassageIndex(Protocol):
         """Return up to `limit` point ids above `after`, ascending."""
         ...
 
+    async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
+        """Return those ids that no point has, in the order given."""
+        ...
+
     async def drop(self, space: EmbeddingSpace) -> None:
         """Delete the collection of the space, if there is one."""
         ...

@@ -76,7 +76,8 @@ class DocumentStore(Protocol):
     async def put(self, partition: str, received: Received) -> tuple[Document, bool]:
         """Keep a version of a document to be indexed; False where it says nothing new.
 
-        What was indexed before stays visible until the newer version is. Raises Conflict for a closed partition.
+        What was indexed before stays visible until the newer version is. Raises Conflict for a closed partition, and
+        NotFound for a source that was deleted.
         """
         ...
 
@@ -113,7 +114,10 @@ class DocumentStore(Protocol):
         ...
 
     async def forget_partition(self, partition: str) -> int:
-        """Hide all documents of a partition for good, which goes on taking new ones; return how many."""
+        """Hide all documents of a partition for good, and forget its sources; return how many documents.
+
+        It goes on taking new ones.
+        """
         ...
 
 
@@ -121,7 +125,10 @@ class IndexingStore(Protocol):
     """What is to be indexed of one workspace, and what the index is to hold. Rows are the queue."""
 
     async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
-        """Lease documents to be indexed, the oldest first, by the database's clock; skips what others hold."""
+        """Lease documents to be indexed, the oldest first, by the database's clock; skips what others hold.
+
+        One whose lease ran out, and that was leased as often as it may be, is noted as failed.
+        """
         ...
 
     async def anything(self) -> bool:

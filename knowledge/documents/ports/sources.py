@@ -73,6 +73,6 @@ class SourceStore(Protocol):
         """Note what came of a sync; without a commit the last one stays."""
         ...
 
-    async def delete(self, partition: str, source_id: SourceId) -> None:
-        """Forget a source. Raises NotFound."""
+    async def delete(self, partition: str, source_id: SourceId) -> int:
+        """Forget a source and hide its documents for good, in one; return how many. Raises NotFound."""
         ...

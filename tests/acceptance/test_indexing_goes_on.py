@@ -1,0 +1,123 @@
+"""Indexing beside what goes wrong with one document, and beside what else goes on with all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from knowledge.documents.indexing import TRIES
+from knowledge.documents.models import DocumentStatus, PassagePoint
+from knowledge.documents.ports import IndexingStore, PassageIndex
+from knowledge.models import EmbeddingSpace
+from knowledge.wiring import Knowledge
+from tests.acceptance.test_document_archive import points_of
+from tests.support.documents import GUIDE, add, find, put, readable
+
+TULIPS = b"# Tulips\n\nTulips are planted in autumn.\n"
+OVER = timedelta(seconds=-1)
+"""A lease that has run out, as that of a process that ended has after a while."""
+
+
+class Around:
+    """A part, something of which is done otherwise."""
+
+    def __init__(self, part: Any, **otherwise: Callable[..., Awaitable[Any]]) -> None:
+        self.part, self.otherwise = part, otherwise
+
+    def __getattr__(self, name: str) -> Any:
+        return self.otherwise.get(name) or getattr(self.part, name)
+
+
+class Breaks:
+    """A part that meets an error nobody thought of in one document."""
+
+    async def summarise(self, title: str, text: str) -> str | None:
+        """Break at the guide."""
+        if "pool_size" in text:
+            raise ZeroDivisionError(text)
+        return None
+
+
+async def test_a_document_that_ends_its_process_each_time_is_given_up(knowledge: Knowledge) -> None:
+    indexing = knowledge.documents.indexing
+    await put(knowledge, "guide.md", GUIDE)
+    for _ in range(TRIES):
+        assert await indexing.store.claim(limit=1, lease=OVER)
+    assert await indexing.store.claim(limit=1, lease=OVER) == []
+    (document,) = await knowledge.documents.library.listed(await readable(knowledge))
+    assert document.status is DocumentStatus.FAILED
+    assert document.error == "the process that indexed it ended, or hung, each of 5 times"
+    assert await knowledge.kb.retry("global", None) == 1
+    assert (await indexing.run()).indexed == 1
+
+
+async def test_a_document_is_not_given_up_while_it_is_held(knowledge: Knowledge) -> None:
+    store = knowledge.documents.indexing.store
+    await put(knowledge, "guide.md", GUIDE)
+    for _ in range(TRIES - 1):
+        await store.claim(limit=1, lease=OVER)
+    (last,) = await store.claim(limit=1, lease=timedelta(minutes=1))
+    assert await store.claim(limit=1, lease=OVER) == []
+    assert await store.extend(last, timedelta(minutes=1))
+
+
+async def test_an_error_nobody_thought_of_is_noted_and_stops_no_other(knowledge: Knowledge) -> None:
+    await put(knowledge, "guide.md", GUIDE)
+    await put(knowledge, "tulips.md", TULIPS)
+    report = await replace(knowledge.documents.indexing, summariser=Breaks()).run()
+    assert (report.indexed, report.failed) == (1, 1)
+    guide, _ = await knowledge.documents.library.listed(await readable(knowledge))
+    assert guide.error == "ZeroDivisionError while it was indexed: a defect of hardwon's"
+    assert [passage.uri for passage in (await find(knowledge, "when are tulips planted?")).passages] == ["tulips.md"]
+
+
+@pytest.mark.parametrize("read", ["on_their_way", "points"])
+@pytest.mark.parametrize("beside", ["before", "after"])
+async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
+    knowledge: Knowledge, read: str, beside: str
+) -> None:
+    """Whenever that is: before or after anything that is read of Postgres."""
+    await add(knowledge, "guide.md", GUIDE)
+    await put(knowledge, "tulips.md", TULIPS)
+    indexing, upkeep = knowledge.documents.indexing, knowledge.documents.upkeep
+    shown: list[bool] = []
+
+    async def activate(*told: Any) -> bool:
+        async def show() -> None:
+            if not shown:
+                shown.append(await indexing.store.activate(*told))
+
+        async def look(*asked: Any, **named: Any) -> Any:
+            if beside == "before":
+                await show()
+            found = await getattr(indexing.store, read)(*asked, **named)
+            await show()
+            return found
+
+        doing = replace(indexing, store=cast(IndexingStore, Around(indexing.store, **{read: look})))
+        await replace(upkeep, indexing=doing).reconcile()
+        return shown[0]
+
+    store = cast(IndexingStore, Around(indexing.store, activate=activate))
+    assert (await replace(indexing, store=store).run()).indexed == 1
+    assert shown == [True]
+    assert await points_of(knowledge)
+
+
+async def test_a_document_indexed_while_the_index_is_rebuilt_is_in_it(knowledge: Knowledge) -> None:
+    """Its points were there before the collection was dropped, and it was shown after all others were put back."""
+    await add(knowledge, "guide.md", GUIDE)
+    await put(knowledge, "tulips.md", TULIPS)
+    indexing = knowledge.documents.indexing
+
+    async def upsert(space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
+        await indexing.index.upsert(space, points)
+        await knowledge.store_upkeep.rebuild()
+
+    index = cast(PassageIndex, Around(indexing.index, upsert=upsert))
+    assert (await replace(indexing, index=index).run()).indexed == 1
+    assert len(await points_of(knowledge)) > 1

@@ -1,0 +1,153 @@
+"""Texts that are made to cost time or memory: reading them takes as long as reading any other of their length."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import time
+import tracemalloc
+from datetime import UTC, datetime
+from itertools import islice, product
+
+import pytest
+
+from knowledge import documents
+from knowledge.documents.chunking import cut
+from knowledge.documents.log_lines import read_lines
+from knowledge.documents.models import DocumentType
+from knowledge.documents.orders import without_orders
+from knowledge.documents.parsing import LONGEST_NAME, MOST_TAGS, read
+from knowledge.documents.ports import Parsed
+
+MOST_SECONDS = 1.0
+"""More than a hundred times what a text of 20,000 characters takes."""
+
+LENGTH = 20_000
+NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
+REPEATED = (
+    *" \t\n[]#*|`\"'()aA0-_.,:=/<>!\\@",
+    *("a ", "a.", "a-", "0.", "0-", "1-", "a,", "a\n", "a\n ", "\n ", "- ", "| ", "-|", ".)", "[a", "[a]", "[]("),
+    *("```", "-----BEGIN ", "export ", "ignore the ", "when ask, ", "line 1 ", "respond only ", "system\n"),
+)
+BEFORE = ("", "a", "# a", "[a", '"', "- ", "def ", "|", "`", ".", "system", "line ", "---\n", "since ", "\n")
+AFTER = ("", "!", "b\n")
+AT_ONE_PLACE = {"chunking._SECTION", "units._CLOSING", "units._DELIMITER", "units._HEADING", "units._PROMPT"}
+"""What is looked for where a line begins or a block ends, and nowhere else."""
+
+
+def patterns() -> dict[str, re.Pattern[str]]:
+    """Return the regular expressions of documents by their names."""
+    found = {}
+    for module in pkgutil.walk_packages(documents.__path__, f"{documents.__name__}."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            if isinstance(value, re.Pattern):
+                found[f"{module.name.removeprefix(documents.__name__ + '.')}.{name}"] = value
+    return found
+
+
+def hostile(told: tuple[str, str, str], length: int) -> str:
+    before, repeated, after = told
+    return before + repeated * (length // len(repeated)) + after
+
+
+@pytest.mark.parametrize("name", patterns())
+def test_no_text_makes_a_regular_expression_take_long(name: str) -> None:
+    """What is slow for a short text is tried on a long one."""
+    pattern = patterns()[name]
+    look = pattern.match if name in AT_ONE_PLACE else pattern.search
+
+    def seconds(told: tuple[str, str, str], length: int) -> float:
+        text = hostile(told, length)
+        begun = time.perf_counter()
+        look(text)
+        return time.perf_counter() - begun
+
+    slowest = sorted(product(BEFORE, REPEATED, AFTER), key=lambda told: seconds(told, 200))[-8:]
+    for told in slowest:
+        assert seconds(told, LENGTH // 10) < MOST_SECONDS, told
+        assert seconds(told, LENGTH) < MOST_SECONDS, told
+
+
+TEXTS = {
+    "a heading": ("x.md", "# a" + " " * LENGTH + "b\n"),
+    "a lower heading": ("x.md", "## a" + " " * LENGTH + "b\n"),
+    "a tag": ("x.md", "---\ntags: a" + " " * 4 * LENGTH + "b\n---\n# t\n"),
+    "a list of tags": ("x.md", "---\ntags:\n" + "- a\n" * 5 * LENGTH + "---\n# t\n"),
+    "brackets": ("x.ini", "[" * LENGTH),
+    "a table": ("x.md", "|-|\n" * (LENGTH // 4)),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_no_text_takes_long_to_be_read_and_cut(name: str) -> None:
+    uri, text = TEXTS[name]
+    begun = time.perf_counter()
+    cut(read(uri, text.encode(), redacting=False))
+    assert time.perf_counter() - begun < MOST_SECONDS
+
+
+@pytest.mark.parametrize("blank", ["\n ", " \n", "\n\n", " "])
+def test_no_text_takes_long_to_be_searched_for_orders(blank: str) -> None:
+    begun = time.perf_counter()
+    without_orders("The pool has 40." + blank * (LENGTH // 2) + "b")
+    assert time.perf_counter() - begun < MOST_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("# Pool ##  ", "Pool"),
+        ("#\tPool # 7", "Pool # 7"),
+        ("# C#", "C"),
+        ("# ##", "#"),
+        ("#   ", "x.md"),
+        ("#Pool", "x.md"),
+    ],
+)
+def test_a_heading_is_its_words(line: str, title: str) -> None:
+    parsed = read("x.md", f"{line}\n\ntext\n".encode(), redacting=False)
+    assert (parsed.title or "x.md") == title
+    assert [chunk.section or "x.md" for chunk in cut(parsed)] == [title]
+
+
+LONG = "n" * 50_000
+NAMES = {
+    "a heading": ("x.md", f"# {LONG}\n" + "## a\nb\n" * 2_000),
+    "headings": ("x.md", "".join(f"{'#' * depth} {'n' * 290}\n" for depth in range(1, 6)) + "###### a\nb\n" * 2_000),
+    "a class": ("x.py", f"class {LONG}:\n" + "    def a(self):\n        return 1\n" * 2_000),
+    "a function": ("x.py", "".join(f"def {'n' * 1_000}():\n    return 1\n" for _ in range(100))),
+    "a section": ("x.ini", f"[{LONG}]\n" + "a = b\n" * 20_000),
+    "a category": ("x.md", f"---\ncategory: {LONG}\n---\n# t\n"),
+    "tags": ("x.md", "---\ntags: [" + ", ".join([LONG, *map(str, range(1_000))]) + "]\n---\n# t\n"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_in_a_text_is_kept_at_any_length(name: str) -> None:
+    """It goes along with every passage, so a file of 100 KB could take 300 MB."""
+    uri, text = NAMES[name]
+    parsed = read(uri, text.encode(), redacting=False)
+    told = [parsed.title, parsed.category, *parsed.tags]
+    told += [name for chunk in cut(parsed) for name in (chunk.section, chunk.function)]
+    assert max(len(each) for each in told if each) <= LONGEST_NAME
+    assert len(parsed.tags) <= MOST_TAGS
+
+
+def test_of_headings_that_are_too_long_together_the_innermost_are_kept() -> None:
+    parsed = read("x.md", f"# {'o' * 200}\n## {'m' * 100}\n### inner\ntext\n".encode(), redacting=False)
+    assert cut(parsed)[-1].section == f"{'m' * 100} > inner"
+
+
+@pytest.mark.parametrize("kind", DocumentType)
+def test_empty_lines_take_no_memory(kind: DocumentType) -> None:
+    """Lines of a log are read one by one, as many as are kept."""
+    text = "a" + "\n" * 100_000 + "b"
+    tracemalloc.start()
+    try:
+        lines = list(islice(read_lines(text, now=NOW), 1_000))
+        cut(Parsed(text=text, document_type=kind), lines if kind is DocumentType.LOG else ())
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 4_000_000
