@@ -112,7 +112,8 @@ class EmbeddedPostgres:
     def ensure(self) -> None:
         """Start the server again if it was killed under us: for a health check, or after a failed connect."""
         with self._explained(), self._alone():
-            self._ensure_running()
+            if not self._users.closed:  # else whoever wanted it back has left meanwhile
+                self._ensure_running()
 
     @property
     def dsn(self) -> str:
@@ -150,7 +151,10 @@ class EmbeddedPostgres:
                 fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return  # somebody else still uses it
-            if self._ready() and os.environ.get("HARDWON_PG_KEEP", "0") == "0":
+            self._drop_stale_pid()
+            # whether it answers does not matter: on a busy machine it may take longer than anybody asks for
+            running = (self.data / "postmaster.pid").exists()
+            if running and os.environ.get("HARDWON_PG_KEEP", "0") == "0":
                 stopped = self._run("pg_ctl", "-D", self.data, "-w", "-m", "fast", "stop")
                 if stopped.returncode != 0:
                     log.warning("embedded_postgres_did_not_stop", home=str(self.home))
