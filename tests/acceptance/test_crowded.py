@@ -166,6 +166,13 @@ async def patterns_by_entry(knowledge: Knowledge) -> dict[EntryId, PatternId]:
     return {each.words.entry_id: each.pattern_id for each in page}
 
 
+async def end_idle_transactions(knowledge: Knowledge) -> None:
+    """Do what Postgres does to a transaction that is idle for too long."""
+    idle = "state = 'idle in transaction' and datname = current_database()"
+    async with reading(knowledge.engine) as connection:
+        await connection.execute(sa.text(f"select pg_terminate_backend(pid) from pg_stat_activity where {idle}"))
+
+
 async def test_g13_whoever_settles_after_postgres_ended_its_transaction_undoes_nothing_for_good(
     knowledge: Knowledge,
 ) -> None:
@@ -175,10 +182,7 @@ async def test_g13_whoever_settles_after_postgres_ended_its_transaction_undoes_n
     await knowledge.grouping.join(of_entry[first], of_entry[second])
 
     async def lose_the_lock() -> None:
-        idle = "select pg_terminate_backend(pid) from pg_stat_activity"
-        idle += " where state = 'idle in transaction' and datname = current_database()"
-        async with reading(knowledge.engine) as connection:
-            await connection.execute(sa.text(idle))
+        await end_idle_transactions(knowledge)
         await learn(knowledge, replace(MOON, task_id="3"))
 
     settling = wired(knowledge, Trips({"index.delete:before:1": lose_the_lock}))
@@ -187,20 +191,10 @@ async def test_g13_whoever_settles_after_postgres_ended_its_transaction_undoes_n
     assert (await knowledge.upkeep.verify()).sound
 
 
-async def test_g7_a_postgres_that_ends_the_transaction_of_who_settles_is_named(knowledge: Knowledge) -> None:
-    """G7."""
+async def test_whoever_settles_is_told_that_postgres_ended_its_transaction(knowledge: Knowledge) -> None:
     (entry_id,) = await learn(knowledge, failure())
     (point,) = await knowledge.stores.entries.sole_points(entry_id)
+    now = knowledge.stores.clock.now()
     with pytest.raises(StorageUnavailable):
-        async with (
-            knowledge.stores.points.settling(
-                now=knowledge.stores.clock.now(), again_at=knowledge.stores.clock.now(), limit=1, also=(point,)
-            ),
-            reading(knowledge.engine) as connection,
-        ):
-            await connection.execute(
-                sa.text(
-                    "select pg_terminate_backend(pid) from pg_stat_activity"
-                    " where state = 'idle in transaction' and datname = current_database()"
-                )
-            )
+        async with knowledge.stores.points.settling(now=now, again_at=now, limit=1, also=(point,)):
+            await end_idle_transactions(knowledge)

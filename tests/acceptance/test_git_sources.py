@@ -58,6 +58,21 @@ def writes(tmp_path: Path) -> Iterator[Writes]:
     made.repo.close()
 
 
+def source_of(url: str) -> Source:
+    """Return a source that was never synced."""
+    return Source(
+        source_id=SourceId(uuid4()),
+        partition="global_kb",
+        url=url,
+        branch=None,
+        subdir="",
+        globs=(),
+        last_commit=None,
+        last_error=None,
+        synced_at=None,
+    )
+
+
 async def test_a_repository_is_synced_by_what_changed(opens: Opens, writes: Writes, tmp_path: Path) -> None:
     """A1-03, X-30, A4-23."""
     first = writes.commit(
@@ -256,17 +271,7 @@ async def test_a_copy_of_a_repository_that_goes_while_it_is_read_is_a_source_tha
     writes: Writes, tmp_path: Path
 ) -> None:
     writes.commit({"a.md": "# A\n"})
-    source = Source(
-        source_id=SourceId(uuid4()),
-        partition="global_kb",
-        url=f"file://{writes.folder}",
-        branch=None,
-        subdir="",
-        globs=(),
-        last_commit=None,
-        last_error=None,
-        synced_at=None,
-    )
+    source = source_of(f"file://{writes.folder}")
     async with GitRepositories(tmp_path / "copies").fetched(source) as (_, repository):
         with pytest.raises(SourceUnavailable, match="the next sync"):
             await repository.content("0" * 40)
@@ -336,17 +341,7 @@ async def test_a_connection_that_leads_inside_is_closed_before_anything_is_sent(
 
     server = await asyncio.start_server(listen, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    source = Source(
-        source_id=SourceId(uuid4()),
-        partition="global_kb",
-        url=f"https://localhost:{port}/a",
-        branch=None,
-        subdir="",
-        globs=(),
-        last_commit=None,
-        last_error=None,
-        synced_at=None,
-    )
+    source = source_of(f"https://localhost:{port}/a")
     with pytest.raises(SourceUnavailable, match="internal addresses are not fetched"):
         async with GitRepositories(tmp_path).fetched(source):
             pass

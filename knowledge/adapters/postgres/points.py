@@ -129,26 +129,26 @@ class PostgresPoints(PointStore):
                     yield Unsettled()
                     return
         async with alone(self._engine, self._workspace) as connection:
-            spaces = [to_bound(row) for row in await connection.execute(_SPACES)]
-            in_use = await connection.scalar(_IN_USE)
-            bound = next((bound for bound in spaces if bound.space.fingerprint == in_use), None)
-            if bound is None:  # nothing was ever embedded
+            spaces = (await connection.execute(_SPACES)).all()
+            in_use = next((row for row in spaces if row.active), None)
+            if in_use is None:  # nothing was ever embedded
                 yield Unsettled()
                 return
             which = sa.select(_T.id).where(due).order_by(_T.id).limit(limit)
             ids = {*(await connection.execute(which)).scalars(), *also}
             await self._as_its_entries(connection, ids)
+            bound = to_bound(in_use)
             rows = await connection.execute(stored_points(bound.space).where(among(_T.id, ids)))
             found = [to_stored_point(row) for row in rows]
             stored = tuple(each for each in found if not each.pending)
             gone = ids - {each.point_id for each in found}
             yield Unsettled(
                 bound=bound,
-                spaces=tuple(each.space for each in spaces),
+                spaces=tuple(to_bound(row).space for row in spaces),
                 stored=stored,
                 gone=tuple(PointId(i) for i in sorted(gone)),
             )
-            if await connection.scalar(_IN_USE) != in_use:
+            if await connection.scalar(_IN_USE) != in_use.fingerprint:
                 raise SpaceSwitched("another embedding space came into use meanwhile")
             settled = sa.update(points).where(among(_T.id, [each.point_id for each in stored])).values(look_at=None)
             await connection.execute(settled)
