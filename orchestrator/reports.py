@@ -274,7 +274,8 @@ def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) 
         )
     else:
         done = "nothing is embedded yet" if report.from_model is None else f"{report.to_model} is in use already"
-        print_text(f"{done}: nothing was changed")
+        rest = f"{report.embedded:,} texts that it lacked were embedded" if report.embedded else "nothing was changed"
+        print_text(f"{done}: {rest}")
     if report.forgotten:
         print_text(f"the vectors of {report.forgotten:,} other models were dropped")
     wanted = {"MODEL": choice.model, "DIMS": choice.dims, "BASE_URL": choice.base_url}
