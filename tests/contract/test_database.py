@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -15,9 +16,19 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.analysing import Analyze
-from knowledge.adapters.postgres.database import _CONNECT_SECONDS, _Pool, make_engine, reading, transaction, translate
+from knowledge.adapters.postgres.database import (
+    _CONNECT_SECONDS,
+    _Pool,
+    make_engine,
+    reading,
+    transaction,
+    translate,
+    within,
+)
 from knowledge.adapters.postgres.tables import points
 from knowledge.errors import StorageBusy, StorageUnavailable
+from tests.support.postgres import over_tcp, socket_of
+from tests.support.relay import Relay, Wire
 
 SECRET = "hunter2 was the password"
 
@@ -107,6 +118,23 @@ async def test_g18_a_postgres_that_serves_others_of_us_is_busy_and_one_that_serv
                 pass
     assert not isinstance(silent.value, StorageBusy)
     await engine.dispose()
+
+
+async def test_a_workspace_never_gets_a_connection_that_postgres_said_it_would_close(database_url: str) -> None:
+    """What it says at its end comes before the end, and the driver takes it for work that is under way."""
+    with Relay(str(socket_of(database_url))) as wire:
+        engine, others = make_engine(over_tcp(database_url, wire.port), pool_size=1), make_engine(database_url)
+        async with reading(engine) as connection:
+            pid = await connection.scalar(sa.text("SELECT pg_backend_pid()"))
+        wire.be(Wire.HALF_OPEN)
+        async with reading(others) as connection:
+            await connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+        await asyncio.sleep(0.1)
+        wire.be(Wire.SOUND)
+        async with reading(within(engine, "default")) as connection:
+            assert await connection.scalar(sa.text("SELECT pg_backend_pid()")) != pid
+        await engine.dispose()
+        await others.dispose()
 
 
 async def test_statements_stay_prepared_when_postgres_looks_at_its_tables_again(database_url: str) -> None:

@@ -27,6 +27,7 @@ class Wire(StrEnum):
     REFUSE = "refuse"  # nobody listens, and what is open is reset
     HANG = "hang"  # connections are taken, and nothing comes back
     DRIP = "drip"  # what comes back comes a byte each 50 ms
+    HALF_OPEN = "half open"  # what comes back is passed on, but not that it ended
 
 
 class Relay:
@@ -102,8 +103,9 @@ class Relay:
                     piece = await self._drip(piece, writer)
                 writer.write(piece)
                 await writer.drain()
-        writer.close()
-        self._open.discard(writer)
+        if not (back and self._wire is Wire.HALF_OPEN):
+            writer.close()
+            self._open.discard(writer)
 
     async def _drip(self, piece: bytes, writer: asyncio.StreamWriter) -> bytes:
         """Pass on a byte at a time until that ends; return what is left."""

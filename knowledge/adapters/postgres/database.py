@@ -150,7 +150,15 @@ _GONE = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
-_OF_DRIVER = (DBAPIError, PoolTimeout, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_OF_DRIVER = (
+    DBAPIError,
+    PoolTimeout,
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 _NO_TEXT = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError, UnicodeEncodeError)
 _REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 
@@ -232,6 +240,7 @@ def _hold(connection: sa.Connection) -> None:
     """
     workspace = connection.get_execution_options().get(_WORKSPACE, "")
     if connection.info.get(_WORKSPACE, "") == workspace:
+        connection.info[_WORKSPACE] = workspace  # used before, should it be dead the next time
         return
     try:
         while not _taken(connection, workspace):  # dead since its last use: the next one, in the end a new one
@@ -261,7 +270,7 @@ def _taken(connection: sa.Connection, workspace: str) -> bool:
     try:
         adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace))
     except _DEAD:
-        if fresh:  # it was made just now, or never held to any: nothing says that another one is better
+        if fresh:  # it was made just now: nothing says that another one is better
             raise
         return False
     connection.info[_WORKSPACE] = workspace
