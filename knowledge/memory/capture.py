@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import NoReturn
@@ -226,7 +226,7 @@ class KnowledgeCaptureService:
     @step("capture")
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type. Returns and raises as the methods for each type do."""
-        (answer,) = await self._add([self._new(await self._checked(entry))])
+        (answer,) = await self._add([await self._checked(entry)])
         if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
             _refuse(answer)
         return answer.entry_id
@@ -236,21 +236,18 @@ class KnowledgeCaptureService:
         """Capture many entries, each on its own: a refused one says why and stops no other. In order."""
         answers: list[Captured | None] = []
         accepted: list[Entry] = []
-        turned_down: set[tuple[str, str | None, str | None]] = set()
+        turned_down: set[_Gate] = set()
         for told in entries:
             try:
-                entry = await self._checked(told)
-                gate = (entry.project_id, entry.gate_type, entry.task_id)
-                if entry.entry_type == EntryType.GATE_APPROVAL and gate in turned_down:
-                    raise RejectionOnRecord(_on_record(entry))
+                entry = await self._checked(told, turned_down)
             except (InvalidInput, Conflict) as error:
                 field = error.field if isinstance(error, InvalidInput) else None
                 reason = error.reason if isinstance(error, InvalidInput) else str(error)
                 answers.append(Captured(outcome=CaptureOutcome.REFUSED, field=field, error=reason))
                 continue
-            if entry.entry_type == EntryType.GATE_REJECTION:
-                turned_down.add(gate)
-            accepted.append(self._new(entry))
+            if entry.entry_type is EntryType.GATE_REJECTION:
+                turned_down.add(_gate(entry))
+            accepted.append(entry)
             answers.append(None)
         stored = iter(await self._add(accepted))
         return [answer or next(stored) for answer in answers]
@@ -324,18 +321,25 @@ class KnowledgeCaptureService:
                 await self.audit.note("project deleted", project=project_id, entries=gone)
                 return gone
 
-    async def _checked(self, entry: NewEntry) -> NewEntry:
-        """Return an entry that can be stored, without its secrets: all captures pass here."""
-        validate(entry)
-        entry = redacted(entry) if self.redaction else entry
-        if entry.workspace not in {None, self.stores.workspace}:
-            raise InvalidInput("workspace", f"is {entry.workspace!r}, but {self.stores.workspace!r} is open")
-        if entry.entry_type != EntryType.GATE_APPROVAL:  # not `is not`: a caller may write the type as a plain text
-            return entry
-        gate_type = entry.gate_type or ""
-        if await self.stores.entries.rejection_on_record(entry.project_id, gate_type, entry.task_id):
+    async def _checked(self, told: NewEntry, turned_down: Collection[_Gate] = ()) -> Entry:
+        """Return an entry that can be stored, without its secrets: all captures pass here.
+
+        `turned_down`: the gates of rejections that are captured along with it.
+        """
+        validate(told)
+        told = redacted(told) if self.redaction else told
+        if told.workspace not in {None, self.stores.workspace}:
+            raise InvalidInput("workspace", f"is {told.workspace!r}, but {self.stores.workspace!r} is open")
+        entry = self._new(told)
+        if entry.entry_type is EntryType.GATE_APPROVAL and await self._was_turned_down(entry, turned_down):
             raise RejectionOnRecord(_on_record(entry))
         return entry
+
+    async def _was_turned_down(self, approval: Entry, turned_down: Collection[_Gate]) -> bool:
+        """Return whether a rejection came before an approval: not before one that is stored and told again."""
+        entries, gate = self.stores.entries, _gate(approval)
+        on_record = gate in turned_down or await entries.rejection_on_record(*gate)
+        return bool(on_record) and await entries.known(approval) is None
 
     def _text(self, field: str, text: str) -> str:
         return as_stored(field, text, redaction=self.redaction)
@@ -368,6 +372,14 @@ class KnowledgeCaptureService:
         if self.review is Review.EVERYTHING:
             found = found or (UNREVIEWED,)
         return replace(self.by, suspicions=found)
+
+
+_Gate = tuple[str, str, str | None]
+
+
+def _gate(entry: Entry) -> _Gate:
+    """Return where a proposal was decided on: at which project's gate, for which task."""
+    return entry.project_id, entry.gate_type or "", entry.task_id
 
 
 def _on_record(entry: NewEntry) -> str:

@@ -46,6 +46,10 @@ class EntryStore(Protocol):
         """
         ...
 
+    async def known(self, entry: Entry) -> Captured | None:
+        """Return what `add` would answer to an entry that is told again, None for one that is new."""
+        ...
+
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry. Raises NotFound."""
         ...

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from knowledge import EntryType, NewEntry, Task
-from knowledge.errors import NotFound, NotOpen, RejectionOnRecord
+from knowledge.errors import IdempotencyConflict, NotFound, NotOpen, RejectionOnRecord
 from knowledge.models import CaptureOutcome, EntryId, EntryStatus
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -83,6 +83,30 @@ async def test_an_approval_after_a_rejection_is_refused_and_says_what_to_do(know
     other = gate | {"task_id": "T-2"}
     accepted = await knowledge.capture.capture_gate_approval(**other, approved_approach="smaller steps")
     assert (await knowledge.capture.get(accepted)).status is EntryStatus.STAGED
+
+
+async def test_a_first_attempt_told_again_is_the_same_entry_though_the_gate_turned_something_down_since(
+    knowledge: Knowledge,
+) -> None:
+    """G3: whoever did not hear the answer tells it again, alone or with all there is to tell."""
+    gate: dict[str, Any] = {"project_id": "first", "gate_type": "design_review"}
+    first = gate | {"approved_approach": "smaller steps", "idempotency_key": "first"}
+    accepted = await knowledge.capture.capture_gate_approval(**first)
+    rejected = await knowledge.capture.capture_gate_rejection(**gate, human_feedback="too risky")
+    assert await knowledge.capture.capture_gate_approval(**first) == accepted
+    told = [
+        NewEntry(entry_type=EntryType.GATE_REJECTION, **gate, human_feedback="too risky"),
+        NewEntry(entry_type=EntryType.GATE_APPROVAL, **first),
+        NewEntry(entry_type=EntryType.GATE_APPROVAL, **gate, approved_approach="a second attempt"),
+    ]
+    answers = await knowledge.capture.capture_all(told)
+    assert [(answer.outcome, answer.entry_id) for answer in answers] == [
+        ("duplicate", rejected),
+        ("duplicate", accepted),
+        ("refused", None),
+    ]
+    with pytest.raises(IdempotencyConflict):
+        await knowledge.capture.capture_gate_approval(**first | {"approved_approach": "a second attempt"})
 
 
 async def test_a_failure_stays_open_until_its_solution_is_verified(knowledge: Knowledge) -> None:

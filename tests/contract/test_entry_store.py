@@ -99,8 +99,11 @@ async def test_the_same_key_with_the_same_body_is_a_duplicate_that_names_the_fir
     first = opened(failure(solution_steps=None, success_verified=False, idempotency_key="k"))
     await stores.entries.add([first])
     await stores.entries.resolve(first.entry_id, solution_steps="mend it", verified_by="pytest")
-    (answer,) = await stores.entries.add([replace(first, entry_id=numbered(2))])
+    again = replace(first, entry_id=numbered(2))
+    (answer,) = await stores.entries.add([again])
     assert (answer.outcome, answer.entry_id) == (CaptureOutcome.DUPLICATE, first.entry_id)
+    assert await stores.entries.known(again) == answer
+    assert await stores.entries.known(staged(3)) is None
     assert answer.status is EntryStatus.STAGED, "what it is now, not what it was told as"
     assert await stores.entries.pending(EVERYTHING) == 1
 

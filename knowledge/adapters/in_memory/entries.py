@@ -42,9 +42,18 @@ class InMemoryEntries(EntryStore):
             return Captured(
                 outcome=CaptureOutcome.ACCEPTED, entry_id=entry.entry_id, status=entry.status, informed=bool(told)
             )
+        known = self._known(entry)
+        if known is None:
+            raise ValueError(f"two different entries have the id {entry.entry_id}")
+        return known
+
+    async def known(self, entry: Entry) -> Captured | None:
+        return self._known(replace(entry, workspace=self._workspace))
+
+    def _known(self, entry: Entry) -> Captured | None:
         found = self._state.same_as(entry)
         if found is None:
-            raise ValueError(f"two different entries have the id {entry.entry_id}")
+            return None
         if _told(found) != _told(entry):
             return Captured(
                 outcome=CaptureOutcome.REFUSED,

@@ -76,6 +76,11 @@ _INSERT_ONE = (
 _INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _INFORMED)
 
 
+_DELETED_MEANWHILE = Captured(
+    outcome=CaptureOutcome.REFUSED, error="it was deleted while it was captured; capture it again"
+)
+"""The answer to an entry that a unique key kept out, and that is not there any more."""
+
 _UNRESOLVED = sa.or_(
     _E.status == EntryStatus.OPEN,
     sa.and_(_E.status == EntryStatus.QUARANTINED, _E.solution_steps.is_(None), _E.revision_approach.is_(None)),
@@ -154,7 +159,7 @@ class PostgresEntries(EntryStore):
                     informed=stored[entry.entry_id],
                 )
             else:
-                answer = there[event] = there.get(event) or await self._already_there(entry)
+                answer = there[event] = there.get(event) or await self.known(entry) or _DELETED_MEANWHILE
             answers.append(answer)
         return answers
 
@@ -166,8 +171,8 @@ class PostgresEntries(EntryStore):
         await connection.execute(insert(projects).on_conflict_do_nothing(), named)
         return {row.id: row.informed for row in await connection.execute(_INSERT_MANY, _by_event(rows))}
 
-    async def _already_there(self, entry: Entry) -> Captured:
-        """Answer an entry that a unique key kept out: by its idempotency key first, else by its content."""
+    async def known(self, entry: Entry) -> Captured | None:
+        # by its idempotency key first, else by its content
         same_key = sa.and_(_E.idempotency_key.is_not(None), _E.idempotency_key == entry.idempotency_key)
         same_event = sa.and_(
             _E.project_id == entry.project_id,
@@ -184,9 +189,7 @@ class PostgresEntries(EntryStore):
         async with reading(self._engine) as connection:
             row = (await connection.execute(query)).first()
         if row is None:
-            return Captured(
-                outcome=CaptureOutcome.REFUSED, error="it was deleted while it was captured; capture it again"
-            )
+            return None
         told = (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)
         if (row.content_hash, row.project_id, row.task_id, row.run_id) != told:
             return Captured(
