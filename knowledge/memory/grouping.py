@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from uuid import uuid4
 
@@ -12,7 +13,18 @@ from knowledge.logs import get_logger
 from knowledge.memory import texts
 from knowledge.memory.query import to_pattern
 from knowledge.memory.settling import settle_if_possible
-from knowledge.models import Entry, EntryId, LinkKind, Move, Pattern, PatternId, PointId, View, point_id_of
+from knowledge.models import (
+    Entry,
+    EntryId,
+    EntryStatus,
+    LinkKind,
+    Move,
+    Pattern,
+    PatternId,
+    PointId,
+    View,
+    point_id_of,
+)
 from knowledge.ports import GroupingStore, Stores
 from knowledge.provenance import UNHEARD, Auditor
 
@@ -73,7 +85,7 @@ class PatternGroupingService:
     async def join(self, keep: PatternId, other: PatternId) -> Pattern:
         """Make two patterns one, for good: what repeats an entry of either comes to the one that is kept.
 
-        No text is changed. Raises NotFound for a pattern that is none, InvalidInput for two that cannot be one.
+        No text is changed. Raises NotFound for a pattern that is not live, InvalidInput for two that cannot be one.
         """
         if keep == other:
             raise InvalidInput("other", "is the pattern to keep: give two patterns")
@@ -81,7 +93,7 @@ class PatternGroupingService:
         async with self.grouping.regrouping() as regrouping:
             kept, moving = await regrouping.entries(keep), await regrouping.entries(other)
             for pattern_id, entries in ((keep, kept), (other, moving)):
-                if not entries:
+                if not any(_is_live(entry, now) for entry in entries):
                     raise self._not_there(pattern_id)
             if kept[0].entry_type is not moving[0].entry_type:
                 raise InvalidInput("other", f"is of {moving[0].entry_type}, the one to keep of {kept[0].entry_type}")
@@ -106,6 +118,8 @@ class PatternGroupingService:
             leaving = [entry for entry in entries if texts.match_key(entry) in keys]
             if len(leaving) == len(entries):
                 raise InvalidInput("entry_ids", f"are all that pattern {old} has, with those that say the same")
+            if not any(_is_live(entry, now) for entry in leaving):
+                raise InvalidInput("entry_ids", "are no live ones: of a pattern of their own nothing would be shown")
             # an entry's own key stays with the pattern it founded: the ruling goes before it
             await regrouping.found(new, leaving[0], match_key=sha256(new.bytes).hexdigest(), founded_at=now)
             await regrouping.move(self._moves(leaving, old, new), new, now=now)
@@ -142,6 +156,11 @@ class PatternGroupingService:
             )
             for link in found
         ]
+
+
+def _is_live(entry: Entry, now: datetime) -> bool:
+    """Return whether an entry is evidence that is shown: embedded, and not expired."""
+    return entry.status is EntryStatus.EMBEDDED and entry.expires_at is not None and entry.expires_at > now
 
 
 def _only(patterns: Mapping[EntryId, PatternId], entry_ids: Sequence[EntryId]) -> PatternId:

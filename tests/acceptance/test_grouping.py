@@ -168,6 +168,27 @@ async def test_what_cannot_be_joined_or_split_is_refused_and_nothing_is_changed(
     assert await patterns_of(knowledge, one, other) == [keep, gone]
 
 
+async def test_what_has_expired_is_neither_joined_nor_split_off_and_nothing_is_changed(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """Refused before it is done, and not after: of what came of it nothing could be shown."""
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    clock.move(timedelta(days=200))
+    late = await told(knowledge, THIRD, project="c")
+    await knowledge.checkpoints.process_all()
+    third = await pattern_of(knowledge, late)
+    await knowledge.grouping.join(third, keep)
+    before = await patterns_of(knowledge, one, other, late)
+    clock.move(timedelta(days=200))
+    for joining in (knowledge.grouping.join(third, gone), knowledge.grouping.join(gone, third)):
+        with pytest.raises(NotFound, match=f"no live pattern {gone}"):
+            await joining
+    with pytest.raises(InvalidInput, match="entry_ids: are no live ones"):
+        await knowledge.grouping.split([one])
+    assert await patterns_of(knowledge, one, other, late) == before == [third, gone, third]
+
+
 async def test_likely_twins_are_proposed_until_a_person_says_what_they_are(bundled: Knowledge) -> None:
     one, other = await two(bundled)
     (pair,) = await bundled.grouping.suggest()
