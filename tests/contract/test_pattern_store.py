@@ -629,6 +629,17 @@ async def test_pruning_slice_by_slice_does_what_prunable_said(stores: Stores, li
     assert await stores.patterns.prunable(A_YEAR_LATER, open_before=A_YEAR_LATER - DAY) == nothing
 
 
+async def test_no_pattern_outlives_its_entries_and_points_whichever_of_them_go_first(stores: Stores) -> None:
+    """Entries and points go in slices of their own; and of an entry that was deleted, the points alone are left."""
+    told_of = [told(number, failure_description=f"Failure {number}") for number in range(1, 13)]
+    await learn(stores, *told_of)
+    await stores.entries.delete(numbered(1))
+    part = await stores.patterns.prune(A_YEAR_LATER, open_before=NOON, limit=5)
+    while part.entries or part.points:
+        part = await stores.patterns.prune(A_YEAR_LATER, open_before=NOON, limit=5)
+    assert [await pattern_with_the_words_of(stores, entry) for entry in told_of] == [None] * 12
+
+
 async def test_nothing_goes_before_its_moment(stores: Stores) -> None:
     """G12: a year to the microsecond; what is open, strictly more than its days."""
     await learn(stores, told(1))

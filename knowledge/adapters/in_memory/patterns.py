@@ -280,11 +280,13 @@ class InMemoryPatterns(PatternStore):
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with self._state.deciding[self._workspace]:
             stale = list(islice(self._stale(now), limit))
+            of_stale = {self._state.points[point_id].pattern_id for point_id in stale}
             self._state.remove_points(stale)
             noted = self._noted(now)
             expired = list(islice(self._expired(now), limit))
             unresolved = list(islice(self._never_resolved(open_before), limit))
             patterns = self._state.remove([*expired, *unresolved])
+            self._state.recount(of_stale)
             return PruneReport(
                 entries=len(expired),
                 points=len(stale) + len(self._noted(now) - noted),

@@ -312,7 +312,8 @@ class PostgresPatterns(PatternStore):
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with alone(self._engine, self._workspace) as connection:
             stale = sa.select(_T.id).where(self._stale(now)).order_by(_T.id).limit(limit).with_for_update().cte("stale")
-            stale_points = await connection.execute(sa.delete(points).where(_T.id.in_(sa.select(stale.c.id))))
+            delete_stale = sa.delete(points).where(_T.id.in_(sa.select(stale.c.id))).returning(_T.pattern_id)
+            stale_points = (await connection.execute(delete_stale)).scalars().all()
             expired = await self._delete_entries(connection, self._expired(knowledge_staging, now), limit)
             unresolved = await self._delete_entries(connection, self._unresolved(knowledge_staging, open_before), limit)
             touched = {pattern_id for pattern_id in expired + unresolved if pattern_id is not None}
@@ -321,10 +322,10 @@ class PostgresPatterns(PatternStore):
             gone = list(lonely.scalars())
             bare = sa.and_(_T.expires_at > now, _T.look_at.is_(None), ~sa.exists().where(behind_point()))
             left = await doubt(connection, among(_T.pattern_id, touched), bare) if touched else 0
-            await recount(connection, touched)
+            await recount(connection, {*touched, *stale_points})  # a pattern goes with whichever of its rows is last
         return PruneReport(
             entries=len(expired),
-            points=stale_points.rowcount + left,
+            points=len(stale_points) + left,
             patterns=len(gone),
             never_resolved=len(unresolved),
         )
