@@ -265,20 +265,12 @@ class KnowledgeCaptureService:
         echoed = await taken_for_outcome(self.stores, entry)
         if echoed is None:
             return answer
-        await self._drop_echo(entry)
         return replace(answer, outcome=CaptureOutcome.DUPLICATE, entry_id=echoed, status=EntryStatus.EMBEDDED)
 
     async def _resolved(self, entry: Entry) -> EntryId:
         """Return an entry that was just resolved, or the one whose resolution it repeats."""
         echoed = await taken_for_outcome(self.stores, entry) if entry.status is EntryStatus.STAGED else None
-        if echoed is None:
-            return entry.entry_id
-        await self._drop_echo(entry)
-        return echoed
-
-    async def _drop_echo(self, entry: Entry) -> None:
-        with suppress(NotFound):  # it was told several times at once, and another call was first
-            await self.stores.entries.delete(entry.entry_id)
+        return entry.entry_id if echoed is None else echoed
 
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry. Raises NotFound."""

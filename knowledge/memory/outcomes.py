@@ -60,7 +60,7 @@ class OutcomeService:
 
 
 async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
-    """Take an entry that repeats what was handed out for its very task for an outcome of that pattern.
+    """Take an entry that repeats what was handed out for its very task for an outcome of that pattern, and delete it.
 
     Returns the entry whose resolution it repeats, None where it is no echo. An agent that is told a solution and tells
     it back has proven it once more, but learned nothing new: without this, a pattern would feed on itself.
@@ -87,7 +87,7 @@ async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
                 worked=True,
             )
             try:
-                await stores.contexts.record_outcomes([outcome], now)
+                await stores.contexts.record_outcomes([outcome], now, instead_of=entry.entry_id)
             except NotFound:  # the context or the pattern went just now: nothing was handed out any more
                 continue
             return words.entry_id

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import Context, ContextId, HandedOut, Outcome, Task
+from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, Task
 
 
 class ContextStore(Protocol):
@@ -28,10 +28,13 @@ class ContextStore(Protocol):
         """Return those contexts, the latest first, with those of their patterns of which nothing was told since."""
         ...
 
-    async def record_outcomes(self, outcomes: Sequence[Outcome], now: datetime) -> None:
+    async def record_outcomes(
+        self, outcomes: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
+    ) -> None:
         """Keep what came of patterns and recount them; what is told again of the same run replaces what was told.
 
-        Raises NotFound for a pattern that is gone.
+        `instead_of`: the entry that told of it, and is deleted in the same transaction where it is there. Raises
+        NotFound for a pattern or a context that is gone.
         """
         ...
 

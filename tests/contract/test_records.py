@@ -209,6 +209,28 @@ async def test_what_is_untold_of_a_run_is_what_was_handed_out_since_anything_was
     assert await store.of("theirs").contexts.untold("web-shop", "T-1", "1") == []
 
 
+async def test_an_outcome_takes_the_place_of_the_entry_that_told_of_it_or_of_none(store: Store) -> None:
+    """G2: an entry that repeats what was handed out never counts beside its outcome."""
+    ours = store.of("ours")
+    known = await learn(ours, stored(failure(), numbered(1)))
+    echo = stored(failure(task_id="T-2"), numbered(2))
+    await ours.entries.add([echo])
+    context = Context(context_id=ContextId(numbered(11)), text="[...]", patterns=(pattern(pattern_id=known),))
+    await ours.contexts.record(context, Task(description="Fix", project_id="web-shop", task_id="T-2"), "backend", NOON)
+    outcome = Outcome(
+        context_id=context.context_id, pattern_id=known, project_id="web-shop", task_id="T-2", run_id="", worked=True
+    )
+    of_none = replace(outcome, pattern_id=PatternId(numbered(3)))
+    with pytest.raises(NotFound, match="there is no pattern"):
+        await ours.contexts.record_outcomes([of_none], NOON, instead_of=echo.entry_id)
+    assert (await ours.entries.get(echo.entry_id)).status is EntryStatus.STAGED
+    for _ in range(2):  # told several times at once
+        await ours.contexts.record_outcomes([outcome], NOON, instead_of=echo.entry_id)
+    with pytest.raises(NotFound, match="there is no entry"):
+        await ours.entries.get(echo.entry_id)
+    assert (await ours.patterns.get(known, now=NOON)).success_count == 2
+
+
 # jobs
 
 

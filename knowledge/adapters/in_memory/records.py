@@ -18,6 +18,7 @@ from knowledge.models import (
     Context,
     ContextId,
     DeadEntry,
+    EntryId,
     EntryStatus,
     HandedOut,
     Outcome,
@@ -116,7 +117,9 @@ class InMemoryContexts(ContextStore):
                 found.append(replace(each, pattern_ids=left))
         return found
 
-    async def record_outcomes(self, told: Sequence[Outcome], now: datetime) -> None:
+    async def record_outcomes(
+        self, told: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
+    ) -> None:
         async with self._state.deciding[self._workspace]:
             for outcome in told:
                 if outcome.pattern_id not in self._state.patterns:
@@ -126,6 +129,8 @@ class InMemoryContexts(ContextStore):
                 self._state.outcomes[self._workspace, *run] = outcome
                 self._state.told_at[self._workspace, *run] = now
             self._state.recount({outcome.pattern_id for outcome in told})
+            if instead_of in self._state.entries:
+                self._state.remove([instead_of])
 
     async def prune(self, before: datetime, *, limit: int) -> int:
         async with self._state.deciding[self._workspace]:

@@ -14,9 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone, among, recount
 from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.entries import delete_entry
 from knowledge.adapters.postgres.tables import contexts, outcomes, patterns
 from knowledge.errors import NotFound
-from knowledge.models import Context, ContextId, HandedOut, Outcome, PatternId, Task
+from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, PatternId, Task
 from knowledge.ports import ContextStore
 from knowledge.steps import step
 
@@ -96,7 +97,9 @@ class PostgresContexts(ContextStore):
         ]
 
     @step("record_outcomes")
-    async def record_outcomes(self, told: Sequence[Outcome], now: datetime) -> None:
+    async def record_outcomes(
+        self, told: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
+    ) -> None:
         new = insert(outcomes)
         run = [_O.workspace, _O.pattern_id, _O.project_id, _O.task_id, _O.run_id]
         replaced = {name: new.excluded[name] for name in ("context_id", "worked", "recorded_at")}
@@ -124,6 +127,8 @@ class PostgresContexts(ContextStore):
             if rows:
                 await connection.execute(new.on_conflict_do_update(index_elements=run, set_=replaced), rows)
                 await recount(connection, ids)
+            if instead_of is not None:
+                await delete_entry(connection, self._workspace, instead_of)
 
     async def _hold_contexts(self, connection: AsyncConnection, ids: Collection[ContextId]) -> None:
         """Have no context of an outcome go before it is told. Raises NotFound for one that went."""

@@ -311,7 +311,7 @@ class PostgresEntries(EntryStore):
             .returning(_E.point_ids)
         )
         async with alone(self._engine, self._workspace) as connection:
-            await self._leave_points(connection, (await connection.execute(dead)).scalars())
+            await _leave_points(connection, (await connection.execute(dead)).scalars())
 
     async def abandon(self, project_id: str, *, unvouched: bool) -> int:
         gone = _E.status == EntryStatus.OPEN
@@ -325,15 +325,8 @@ class PostgresEntries(EntryStore):
         )
         async with alone(self._engine, self._workspace) as connection:
             of_each = (await connection.execute(update)).scalars().all()
-            await self._leave_points(connection, of_each)
+            await _leave_points(connection, of_each)
             return len(of_each)
-
-    @staticmethod
-    async def _leave_points(connection: AsyncConnection, of_each: Iterable[Sequence[UUID]]) -> None:
-        """Note down the points of entries that a checkpoint decided about and that will not be embedded."""
-        left = {point_id for point_ids in of_each for point_id in point_ids}
-        if left:
-            await doubt(connection, among(points.c.id, left))
 
     async def due_projects(self, captured_before: datetime) -> list[str]:
         due = _due(self._workspace, Selection(captured_before=captured_before))
@@ -363,19 +356,13 @@ class PostgresEntries(EntryStore):
         return [PointId(point) for point in found.scalars()]
 
     async def delete(self, entry_id: EntryId, *, while_it_is: EntryStatus | None = None) -> None:
-        meant = sa.and_(_E.workspace == self._workspace, _E.id == entry_id)
-        gone = sa.delete(knowledge_staging).where(meant)
-        if while_it_is is not None:
-            gone = gone.where(_E.status == while_it_is)
         async with alone(self._engine, self._workspace) as connection:
-            row = (await connection.execute(gone.returning(_E.pattern_id, _E.point_ids))).first()
-            if row is None:
-                if status := await connection.scalar(sa.select(_E.status).where(meant)):
-                    raise Conflict(f"entry {entry_id} is {status}, not {while_it_is}")
-                raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
-            await self._leave_points(connection, [row.point_ids])
-            if row.pattern_id is not None:
-                await recount(connection, [row.pattern_id])
+            if await delete_entry(connection, self._workspace, entry_id, while_it_is=while_it_is):
+                return
+            meant = sa.and_(_E.workspace == self._workspace, _E.id == entry_id)
+            if status := await connection.scalar(sa.select(_E.status).where(meant)):
+                raise Conflict(f"entry {entry_id} is {status}, not {while_it_is}")
+            raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
 
     async def of_project(self, project_id: str, *, limit: int) -> list[EntryId]:
         known = sa.exists().where(projects.c.workspace == self._workspace, projects.c.project_id == project_id)
@@ -405,6 +392,32 @@ class PostgresEntries(EntryStore):
                 await connection.execute(sa.delete(table).where(of_project(table)))
             await recount(connection, others)
         return True
+
+
+async def delete_entry(
+    connection: AsyncConnection, workspace: str, entry_id: EntryId, *, while_it_is: EntryStatus | None = None
+) -> bool:
+    """Delete an entry, note down its points, recount; return False where there is none, or none of that status.
+
+    Be `alone`.
+    """
+    gone = sa.delete(knowledge_staging).where(_E.workspace == workspace, _E.id == entry_id)
+    if while_it_is is not None:
+        gone = gone.where(_E.status == while_it_is)
+    row = (await connection.execute(gone.returning(_E.pattern_id, _E.point_ids))).first()
+    if row is None:
+        return False
+    await _leave_points(connection, [row.point_ids])
+    if row.pattern_id is not None:
+        await recount(connection, [row.pattern_id])
+    return True
+
+
+async def _leave_points(connection: AsyncConnection, of_each: Iterable[Sequence[UUID]]) -> None:
+    """Note down the points of entries that a checkpoint decided about and that will not be embedded."""
+    left = {point_id for point_ids in of_each for point_id in point_ids}
+    if left:
+        await doubt(connection, among(points.c.id, left))
 
 
 def _by_event(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
