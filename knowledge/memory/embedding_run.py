@@ -21,7 +21,7 @@ from knowledge.memory.finishing import FINISH_SECONDS, if_in_time, to_the_end
 from knowledge.memory.leasing import Batch, Lease, Leasing
 from knowledge.memory.points import to_point
 from knowledge.memory.retention import add_years
-from knowledge.memory.settling import settle, settle_if_possible
+from knowledge.memory.settling import settle_if_possible, settle_points
 from knowledge.memory.spaces import SpaceInUse, recalibrate_if_grown
 from knowledge.memory.words_counted import WordsCounted
 from knowledge.models import (
@@ -288,7 +288,7 @@ class EmbeddingRun:
         }
         if lost:
             await self.stores.points.doubt(sorted(lost))
-            await settle(self.stores, also=sorted(lost))
+            await settle_points(self.stores, sorted(lost))
 
     def _end_if_endless(self, unmarked: Collection[EntryId]) -> None:
         """Raise StorageRejected for an entry that comes back however often it is embedded: it would do so for ever."""

@@ -4,7 +4,8 @@ A checkpoint writes the points of its own entries. Whatever else changes what a 
 abandoned, expires, or another checkpoint came in between) leaves a note at the point's row in the same transaction, and
 whoever comes next settles it: alone with the patterns, so that no entry joins between the look and the write. Whoever
 puts points right or back (`verify --repair`, `rebuild`, an import) does so here, too: what was read before and written
-after a checkpoint wrote the same point would undo it.
+after a checkpoint wrote the same point would undo it. A rebuild notes down every point before it drops the index, so
+that whoever comes after its death puts back the rest.
 """
 
 from __future__ import annotations
@@ -28,48 +29,56 @@ SLICE = 256
 log = get_logger(__name__)
 
 
-async def settle(
-    stores: Stores, *, also: Sequence[PointId] = (), written: Callable[[Sequence[Point]], None] | None = None
-) -> int:
-    """Settle what is noted down, and the points of `also`; return how many points were looked at.
+Written = Callable[[Sequence[Point]], None]
+"""Is told what was put into the index."""
 
-    `written` is told what was put into the index. Raises Unavailable when a store does not answer; what is not settled
-    stays noted.
+
+async def settle(stores: Stores, *, dropped: bool = True, written: Written | None = None) -> None:
+    """Settle what is noted down; unless `dropped`, not what is only because the index was dropped, which may take long.
+
+    Raises Unavailable when a store does not answer; what is not settled stays noted.
     """
-    looked_at = 0
-    while True:
-        try:
-            here = await _settle_slice(stores, also, written)
-        except SpaceSwitched:
-            continue
-        if not here:
-            return looked_at
-        looked_at += here
-        also = ()
+    while await _settle_slice(stores, limit=SLICE, dropped=dropped, written=written):
+        pass
+
+
+async def settle_points(stores: Stores, which: Sequence[PointId], *, written: Written | None = None) -> None:
+    """Settle these points, noted down or not. Raises as `settle` does."""
+    await _settle_slice(stores, limit=0, also=which, written=written)
 
 
 async def _settle_slice(
-    stores: Stores, also: Sequence[PointId], written: Callable[[Sequence[Point]], None] | None
+    stores: Stores,
+    *,
+    limit: int,
+    also: Sequence[PointId] = (),
+    dropped: bool = True,
+    written: Written | None,
 ) -> int:
-    """Settle up to `SLICE` points and those of `also`; return how many were looked at."""
-    now = stores.clock.now()
-    truth: list[Point] = []
-    touched: list[PointId] = []
-    try:
-        async with stores.points.settling(now=now, again_at=now + GRACE, limit=SLICE, also=also) as unsettled:
-            touched = [*unsettled.gone, *(stored.point_id for stored in unsettled.stored)]
-            if unsettled.bound is None or not touched:
-                return 0
-            truth = await _as_stored(stores, unsettled, unsettled.bound, now)
-    except StorageUnavailable:
-        # Postgres may have ended the transaction before the index did what it was told, and others been at these points
-        # in between: whoever comes next compares them once more
-        if touched:
-            await stores.points.doubt(touched)
-        raise
-    if written:
-        written(truth)
-    return len(touched)
+    """Settle up to `limit` points and those of `also`; return how many were looked at."""
+    while True:
+        now = stores.clock.now()
+        truth: list[Point] = []
+        touched: list[PointId] = []
+        try:
+            async with stores.points.settling(
+                now=now, again_at=now + GRACE, limit=limit, also=also, dropped=dropped
+            ) as unsettled:
+                touched = [*unsettled.gone, *(stored.point_id for stored in unsettled.stored)]
+                if unsettled.bound is None or not touched:
+                    return 0
+                truth = await _as_stored(stores, unsettled, unsettled.bound, now)
+        except SpaceSwitched:
+            continue
+        except StorageUnavailable:
+            # Postgres may have ended the transaction before the index did what it was told, and others been at these
+            # points in between: whoever comes next compares them once more
+            if touched:
+                await stores.points.doubt(touched)
+            raise
+        if written:
+            written(truth)
+        return len(touched)
 
 
 async def _as_stored(stores: Stores, unsettled: Unsettled, bound: BoundSpace, now: datetime) -> list[Point]:
@@ -81,6 +90,7 @@ async def _as_stored(stores: Stores, unsettled: Unsettled, bound: BoundSpace, no
     # in a thread: a second for a slice of long texts
     truth = await asyncio.to_thread(_truth, live, stores.workspace, bound.mean_terms)
     if truth:
+        await stores.index.ensure(bound.space, in_use=False)  # whoever dropped it may have died
         await stores.index.upsert(bound.space, truth)
     if expired := [stored.point_id for stored in unsettled.stored if stored.expires_at <= now]:
         # pruning takes these from the index first: put back now, they would outlive their rows
@@ -97,9 +107,9 @@ def _truth(live: Sequence[StoredPoint], workspace: str, mean_terms: float) -> li
     ]
 
 
-async def settle_if_possible(stores: Stores) -> None:
+async def settle_if_possible(stores: Stores, *, dropped: bool = True) -> None:
     """Settle now, or leave it to whoever comes next: what was asked for is done, and the note is written."""
     try:
-        await settle(stores)
+        await settle(stores, dropped=dropped)
     except HardwonError as error:
         log.warning("settling_put_off", reason=str(error))

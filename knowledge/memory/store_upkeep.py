@@ -77,15 +77,17 @@ class StoreUpkeepService:
     async def rebuild(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
         """Drop the collection in use and put everything back from Postgres, ids kept; queries find less meanwhile.
 
-        `dry_run`: only say what it would cost.
+        Where it is killed, the next checkpoint or prune puts back the rest. `dry_run`: only say what it would cost.
         """
         if dry_run:
             return await self._rebuild_cost()
         done = RebuildReport(points=0, embedded=0)
+        async for upkeep in self._each():
+            await upkeep.upkeep.doubt_all()
         if not await self._drop_in_use():
             return done
         async for upkeep in self._each():  # those, too, that came just before the drop
-            await upkeep.upkeep.doubt_pending()  # what a checkpoint put into the one that was dropped, and marks now
+            await upkeep.upkeep.doubt_all()  # what a checkpoint put into the one that was dropped, and marks now
             part = await upkeep.refill(progress=_after(done.points, progress))
             written = await self.beside(upkeep.stores.workspace).refill()
             done = RebuildReport(

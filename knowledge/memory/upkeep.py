@@ -18,7 +18,7 @@ import numpy as np
 from knowledge.logs import get_logger
 from knowledge.memory.locality import Within
 from knowledge.memory.points import from_stored, stored_text
-from knowledge.memory.settling import settle
+from knowledge.memory.settling import settle, settle_points
 from knowledge.memory.spaces import SpaceInUse, space_in_use
 from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, EntryId, Point, PointId, StoredPoint, Vector
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
@@ -154,10 +154,11 @@ class KnowledgeUpkeepService:
 
         async for page in self._pages(bound.space):
             _, embedded = await self._vectors(bound.space, page, in_use.embedder)
-            await settle(self.stores, also=[stored.point_id for stored in page], written=count)
+            await settle_points(self.stores, [stored.point_id for stored in page], written=count)
             report = RebuildReport(points=report.points + len(page), embedded=report.embedded + embedded)
             if progress:
                 progress(report.points, None)
+        await settle(self.stores, written=count)  # what a checkpoint was at, and has marked since
         if recount:
             await self.upkeep.replace_terms(frequencies, counted)
         return report
@@ -295,7 +296,7 @@ class KnowledgeUpkeepService:
             return report
         stored = [pair.stored for pair in wrong if pair.stored is not None and pair.stored.settled]
         await self._vectors(in_use.bound.space, stored, in_use.embedder)  # kept, where none were
-        await settle(self.stores, also=[pair.point_id for pair in wrong])
+        await settle_points(self.stores, [pair.point_id for pair in wrong])
         return replace(report, repaired=report.repaired + len(wrong))
 
 

@@ -40,13 +40,20 @@ class PointStore(Protocol):
         ...
 
     def settling(
-        self, *, now: datetime, again_at: datetime, limit: int, also: Sequence[PointId] = ()
+        self,
+        *,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        also: Sequence[PointId] = (),
+        dropped: bool = True,
     ) -> AbstractAsyncContextManager[Unsettled]:
         """Give up to `limit` points noted down, and `also`, with no entry joining or leaving until the block ends.
 
-        None while nothing was ever embedded. Left out are those that a checkpoint is about to write: they stay noted.
-        When it ends well they are settled; those gone come once more after `again_at`, and are forgotten then. Raises
-        SpaceSwitched where another space came into use by the end, and settles nothing.
+        None while nothing was ever embedded. Left out are those that a checkpoint is about to write: they stay noted;
+        and, unless `dropped`, those noted only because the index was dropped, which else come last. When it ends well
+        they are settled; those gone come once more after `again_at`, and are forgotten then. Raises SpaceSwitched where
+        another space came into use by the end, and settles nothing.
         """
         ...
 

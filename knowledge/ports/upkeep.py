@@ -36,10 +36,11 @@ class UpkeepStore(Protocol):
         """Note down the points that no entry stands behind any more; return how many."""
         ...
 
-    async def doubt_pending(self) -> int:
-        """Note down the points that a checkpoint decided about and has not marked yet; return how many.
+    async def doubt_all(self) -> int:
+        """Note down every point that is not yet, since the index is dropped; return how many.
 
-        They are settled once it has: what it put into an index that was dropped meanwhile is put there again.
+        Those that a checkpoint decided about and has not marked yet are settled once it has: what it put into an index
+        that was dropped meanwhile is put there again.
         """
         ...
 

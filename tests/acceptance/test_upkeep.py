@@ -20,6 +20,7 @@ from knowledge.wiring import Knowledge
 from tests.acceptance.test_the_loop import CART, fail
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
+from tests.support.faults import Trips, wired
 
 WORDS = ["cart", "price", "total", "order", "stock", "invoice", "user", "session", "cache", "queue", "worker", "lock"]
 
@@ -125,6 +126,65 @@ async def test_g15_a_rebuild_gives_the_same_ids_and_answers_and_embeds_nothing(
     again = await knowledge.queries.query_for_failure(asked, min_relevance=0, max_results=5)
     assert [pattern.pattern_id for pattern in again] == [pattern.pattern_id for pattern in answers]
     assert (await knowledge.upkeep.verify()).sound
+
+
+class _BrokenOff(Exception):
+    """Stands for the death of the process."""
+
+
+async def break_off_rebuilding(knowledge: Knowledge, moment: str) -> None:
+    async def die() -> None:
+        raise _BrokenOff(moment)
+
+    with pytest.raises(_BrokenOff, match=moment):
+        await wired(knowledge, Trips({moment: die})).store_upkeep.rebuild()
+
+
+@pytest.mark.parametrize(
+    "moment", ["index.drop:before:1", "index.drop:after:1", "index.ensure:after:1", "index.upsert:after:1"]
+)
+@pytest.mark.parametrize("comes", ["checkpoint", "prune"])
+async def test_g15_whoever_comes_after_a_rebuild_that_was_killed_puts_back_the_rest(
+    knowledge: Knowledge, embedder: HashingEmbedder, moment: str, comes: str
+) -> None:
+    """G15: nobody has to know that it was killed, and to ask for it again."""
+    await learn(knowledge, 260)
+    ids, texts = await in_index(knowledge), embedder.texts
+    await break_off_rebuilding(knowledge, moment)
+    if comes == "checkpoint":
+        await knowledge.checkpoints.process_all()
+    else:
+        await knowledge.pruning.prune()
+    assert await in_index(knowledge) == ids
+    assert embedder.texts == texts
+    assert (await knowledge.upkeep.verify()).sound
+
+
+async def test_a_deletion_after_a_rebuild_that_was_killed_is_final_and_does_not_wait_for_the_rest(
+    knowledge: Knowledge,
+) -> None:
+    await learn(knowledge, 30)
+    entry_id = await fail(knowledge)
+    await knowledge.checkpoints.process_all()
+    ids = await in_index(knowledge)
+    of_entry = await knowledge.stores.entries.sole_points(entry_id)
+    await break_off_rebuilding(knowledge, "index.ensure:after:1")
+    await knowledge.capture.delete(entry_id)
+    assert await in_index(knowledge) == []
+    await knowledge.checkpoints.process_all()
+    assert await in_index(knowledge) == [point_id for point_id in ids if point_id not in of_entry]
+    assert (await knowledge.upkeep.verify()).sound
+
+
+async def test_what_a_prune_would_take_is_the_same_after_a_rebuild_that_was_killed(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    await learn(knowledge, 30)
+    clock.move(timedelta(days=400))
+    planned = await knowledge.pruning.prune(dry_run=True)
+    await break_off_rebuilding(knowledge, "index.drop:after:1")
+    assert await knowledge.pruning.prune(dry_run=True) == planned
+    assert replace(await knowledge.pruning.prune(), dry_run=True) == planned
 
 
 async def test_g22_a_change_of_model_goes_on_beside_queries_and_captures_and_mixes_nothing(

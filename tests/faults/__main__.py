@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -103,13 +104,14 @@ class Lane:
         return self.on(on, several=workers > 1, **({"cases": 200} if workers > 1 else {}))
 
     def members(self, rng: random.Random, number: int) -> Said:
-        """Kill processes that share a data directory."""
+        """Kill processes that share a data directory and keep it up."""
 
         def on(made: Ground) -> Said:
             with OpenAIServer(dims=64) as made.endpoint:
                 kills.kill_members(made, number, rng)
                 truth = asyncio.run(made.truth())
-            return truth.sound, f"{made.kills} kills, {truth}"
+            kept_up = ", ".join(f"{name} {times}" for name, times in Counter(made.heard("kept")).most_common())
+            return truth.sound, f"{made.kills} kills, {truth}; beside them {kept_up}"
 
         return self.on(on)
 

@@ -101,10 +101,10 @@ def kill_members(ground: Ground, kills: int, rng: random.Random, *, members: int
     running = [ground.start(captures=3) for _ in range(members)]
     until = ground.kills + kills
     while ground.kills < until:
-        captured = len(ground.heard("captured"))
+        told = {word: len(ground.heard(word)) for word in ("captured", "keeping")}
         time.sleep(rng.uniform(0.0, 0.6))
-        if rng.random() < 0.5:  # whoever is left goes on
-            ground.wait_for("captured", captured + 1)
+        if going_on := rng.choice((None, *told)):  # whoever is left goes on
+            ground.wait_for(going_on, told[going_on] + 1)
         owner = read_owner(ground.home)
         owning = [worker for worker in running if owner is not None and worker.pid == owner.pid]
         gone = owning[0] if owning and rng.random() < 0.5 else rng.choice(running)

@@ -274,7 +274,7 @@ class Soak:
     async def _come_back(self, knowledge: Knowledge, killed: Killed) -> None:
         now = self.clock.now()
         again = AtOnce(knowledge=knowledge, rng=self.rng, works=(), to_model=self._other_model)
-        if killed.at_work is not None:  # what was broken off is done again
+        if killed.at_work is not None and killed.at_work != "rebuild":  # that one is finished by the checkpoint
             await getattr(again, killed.at_work)()
         if killed.at_work == "reembed":
             self.embedding_model = self._other_model

@@ -66,7 +66,10 @@ def test_a_worker_that_hangs_until_another_took_over_does_no_harm(place: str, sh
 
 @pytest.mark.timeout(180)
 def test_g2_processes_that_share_a_data_directory_are_killed_and_lose_nothing(alone: Ground) -> None:
-    """G2. The owner every other time: the next one takes over, and what was asked of the one before is asked again."""
+    """G2. The owner every other time: the next one takes over, and what was asked of the one before is asked again.
+
+    They rebuild, repair, prune and delete as well.
+    """
     with OpenAIServer(dims=64) as alone.endpoint:
         kills.kill_members(alone, 8, random.Random(2))
         truth = asyncio.run(alone.truth())

@@ -29,6 +29,7 @@ from pydantic import SecretStr
 # Loaded before the fork, so that no worker has to: adapters load what they need when it is needed.
 import orchestrator.serving  # noqa: F401
 from knowledge.adapters.postgres.tables import knowledge_staging
+from knowledge.errors import NotFound
 from knowledge.memory import embedding_run
 from knowledge.models import EntryId
 from knowledge.settings import KnowledgeSettings
@@ -46,6 +47,9 @@ GRACE_SECONDS = 5.0
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG: a worker does not outlive a parent that was killed itself."""
 
+_KEEPS_UP = 0.5
+"""How often a member of a data directory does something for its upkeep, too, between two checkpoints."""
+
 _SINGLY = 100
 """More captures than these go in one call."""
 
@@ -60,7 +64,7 @@ class Job:
     share a data directory as an orchestrator's do; whoever comes first owns it. `embed_seconds` is what each embedding
     call takes, `blocking` the event loop or not. `now` is what its clock says, the machine's where it is None.
     `forever`: captures and checkpoints alternate until it is ended. `told` is the file it writes to: a line for each
-    acknowledged capture, each deletion and, at the end, its embedding calls.
+    acknowledged capture, each deletion, what it kept up and, at the end, its embedding calls.
     """
 
     dsn: str
@@ -105,16 +109,40 @@ class Worker:
         self._job = job
         self._told = _Told(job.told)
         self._real: Knowledge
+        self._captured: list[EntryId] = []
         self._embedder = WiredEmbedder(self._trips(), self._embedding, refuses=POISON, model=job.model)
 
     async def run_as_member(self) -> None:
-        """Capture and run checkpoints through whoever owns the data directory, until it is ended."""
+        """Capture, run checkpoints and keep up the store through whoever owns the data directory, until it is ended."""
         async with connect(job_settings(self._job), warm=False) as knowledge:
             self._told.say("ready", os.getpid())
-            number = self._job.first
+            number, rng = self._job.first, random.Random(self._job.first)
             while True:
                 number = await self._capture(knowledge, number)
                 await knowledge.checkpoints.process_all()
+                if rng.random() < _KEEPS_UP:
+                    await self._keep_up(knowledge, rng)
+
+    async def _keep_up(self, knowledge: AnyKnowledge, rng: random.Random) -> None:
+        """Do what an operator, a job or a query does while others work."""
+        what = rng.choice(("prune", "rebuild", "repair", "delete", "ask"))
+        self._told.say("keeping", what)
+        match what:
+            case "prune":
+                await knowledge.pruning.prune_old_knowledge()
+            case "rebuild":
+                await knowledge.store_upkeep.rebuild()
+            case "repair":
+                await knowledge.upkeep.verify(repair=True)
+            case "delete":
+                entry_id = rng.choice(self._captured)
+                self._told.say("deleting", entry_id)
+                with suppress(NotFound):
+                    await knowledge.capture.delete(entry_id)
+                self._told.say("deleted", entry_id)
+            case "ask":
+                await knowledge.queries.query_for_failure("The build fails", min_relevance=0)
+        self._told.say("kept", what)
 
     async def run(self) -> None:
         job = self._job
@@ -152,7 +180,8 @@ class Worker:
                 self._told.say("captured", answer.entry_id)
             return numbers.stop
         for entry in entries:
-            self._told.say("captured", await knowledge.capture.capture(entry))
+            self._captured.append(await knowledge.capture.capture(entry))
+            self._told.say("captured", self._captured[-1])
         return numbers.stop
 
     async def _embedding(self) -> None:

@@ -35,7 +35,13 @@ class InMemoryPoints(PointStore):
 
     @asynccontextmanager
     async def settling(
-        self, *, now: datetime, again_at: datetime, limit: int, also: Sequence[PointId] = ()
+        self,
+        *,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        also: Sequence[PointId] = (),
+        dropped: bool = True,  # noqa: ARG002 - nothing here drops an index
     ) -> AsyncIterator[Unsettled]:
         async with self._state.deciding[self._workspace]:
             in_use = self._state.active_space

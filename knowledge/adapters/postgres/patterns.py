@@ -19,7 +19,7 @@ from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, locked_in_order, recount
 from knowledge.adapters.postgres.database import reading, storing, within
 from knowledge.adapters.postgres.deciding import PostgresDeciding
-from knowledge.adapters.postgres.points import doubt
+from knowledge.adapters.postgres.points import UNDOUBTED, doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, told_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import (
@@ -320,7 +320,7 @@ class PostgresPatterns(PatternStore):
             supported = sa.exists().where(_E.pattern_id == _P.id)
             lonely = await connection.execute(sa.select(_P.id).where(among(_P.id, touched), ~supported))
             gone = list(lonely.scalars())
-            bare = sa.and_(_T.expires_at > now, _T.look_at.is_(None), ~sa.exists().where(behind_point()))
+            bare = sa.and_(_T.expires_at > now, UNDOUBTED, ~sa.exists().where(behind_point()))
             left = await doubt(connection, among(_T.pattern_id, touched), bare) if touched else 0
             await recount(connection, {*touched, *stale_points})  # a pattern goes with whichever of its rows is last
         return PruneReport(
@@ -355,7 +355,7 @@ class PostgresPatterns(PatternStore):
 
             return PruneReport(
                 entries=await count(knowledge_staging, self._expired(knowledge_staging, now)),
-                points=await count(points, _T.look_at.is_(None), sa.or_(self._stale(now), _T.pattern_id.in_(lonely))),
+                points=await count(points, UNDOUBTED, sa.or_(self._stale(now), _T.pattern_id.in_(lonely))),
                 patterns=await count(lonely.subquery()),
                 never_resolved=await count(knowledge_staging, self._unresolved(knowledge_staging, open_before)),
                 dry_run=True,

@@ -30,14 +30,22 @@ _V = vectors.c
 AT_ONCE: sa.ColumnElement[Any] = sa.literal_column("'-infinity'::timestamptz")
 """The `look_at` of a point that nobody looked at since it became doubtful."""
 
+DROPPED: sa.ColumnElement[Any] = sa.literal_column("'epoch'::timestamptz")
+"""The `look_at` of a point of which only the index was dropped: due, after all that is due `AT_ONCE`."""
 
-async def doubt(connection: AsyncConnection, *which: sa.ColumnElement[bool]) -> int:
+UNDOUBTED: sa.ColumnElement[bool] = sa.or_(_T.look_at.is_(None), _T.look_at == DROPPED)
+"""The condition that no entry came or went since the point was last looked at."""
+
+
+async def doubt(
+    connection: AsyncConnection, *which: sa.ColumnElement[bool], look_at: sa.ColumnElement[Any] = AT_ONCE
+) -> int:
     """Have points compared with the index, since an entry came or went otherwise than by a checkpoint.
 
     Be `alone`, as whoever writes points is: else two wait for each other's in a circle.
     """
     ordered = sa.select(_T.id).where(*which).order_by(_T.id).with_for_update().cte("ordered")
-    look = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(look_at=AT_ONCE)
+    look = sa.update(points).where(_T.id.in_(sa.select(ordered.c.id))).values(look_at=look_at)
     return (await connection.execute(look)).rowcount
 
 
@@ -119,10 +127,18 @@ class PostgresPoints(PointStore):
 
     @asynccontextmanager
     async def settling(
-        self, *, now: datetime, again_at: datetime, limit: int, also: Sequence[PointId] = ()
+        self,
+        *,
+        now: datetime,
+        again_at: datetime,
+        limit: int,
+        also: Sequence[PointId] = (),
+        dropped: bool = True,
     ) -> AsyncIterator[Unsettled]:
         pending = sa.exists().where(behind_point(EntryStatus.STAGED))  # its checkpoint is about to write the point
         due = sa.and_(self._ours(), _T.look_at <= now, ~pending)
+        if not dropped:
+            due = sa.and_(due, _T.look_at != DROPPED)
         if not also:
             async with reading(self._engine) as connection:
                 if not await connection.scalar(sa.select(sa.exists().where(due))):
@@ -134,7 +150,7 @@ class PostgresPoints(PointStore):
             if in_use is None:  # nothing was ever embedded
                 yield Unsettled()
                 return
-            which = sa.select(_T.id).where(due).order_by(_T.id).limit(limit)
+            which = sa.select(_T.id).where(due).order_by(_T.look_at, _T.id).limit(limit)
             ids = {*(await connection.execute(which)).scalars(), *also}
             await self._as_its_entries(connection, ids)
             bound = to_bound(in_use)
@@ -176,7 +192,7 @@ class PostgresPoints(PointStore):
         """Look once more at points that went from the index just now; forget those that went before."""
         if not gone:
             return
-        forget = sa.delete(points).where(among(_T.id, gone), _T.look_at > AT_ONCE).returning(_T.pattern_id)
+        forget = sa.delete(points).where(among(_T.id, gone), _T.look_at > DROPPED).returning(_T.pattern_id)
         patterns = list((await connection.execute(forget)).scalars())
         await connection.execute(sa.delete(vectors).where(among(_V.point_id, gone)))
         again = sa.update(points).where(among(_T.id, gone)).values(look_at=sa.bindparam("again_at", type_=TIME))
