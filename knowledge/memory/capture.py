@@ -287,7 +287,7 @@ class KnowledgeCaptureService:
 
     async def _delete(self, entry_id: EntryId) -> None:
         await self.stores.entries.delete(entry_id)
-        await settle_if_possible(self.stores, dropped=False)
+        await settle_if_possible(self.stores, whole=False)
 
     async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
         """Delete a project everywhere: its entries, what rests on them alone, its records; return how many entries.

@@ -72,7 +72,7 @@ class RevocationService:
 
     async def _settled(self) -> bool:
         try:
-            await settle(self.stores, dropped=False)
+            await settle(self.stores, whole=False)
         except HardwonError as error:
             log.warning("settling_put_off", reason=str(error))
             return False

@@ -5,7 +5,8 @@ abandoned, expires, or another checkpoint came in between) leaves a note at the 
 whoever comes next settles it: alone with the patterns, so that no entry joins between the look and the write. Whoever
 puts points right or back (`verify --repair`, `rebuild`, an import) does so here, too: what was read before and written
 after a checkpoint wrote the same point would undo it. A rebuild notes down every point before it drops the index, so
-that whoever comes after its death puts back the rest.
+that whoever comes after its death puts back the rest. Whoever finds fewer points in the index than it must hold does so
+as well: a Qdrant server came back without its volume, or with that of last week.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ when its entry was deleted, and died before it could take it back, has ended by 
 
 SLICE = 256
 
+_LOOKS = 3
+"""So often fewer points than there must be are found before they are taken for lost."""
+
 log = get_logger(__name__)
 
 
@@ -33,13 +37,31 @@ Written = Callable[[Sequence[Point]], None]
 """Is told what was put into the index."""
 
 
-async def settle(stores: Stores, *, dropped: bool = True, written: Written | None = None) -> None:
-    """Settle what is noted down; unless `dropped`, not what is only because the index was dropped, which may take long.
+async def settle(stores: Stores, *, whole: bool = True, written: Written | None = None) -> None:
+    """Settle what is noted down and, where the index lost points, all of them; not the latter unless `whole`.
 
-    Raises Unavailable when a store does not answer; what is not settled stays noted.
+    `whole` may take as long as a rebuild. Raises Unavailable when a store does not answer; what is not settled stays
+    noted.
     """
-    while await _settle_slice(stores, limit=SLICE, dropped=dropped, written=written):
+    if whole:
+        await _note_if_lost(stores)
+    while await _settle_slice(stores, limit=SLICE, dropped=whole, written=written):
         pass
+
+
+async def _note_if_lost(stores: Stores) -> None:
+    """Note down all points where the index holds fewer than it must: it was lost, or is one of before."""
+    bound = await stores.spaces.bound()
+    if bound is None:
+        return
+    await stores.index.ensure(bound.space, in_use=False)
+    for look in range(_LOOKS):  # Postgres first, as what comes and goes in between is no loss
+        fewest = await stores.points.fewest(bound.space, stores.clock.now(), roughly=look == 0)
+        found = await stores.index.count(bound.space, stores.workspace)
+        if found >= fewest:
+            return
+    log.warning("index_lost_points", workspace=stores.workspace, found=found, fewest=fewest)
+    await stores.points.doubt_all()
 
 
 async def settle_points(stores: Stores, which: Sequence[PointId], *, written: Written | None = None) -> None:
@@ -107,9 +129,9 @@ def _truth(live: Sequence[StoredPoint], workspace: str, mean_terms: float) -> li
     ]
 
 
-async def settle_if_possible(stores: Stores, *, dropped: bool = True) -> None:
+async def settle_if_possible(stores: Stores, *, whole: bool = True) -> None:
     """Settle now, or leave it to whoever comes next: what was asked for is done, and the note is written."""
     try:
-        await settle(stores, dropped=dropped)
+        await settle(stores, whole=whole)
     except HardwonError as error:
         log.warning("settling_put_off", reason=str(error))

@@ -83,11 +83,11 @@ class StoreUpkeepService:
             return await self._rebuild_cost()
         done = RebuildReport(points=0, embedded=0)
         async for upkeep in self._each():
-            await upkeep.upkeep.doubt_all()
+            await upkeep.stores.points.doubt_all()
         if not await self._drop_in_use():
             return done
         async for upkeep in self._each():  # those, too, that came just before the drop
-            await upkeep.upkeep.doubt_all()  # what a checkpoint put into the one that was dropped, and marks now
+            await upkeep.stores.points.doubt_all()  # what a checkpoint put into the one that was dropped, and marks now
             part = await upkeep.refill(progress=_after(done.points, progress))
             written = await self.beside(upkeep.stores.workspace).refill()
             done = RebuildReport(

@@ -35,6 +35,21 @@ class PointStore(Protocol):
         """Note down that the index may differ from these."""
         ...
 
+    async def doubt_all(self) -> int:
+        """Note down every point that is not yet, since the index was dropped or lost; return how many.
+
+        Those that a checkpoint decided about and has not marked yet are settled once it has: what it put into an index
+        that was dropped meanwhile is put there again.
+        """
+        ...
+
+    async def fewest(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
+        """Return how many points the index must hold in a space: live ones with a vector, none of them noted down.
+
+        `roughly`: at a tenth of the time, and rather too many than too few.
+        """
+        ...
+
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
         """Note down those that a later decision was made about than that of `embedded_at`; return how many."""
         ...
@@ -51,9 +66,9 @@ class PointStore(Protocol):
         """Give up to `limit` points noted down, and `also`, with no entry joining or leaving until the block ends.
 
         None while nothing was ever embedded. Left out are those that a checkpoint is about to write: they stay noted;
-        and, unless `dropped`, those noted only because the index was dropped, which else come last. When it ends well
-        they are settled; those gone come once more after `again_at`, and are forgotten then. Raises SpaceSwitched where
-        another space came into use by the end, and settles nothing.
+        and, unless `dropped`, those noted only because the index was dropped or lost, which else come last. When it
+        ends well they are settled; those gone come once more after `again_at`, and are forgotten then. Raises
+        SpaceSwitched where another space came into use by the end, and settles nothing.
         """
         ...
 

@@ -36,14 +36,6 @@ class UpkeepStore(Protocol):
         """Note down the points that no entry stands behind any more; return how many."""
         ...
 
-    async def doubt_all(self) -> int:
-        """Note down every point that is not yet, since the index is dropped; return how many.
-
-        Those that a checkpoint decided about and has not marked yet are settled once it has: what it put into an index
-        that was dropped meanwhile is put there again.
-        """
-        ...
-
     async def replace_terms(self, frequencies: Mapping[int, int], counted: Collection[PointId]) -> None:
         """Replace the term statistics of the workspace by those of some points; checkpoints count what is in no other.
 

@@ -8,12 +8,15 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from shutil import copytree, rmtree
 from typing import Literal
 from uuid import UUID
 
 import numpy as np
 import pytest
 
+from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.errors import Conflict, SpaceMismatch
 from knowledge.models import Embedded, PointId
 from knowledge.wiring import Knowledge
@@ -157,6 +160,56 @@ async def test_g15_whoever_comes_after_a_rebuild_that_was_killed_puts_back_the_r
         await knowledge.pruning.prune()
     assert await in_index(knowledge) == ids
     assert embedder.texts == texts
+    assert (await knowledge.upkeep.verify()).sound
+
+
+@pytest.mark.parametrize("back", [None, "last week's"], ids=["lost", "old"])
+@pytest.mark.parametrize("comes", ["checkpoint", "checkpoint with news", "prune"])
+async def test_g15_an_index_that_was_lost_or_is_from_before_is_filled_by_whoever_comes_next(
+    opens: Opens, home: Path, back: str | None, comes: str
+) -> None:
+    """G15: else, once a checkpoint has made it anew, queries would find little, and nobody would know."""
+    index, copy = home / "index", home / "copy"
+    async with opens() as knowledge:
+        await learn(knowledge, 20)
+    copytree(index, copy)
+    async with opens() as knowledge:
+        await learn(knowledge, 10, first=20)
+        ids = await in_index(knowledge)
+    rmtree(index)
+    if back:
+        copy.rename(index)
+    embedder = HashingEmbedder(dims=256)
+    async with opens(embedder=embedder) as knowledge:
+        match comes:
+            case "checkpoint":
+                await knowledge.checkpoints.process_all()
+            case "prune":
+                await knowledge.pruning.prune()
+            case _:
+                await learn(knowledge, 1, first=31)
+        assert set(await in_index(knowledge)) >= set(ids)
+        assert embedder.texts == (comes == "checkpoint with news")
+        assert (await knowledge.upkeep.verify()).sound
+
+
+async def test_nothing_is_taken_for_lost_while_checkpoints_and_deletions_come_and_go(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PostgresPoints, "doubt_all", pytest.fail)
+    await learn(knowledge, 40)
+    *going, _ = [await fail(knowledge, failure_description=f"case {n} broke") for n in range(30)]
+
+    async def delete() -> None:
+        for entry_id in going:
+            await knowledge.capture.delete(entry_id)
+            await asyncio.sleep(0.002)
+
+    async def work(first: int) -> None:
+        for at in range(first, first + 50, 5):
+            await learn(knowledge, 5, first=at)
+
+    await asyncio.gather(delete(), work(1000), work(2000), knowledge.upkeep.verify(repair=True))
     assert (await knowledge.upkeep.verify()).sound
 
 

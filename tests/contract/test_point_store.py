@@ -12,7 +12,7 @@ from knowledge.models import Entry, PatternId, PointId, TermStatistics
 from knowledge.ports import Stores, Unsettled
 from tests.contract.test_pattern_store import A_YEAR_LATER, DAY, told
 from tests.support.entries import NOON
-from tests.support.stores import SPACE, Store, claim_all, decide, learn, mark, numbered, situation_point
+from tests.support.stores import OTHER_SPACE, SPACE, Store, claim_all, decide, learn, mark, numbered, situation_point
 
 LATER = NOON + DAY
 
@@ -110,6 +110,39 @@ async def test_a_later_decision_is_noted_down_as_having_overtaken(stores: Stores
     await mark(stores, claim, at=LATER)
     assert await stores.points.overtaken([point], NOON) == 1
     assert [stored.embedded_at for stored in (await settled(stores)).stored] == [LATER]
+
+
+async def test_the_index_must_hold_what_is_live_and_marked_and_not_noted_down(stores: Stores) -> None:
+    async def fewest(at: datetime = NOON) -> tuple[int, int]:
+        points = stores.points
+        return await points.fewest(SPACE, at, roughly=True), await points.fewest(SPACE, at, roughly=False)
+
+    assert await fewest() == (0, 0)
+    point, _ = await learned(stores, told(1))
+    await learned(stores, told(2, failure_description="another"))
+    assert await fewest() == (2, 2)
+    assert await fewest(A_YEAR_LATER) == (0, 0)
+    assert await stores.points.fewest(OTHER_SPACE, NOON, roughly=False) == 0, "it has no vector there"
+    await stores.points.doubt([point])
+    assert await fewest() == (1, 1)
+    await stores.entries.add([told(3, failure_description="a third")])
+    claim = await claim_all(stores)
+    await decide(stores, claim)
+    assert await fewest() == (2, 1), "a checkpoint is about to write the third"
+    await mark(stores, claim)
+    assert await fewest() == (2, 2)
+
+
+async def test_all_that_is_noted_down_since_the_index_was_dropped_comes_after_what_else_is(stores: Stores) -> None:
+    first, _ = await learned(stores, told(1))
+    second, _ = await learned(stores, told(2, failure_description="another"))
+    assert await stores.points.doubt_all() == 2
+    assert await stores.points.doubt_all() == 0
+    later = max(first, second)
+    await stores.points.doubt([later])
+    assert [stored.point_id for stored in (await settled(stores, limit=1)).stored] == [later]
+    assert [stored.point_id for stored in (await settled(stores)).stored] == [min(first, second)]
+    assert await settled(stores) == Unsettled()
 
 
 async def test_what_fails_to_be_settled_stays_noted_down(stores: Stores) -> None:

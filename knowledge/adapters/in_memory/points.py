@@ -9,7 +9,7 @@ from datetime import datetime
 
 import numpy as np
 
-from knowledge.adapters.in_memory.state import LONG_AGO, InMemoryState, PointRow
+from knowledge.adapters.in_memory.state import DROPPED, InMemoryState, PointRow
 from knowledge.errors import SpaceSwitched
 from knowledge.models import EmbeddingSpace, Entry, EntryStatus, PointId, StoredPoint
 from knowledge.ports import PointStore, Unsettled
@@ -28,6 +28,17 @@ class InMemoryPoints(PointStore):
     async def doubt(self, point_ids: Sequence[PointId]) -> None:
         self._state.doubt(row.point_id for row in self._ours(point_ids))
 
+    async def doubt_all(self) -> int:
+        rows = [row for row in self._state.points.values() if row.workspace == self._workspace and row.look_at is None]
+        self._state.doubt((row.point_id for row in rows), look_at=DROPPED)
+        return len(rows)
+
+    async def fewest(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
+        rows = (row for row in self._state.points.values() if row.workspace == self._workspace and row.look_at is None)
+        live = [row for row in rows if row.expires_at > now]
+        kept = [row for row in live if (row.point_id, space.fingerprint) in self._state.vectors]
+        return len(live if roughly else [row for row in kept if not self._behind(row, EntryStatus.STAGED)])
+
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
         late = [row.point_id for row in self._ours(point_ids) if row.embedded_at > embedded_at]
         self._state.doubt(late)
@@ -41,7 +52,7 @@ class InMemoryPoints(PointStore):
         again_at: datetime,
         limit: int,
         also: Sequence[PointId] = (),
-        dropped: bool = True,  # noqa: ARG002 - nothing here drops an index
+        dropped: bool = True,
     ) -> AsyncIterator[Unsettled]:
         async with self._state.deciding[self._workspace]:
             in_use = self._state.active_space
@@ -49,9 +60,13 @@ class InMemoryPoints(PointStore):
                 yield Unsettled()
                 return
             bound = self._state.spaces[in_use]
-            due = [i for i, row in self._state.points.items() if row.look_at is not None and row.look_at <= now]
-            ids = {row.point_id for row in self._ours(due) if not self._behind(row, EntryStatus.STAGED)}
-            ids = {*sorted(ids)[:limit], *also}
+            due = [
+                (row.look_at, row.point_id)
+                for row in self._ours(self._state.points)
+                if row.look_at is not None and row.look_at <= now and (dropped or row.look_at != DROPPED)
+                if not self._behind(row, EntryStatus.STAGED)
+            ]
+            ids = {*(point_id for _, point_id in sorted(due)[:limit]), *also}
             stored = [self._stored(self._as_its_entries(row), bound.space) for row in self._ours(sorted(ids))]
             found = [each for each in stored if each is not None]
             settled = tuple(each for each in found if not each.pending)
@@ -115,7 +130,7 @@ class InMemoryPoints(PointStore):
     def _leave(self, gone: Collection[PointId], again_at: datetime) -> None:
         """Look once more at points that went from the index just now; forget those that went before."""
         rows = self._ours(gone)
-        before = [row for row in rows if row.look_at is not None and row.look_at > LONG_AGO]
+        before = [row for row in rows if row.look_at is not None and row.look_at > DROPPED]
         self._state.remove_points(row.point_id for row in before)
         for key in [key for key in self._state.vectors if key[0] in gone]:
             del self._state.vectors[key]

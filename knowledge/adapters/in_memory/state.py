@@ -35,6 +35,7 @@ from knowledge.models import (
 )
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
+DROPPED = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,11 +182,11 @@ class InMemoryState:
                 del self.distillations[pattern_id]
         return self.recount(touched)
 
-    def doubt(self, point_ids: Iterable[PointId]) -> None:
+    def doubt(self, point_ids: Iterable[PointId], *, look_at: datetime = LONG_AGO) -> None:
         """Note down that the index may differ from these points; absent ones are no error."""
         for point_id in point_ids:
             if point_id in self.points:
-                self.points[point_id] = replace(self.points[point_id], look_at=LONG_AGO)
+                self.points[point_id] = replace(self.points[point_id], look_at=look_at)
 
     def remove_points(self, gone: Iterable[PointId]) -> None:
         """Delete points with their vectors; absent ones are no error."""

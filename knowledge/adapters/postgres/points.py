@@ -31,7 +31,7 @@ AT_ONCE: sa.ColumnElement[Any] = sa.literal_column("'-infinity'::timestamptz")
 """The `look_at` of a point that nobody looked at since it became doubtful."""
 
 DROPPED: sa.ColumnElement[Any] = sa.literal_column("'epoch'::timestamptz")
-"""The `look_at` of a point of which only the index was dropped: due, after all that is due `AT_ONCE`."""
+"""The `look_at` of a point of which only the index was dropped, or lost: due, after all that is due `AT_ONCE`."""
 
 UNDOUBTED: sa.ColumnElement[bool] = sa.or_(_T.look_at.is_(None), _T.look_at == DROPPED)
 """The condition that no entry came or went since the point was last looked at."""
@@ -113,6 +113,19 @@ class PostgresPoints(PointStore):
     async def doubt(self, point_ids: Sequence[PointId]) -> None:
         async with alone(self._engine, self._workspace) as connection:
             await doubt(connection, self._ours(), among(_T.id, point_ids))
+
+    async def doubt_all(self) -> int:
+        async with alone(self._engine, self._workspace) as connection:
+            return await doubt(connection, self._ours(), _T.look_at.is_(None), look_at=DROPPED)
+
+    async def fewest(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
+        query = sa.select(sa.func.count()).select_from(points)
+        query = query.where(self._ours(), _T.look_at.is_(None), _T.expires_at > now)
+        if not roughly:
+            kept = sa.exists().where(_V.point_id == _T.id, _V.space == space.fingerprint)
+            query = query.where(kept, ~sa.exists().where(behind_point(EntryStatus.STAGED)))
+        async with reading(self._engine) as connection:
+            return await connection.scalar(query) or 0
 
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
         if not point_ids:

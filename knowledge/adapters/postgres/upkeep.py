@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone, among, most_idle
 from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.points import DROPPED, UNDOUBTED, doubt, stored_points, to_stored_point
+from knowledge.adapters.postgres.points import UNDOUBTED, doubt, stored_points, to_stored_point
 from knowledge.adapters.postgres.rows import behind_point, captured_at
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
 from knowledge.adapters.postgres.tables import embedding_spaces, knowledge_staging, lexicon, points, vectors
@@ -78,11 +78,6 @@ class PostgresUpkeep(UpkeepStore):
         supported = sa.exists().where(behind_point())
         async with alone(self._engine, self._workspace) as connection:
             return await doubt(connection, _T.workspace == self._workspace, UNDOUBTED, ~supported)
-
-    async def doubt_all(self) -> int:
-        async with alone(self._engine, self._workspace) as connection:
-            ours = _T.workspace == self._workspace
-            return await doubt(connection, ours, _T.look_at.is_(None), look_at=DROPPED)
 
     async def replace_terms(self, frequencies: Mapping[int, int], counted: Collection[PointId]) -> None:
         seen = among(_T.id, counted)
