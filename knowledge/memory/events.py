@@ -223,5 +223,13 @@ def _check(**told: str | None) -> None:
 
 
 def _to_resolve(entries: Iterable[Entry], by: str) -> list[Entry]:
-    """Return the open ones, and those that have this very resolution, so that an event told again says the same."""
-    return [entry for entry in entries if entry.status is EntryStatus.OPEN or resolution(entry) == by]
+    """Return those that wait for it, and those that have this very one, so that an event told again says the same.
+
+    What waits for a person waits for its resolution as well, until it has one: it is looked at with it.
+    """
+    return [entry for entry in entries if _is_unresolved(entry) or resolution(entry) == by]
+
+
+def _is_unresolved(entry: Entry) -> bool:
+    held_back = entry.status is EntryStatus.QUARANTINED and not resolution(entry)
+    return entry.status is EntryStatus.OPEN or held_back
