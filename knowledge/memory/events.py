@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.limits import check_text
-from knowledge.memory.outcomes import OutcomeService
+from knowledge.memory.outcomes import OutcomeService, joined_to
 from knowledge.memory.redacting import as_stored
 from knowledge.memory.texts import resolution
 from knowledge.models import (
@@ -199,6 +199,8 @@ class TaskEventService:
     ) -> int:
         """Tell the outcome of what was handed out for a run and nothing was told of since; return of how many."""
         done: set[PatternId] = set()
+        if tried is not None:
+            tried = {*tried, *[await joined_to(self.stores, pattern_id) for pattern_id in tried]}
         for context in await self.stores.contexts.untold(project_id, task_id, run_id):
             for pattern_id in context.pattern_ids:
                 if pattern_id in done or (tried is not None and pattern_id not in tried):
