@@ -140,6 +140,16 @@ async def test_outcomes_of_the_joined_pattern_count_for_the_one_that_is_kept(kno
     assert (await knowledge.queries.get(keep)).success_count == 3
 
 
+async def test_a_context_that_held_both_holds_the_joined_pattern_once(knowledge: Knowledge) -> None:
+    """Else a pattern would be shown twice as often as it was, and raise an alarm for it."""
+    keep, gone = await patterns_of(knowledge, *await two(knowledge))
+    task = Task(description=f"{ONE}. {OTHER}", project_id="z", task_id="T")
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    assert {pattern.pattern_id for pattern in context.patterns} == {keep, gone}
+    await knowledge.grouping.join(keep, gone)
+    assert (await knowledge.stores.contexts.get(context.context_id)).pattern_ids == (keep,)
+
+
 async def test_what_was_joined_since_it_was_handed_out_has_its_outcomes_with_what_it_was_joined_to(
     knowledge: Knowledge,
 ) -> None:

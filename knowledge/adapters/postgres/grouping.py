@@ -146,9 +146,9 @@ class PostgresRegrouping(Regrouping):
         await execute(sa.delete(outcomes).where(_O.pattern_id == other))
         shown = contexts.c.pattern_ids
         handed_out = sa.and_(contexts.c.workspace == self._workspace, sa.literal(other, UUID_TYPE) == sa.any_(shown))
-        await execute(
-            sa.update(contexts).where(handed_out).values(pattern_ids=sa.func.array_replace(shown, other, keep))
-        )
+        both = sa.literal(keep, UUID_TYPE) == sa.any_(shown)
+        now_shown = sa.case((both, sa.func.array_remove(shown, other)), else_=sa.func.array_replace(shown, other, keep))
+        await execute(sa.update(contexts).where(handed_out).values(pattern_ids=now_shown))
         await self._relink(keep, other)
         await recount(self._connection, {keep, other})
 
