@@ -89,7 +89,7 @@ def knowledge_on(
         capture=capture,
         checkpoints=_checkpoints(settings, stores),
         queries=_queries(settings, stores),
-        pruning=KnowledgePruningService(stores=stores, audit=audit),
+        pruning=KnowledgePruningService(stores=stores, retention_years=settings.retention_years, audit=audit),
         contexts=ContextLog(stores=stores),
         outcomes=outcomes,
         events=TaskEventService(stores=stores, capture=capture, outcomes=outcomes),

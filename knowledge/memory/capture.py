@@ -324,7 +324,7 @@ class KnowledgeCaptureService:
             raise InvalidInput("workspace", f"is {told.workspace!r}, but {self.stores.workspace!r} is open")
         entry = self._new(told)
         if entry.entry_type is EntryType.GATE_APPROVAL and await self._was_turned_down(entry, turned_down):
-            raise RejectionOnRecord(_on_record(entry))
+            raise RejectionOnRecord(await self._on_record(entry))
         return entry
 
     async def _was_turned_down(self, approval: Entry, turned_down: Collection[_Gate]) -> bool:
@@ -332,6 +332,19 @@ class KnowledgeCaptureService:
         entries, gate = self.stores.entries, _gate(approval)
         on_record = gate in turned_down or await entries.rejection_on_record(*gate)
         return bool(on_record) and await entries.known(approval) is None
+
+    async def _on_record(self, approval: Entry) -> str:
+        """Return why an approval was no first attempt, and what to do where something can be done."""
+        project_id, gate_type, task_id = _gate(approval)
+        task = f" and task {task_id}" if task_id else ""
+        why = f"a rejection is on record for project {project_id}, gate {gate_type}{task}, so this was no first attempt"
+        rejections = await self.stores.entries.of_task(
+            project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type, limit=1
+        )
+        which = "".join(f" (entry {each.entry_id})" for each in rejections)
+        if all(each.status in {EntryStatus.OPEN, EntryStatus.QUARANTINED} for each in rejections):
+            return f"{why}: resolve that rejection with the accepted revision instead{which}"
+        return f"{why}, and the rejection is {rejections[0].status} already: this approval is not kept{which}"
 
     def _text(self, field: str, text: str) -> str:
         return as_stored(field, text, redaction=self.redaction)
@@ -372,14 +385,6 @@ _Gate = tuple[str, str, str | None]
 def _gate(entry: Entry) -> _Gate:
     """Return where a proposal was decided on: at which project's gate, for which task."""
     return entry.project_id, entry.gate_type or "", entry.task_id
-
-
-def _on_record(entry: NewEntry) -> str:
-    task = f" and task {entry.task_id}" if entry.task_id else ""
-    return (
-        f"a rejection is on record for project {entry.project_id}, gate {entry.gate_type}{task}, so this was no first"
-        " attempt: resolve that rejection with the accepted revision instead"
-    )
 
 
 def _refuse(answer: Captured) -> NoReturn:

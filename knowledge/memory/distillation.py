@@ -54,7 +54,6 @@ class DistillationService:
         chat = self._chat()()
         run = _Run(stores=self.stores, chat=chat)
         try:
-            await refuse_endpoint(self.stores, f"distilling with {chat.model}")
             async with asyncio.timeout(self.deadline.total_seconds()):
                 await run.run()
         except TimeoutError:
@@ -120,6 +119,7 @@ class _Run:
             self.overtaken += 1
             return
         seen, fence = shown(entries), uuid4().hex
+        await refuse_endpoint(stores, f"distilling with {self.chat.model}")
         try:
             text = await self.chat.answer(instructions(fence), records(seen, fence), as_json=True)
         except QuestionRejected as refusal:  # not kept: the endpoint may take it another time

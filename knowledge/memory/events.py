@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.limits import check_text
-from knowledge.memory.outcomes import OutcomeService
+from knowledge.memory.outcomes import OutcomeService, joined_to
 from knowledge.memory.redacting import as_stored
 from knowledge.memory.texts import resolution
 from knowledge.models import (
@@ -199,6 +199,8 @@ class TaskEventService:
     ) -> int:
         """Tell the outcome of what was handed out for a run and nothing was told of since; return of how many."""
         done: set[PatternId] = set()
+        if tried is not None:
+            tried = {*tried, *[await joined_to(self.stores, pattern_id) for pattern_id in tried]}
         for context in await self.stores.contexts.untold(project_id, task_id, run_id):
             for pattern_id in context.pattern_ids:
                 if pattern_id in done or (tried is not None and pattern_id not in tried):
@@ -223,5 +225,13 @@ def _check(**told: str | None) -> None:
 
 
 def _to_resolve(entries: Iterable[Entry], by: str) -> list[Entry]:
-    """Return the open ones, and those that have this very resolution, so that an event told again says the same."""
-    return [entry for entry in entries if entry.status is EntryStatus.OPEN or resolution(entry) == by]
+    """Return those that wait for it, and those that have this very one, so that an event told again says the same.
+
+    What waits for a person waits for its resolution as well, until it has one: it is looked at with it.
+    """
+    return [entry for entry in entries if _is_unresolved(entry) or resolution(entry) == by]
+
+
+def _is_unresolved(entry: Entry) -> bool:
+    held_back = entry.status is EntryStatus.QUARANTINED and not resolution(entry)
+    return entry.status is EntryStatus.OPEN or held_back

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from uuid import uuid4
 
 from knowledge.errors import InvalidInput, NotFound
@@ -98,7 +97,7 @@ class PatternGroupingService:
             if kept[0].entry_type is not moving[0].entry_type:
                 raise InvalidInput("other", f"is of {moving[0].entry_type}, the one to keep of {kept[0].entry_type}")
             await regrouping.move(self._moves(moving, other, keep), keep, now=now)
-            await regrouping.absorb(keep, other, now=now)
+            await regrouping.absorb(keep, other, key=texts.pattern_key(other), now=now)
         await settle_if_possible(self.stores, whole=False)
         await self.audit.note("patterns joined", kept=str(keep), other=str(other), entries=len(moving))
         log.info("patterns_joined", kept=str(keep), other=str(other), entries=len(moving))
@@ -121,7 +120,7 @@ class PatternGroupingService:
             if not any(_is_live(entry, now) for entry in leaving):
                 raise InvalidInput("entry_ids", "are no live ones: of a pattern of their own nothing would be shown")
             # an entry's own key stays with the pattern it founded: the ruling goes before it
-            await regrouping.found(new, leaving[0], match_key=sha256(new.bytes).hexdigest(), founded_at=now)
+            await regrouping.found(new, leaving[0], match_key=texts.pattern_key(new), founded_at=now)
             await regrouping.move(self._moves(leaving, old, new), new, now=now)
             await regrouping.keep_apart(old, new, now=now)
         await settle_if_possible(self.stores, whole=False)

@@ -35,10 +35,13 @@ class OutcomeService:
         """Count an attempt with a pattern of a context, and a success if it worked.
 
         A distinct (project, task, run) is one attempt: told again it adds nothing, told otherwise it replaces what was
-        told. What is not given is taken from the context. Raises NotFound for an unknown context or a pattern that is
-        gone, InvalidInput for one that was not in the context, or without a project.
+        told. What is not given is taken from the context. Where the pattern was joined to another one since, it is that
+        one's. Raises NotFound for an unknown context or a pattern that is gone, InvalidInput for one that was not in
+        the context, or without a project.
         """
         handed_out = await self.stores.contexts.get(context_id)
+        if pattern_id not in handed_out.pattern_ids:
+            pattern_id = await joined_to(self.stores, pattern_id)
         if pattern_id not in handed_out.pattern_ids:
             raise InvalidInput("pattern_id", f"names a pattern that was not in context {context_id}")
         project = project_id or handed_out.project_id
@@ -57,6 +60,14 @@ class OutcomeService:
             worked=worked,
         )
         await self.stores.contexts.record_outcomes([outcome], self.stores.clock.now())
+
+
+async def joined_to(stores: Stores, pattern_id: PatternId) -> PatternId:
+    """Return the pattern that a person joined this one to, itself where nobody did.
+
+    Whoever was given it before knows no other.
+    """
+    return await stores.patterns.bound_to(texts.pattern_key(pattern_id)) or pattern_id
 
 
 async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:

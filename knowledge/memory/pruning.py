@@ -24,9 +24,10 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgePruningService:
-    """Automatically prunes knowledge past its year."""
+    """Automatically prunes knowledge past its year, and what was told of it as long ago."""
 
     stores: Stores
+    retention_years: int
     audit: Auditor = UNHEARD
 
     async def prune_old_knowledge(self) -> int:
@@ -61,7 +62,7 @@ class KnowledgePruningService:
             if progress:
                 progress(done.entries, None)
         await settle(self.stores)
-        while await self.stores.contexts.prune(add_years(now, -1), limit=SLICE):
+        while await self.stores.contexts.prune(add_years(now, -self.retention_years), limit=SLICE):
             continue
         if done.entries or done.never_resolved:
             await self.audit.note("knowledge pruned", entries=done.entries, never_resolved=done.never_resolved)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from hashlib import sha256
 
-from knowledge.models import Distilled, EntryType, Evidence, NewEntry, View, Words
+from knowledge.models import Distilled, EntryType, Evidence, NewEntry, PatternId, View, Words
 
 
 def failure_situation(failure_description: str, error_message: str | None) -> str:
@@ -97,6 +97,11 @@ def model_written(distilled: Distilled) -> str:
 def normalised(text: str) -> str:
     """Return a text with runs of white space as one blank and without case."""
     return " ".join(text.split()).casefold()
+
+
+def pattern_key(pattern_id: PatternId) -> str:
+    """Return the key that stands for a pattern itself: bound to another one, where it was joined to that."""
+    return sha256(pattern_id.bytes).hexdigest()
 
 
 def match_key(entry: NewEntry) -> str:

@@ -78,6 +78,10 @@ class PatternStore(Protocol):
         """
         ...
 
+    async def bound_to(self, match_key: str) -> PatternId | None:
+        """Return the pattern that a key was bound to by a decision or a ruling, None where it was not."""
+        ...
+
     async def analyse(self) -> None:
         """Have the store look at what it holds now, so that it plans its queries well after many entries came in."""
         ...
@@ -134,8 +138,11 @@ class Regrouping(Protocol):
         """Give entries to a pattern, with their points under new ids and their keys, for good; recount."""
         ...
 
-    async def absorb(self, keep: PatternId, other: PatternId, *, now: datetime) -> None:
-        """Give a pattern the keys, outcomes and links of one that it has the entries of; recount."""
+    async def absorb(self, keep: PatternId, other: PatternId, *, key: str, now: datetime) -> None:
+        """Give a pattern the keys, outcomes and links of one that it has the entries of; recount.
+
+        `key` stands for the other one itself, and is bound to the pattern too.
+        """
         ...
 
     async def keep_apart(self, one: PatternId, other: PatternId, *, now: datetime) -> None:

@@ -140,6 +140,35 @@ async def test_outcomes_of_the_joined_pattern_count_for_the_one_that_is_kept(kno
     assert (await knowledge.queries.get(keep)).success_count == 3
 
 
+async def test_a_context_that_held_both_holds_the_joined_pattern_once(knowledge: Knowledge) -> None:
+    """Else a pattern would be shown twice as often as it was, and raise an alarm for it."""
+    keep, gone = await patterns_of(knowledge, *await two(knowledge))
+    task = Task(description=f"{ONE}. {OTHER}", project_id="z", task_id="T")
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    assert {pattern.pattern_id for pattern in context.patterns} == {keep, gone}
+    await knowledge.grouping.join(keep, gone)
+    assert (await knowledge.stores.contexts.get(context.context_id)).pattern_ids == (keep,)
+
+
+async def test_what_was_joined_since_it_was_handed_out_has_its_outcomes_with_what_it_was_joined_to(
+    knowledge: Knowledge,
+) -> None:
+    """Whoever works with it knows nothing of the joins."""
+    last, gone = await patterns_of(knowledge, *await two(knowledge))
+    another = await told(knowledge, "Login fails for users with an umlaut", project="d")
+    await knowledge.checkpoints.process_all()
+    between = await pattern_of(knowledge, another)
+    task = Task(description=OTHER, project_id="z", task_id="T")
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    assert gone in [pattern.pattern_id for pattern in context.patterns]
+    await knowledge.grouping.join(between, gone)
+    await knowledge.grouping.join(last, between)
+    await knowledge.outcomes.record_outcome(context.context_id, gone, worked=False, run_id="1")
+    solved = await knowledge.events.task_solved(project_id="z", task_id="T", run_id="2", tried=[gone])
+    joined = await knowledge.queries.get(last)
+    assert (solved.outcomes, joined.success_count, joined.attempt_count) == (1, 4, 5)
+
+
 async def test_what_cannot_be_joined_or_split_is_refused_and_nothing_is_changed(knowledge: Knowledge) -> None:
     one, other = await two(knowledge)
     keep, gone = await patterns_of(knowledge, one, other)

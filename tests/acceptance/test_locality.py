@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,13 +13,14 @@ import pytest
 from pydantic import SecretStr
 
 from knowledge.errors import LocalOnly
+from knowledge.memory.distillation import CONCURRENCY
 from knowledge.memory.store_upkeep import ModelChoice
 from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http_api import make_app
 from tests.acceptance.test_archive import OpensElsewhere, as_stream, elsewhere, second_url, whole
-from tests.conftest import SetClock
+from tests.conftest import Opens, SetClock
 from tests.support.entries import CART, capture, failure
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by
@@ -142,6 +144,27 @@ async def test_a_chat_model_is_not_asked(settings: KnowledgeSettings, clock: Set
     assert report.distillation is not None
     assert "local only, and distilling with some would send" in (report.distillation.error or "")
     assert asked == []
+
+
+async def test_a_chat_model_at_work_is_asked_no_more_once_a_workspace_stays_here(opens: Opens) -> None:
+    loop = asyncio.get_running_loop()
+
+    def says(*_: str) -> str:
+        """Answer the first of those that are asked at a time, once nothing may go out any more."""
+        asyncio.run_coroutine_threadsafe(knowledge.upkeep.keep_local(on=True), loop).result(10)
+        return "{}"
+
+    with OpenAIServer(says=says) as server:
+        async with opens(chat_model="some", chat_base_url=server.base_url, chat_api_key=SecretStr(server.key)) as found:
+            knowledge = found
+            told = [(case, run) for case in range(CONCURRENCY + 2) for run in range(3)]
+            entries = (failure(failure_description=f"failure {case}", run_id=str(run)) for case, run in told)
+            await capture(knowledge, *entries)
+            report = await knowledge.checkpoints.process_all(distill=True)
+    assert report.distillation is not None
+    assert report.distillation.due == CONCURRENCY + 2
+    assert "local only, and distilling with some would send" in (report.distillation.error or "")
+    assert 1 <= len(server.chats) <= CONCURRENCY, "those that were asked at the time"
 
 
 async def test_it_is_told_over_http_as_in_process(knowledge: Knowledge) -> None:

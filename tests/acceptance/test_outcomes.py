@@ -12,7 +12,7 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.test_the_loop import fail
-from tests.conftest import SetClock
+from tests.conftest import Opens, SetClock
 from tests.support.stores import numbered
 
 SOLUTION = "Treat a missing price as zero and log the product"
@@ -153,6 +153,17 @@ async def test_outcomes_live_a_year_as_knowledge_does(knowledge: Knowledge, cloc
     clock.move(timedelta(days=70))
     await knowledge.pruning.prune()
     assert record(await the_pattern(knowledge)) == (1, 1, 1)
+
+
+async def test_outcomes_live_as_long_as_knowledge_is_kept(opens: Opens, clock: SetClock) -> None:
+    """Without them, what failed in every second attempt would rank as what never did."""
+    async with opens(retention_years=3, query_deadline_ms=30_000) as knowledge:
+        await learned(knowledge)
+        context = await given(knowledge)
+        await knowledge.outcomes.record_outcome(context.context_id, context.patterns[0].pattern_id, worked=False)
+        clock.move(timedelta(days=800))
+        await knowledge.pruning.prune()
+        assert record(await the_pattern(knowledge)) == (1, 2, 1)
 
 
 async def test_a_project_that_is_deleted_takes_its_outcomes_along(knowledge: Knowledge) -> None:

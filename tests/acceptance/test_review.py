@@ -82,6 +82,25 @@ async def test_t1_what_agents_tell_can_wait_for_a_person_altogether(opens: Opens
         assert waiting.suspicions == ("unreviewed",)
 
 
+async def test_what_resolves_an_entry_that_waits_is_kept_with_it(knowledge: Knowledge) -> None:
+    """An agent told of it, the orchestrator how it was solved: without that, a person would approve half of it."""
+    agent, orchestrator = knowledge.acting_for(AGENT), knowledge.acting_for(ORCHESTRATOR)
+    failed = failure(error_message=POISON, solution_steps=None, success_verified=False, task_id="T-1")
+    refused = rejection(human_feedback=POISON, revision_approach=None, task_id="T-1")
+    ids = [await agent.capture.capture(entry) for entry in (failed, refused)]
+    for _ in range(2):
+        solved = await orchestrator.events.task_solved(
+            project_id="web-shop", task_id="T-1", solution_steps="Treat it as zero", verified_by="pytest"
+        )
+        decided = await orchestrator.events.gate_decided(
+            project_id="web-shop", gate_type="design_review", task_id="T-1", accepted=True, approach="Smaller steps"
+        )
+        assert [*solved.entry_ids, *decided.entry_ids] == ids
+    assert [entry.entry_id for entry in await knowledge.reviews.waiting()] == ids
+    for entry_id in ids:
+        assert (await knowledge.reviews.approve(entry_id)).status is EntryStatus.STAGED
+
+
 async def test_whoever_may_query_is_trusted_and_not_held_back(knowledge: Knowledge) -> None:
     for principal in (ORCHESTRATOR, None):
         asked = knowledge if principal is None else knowledge.acting_for(principal)

@@ -77,8 +77,11 @@ async def test_a_first_attempt_approval_reaches_others(knowledge: Knowledge) -> 
 
 async def test_an_approval_after_a_rejection_is_refused_and_says_what_to_do(knowledge: Knowledge) -> None:
     gate: dict[str, Any] = {"project_id": "first", "gate_type": "design_review", "task_id": "T-1"}
-    await knowledge.capture.capture_gate_rejection(**gate, human_feedback="too risky")
-    with pytest.raises(RejectionOnRecord, match="resolve that rejection"):
+    rejected = await knowledge.capture.capture_gate_rejection(**gate, human_feedback="too risky")
+    with pytest.raises(RejectionOnRecord, match=f"resolve that rejection .* instead .entry {rejected}"):
+        await knowledge.capture.capture_gate_approval(**gate, approved_approach="smaller steps")
+    await knowledge.checkpoints.process_checkpoint("first", "project_completion")
+    with pytest.raises(RejectionOnRecord, match="no first attempt, and the rejection is abandoned already"):
         await knowledge.capture.capture_gate_approval(**gate, approved_approach="smaller steps")
     other = gate | {"task_id": "T-2"}
     accepted = await knowledge.capture.capture_gate_approval(**other, approved_approach="smaller steps")

@@ -99,6 +99,20 @@ async def test_what_was_decided_is_there_once_the_block_ended_well(stores: Store
     assert (await stores.entries.get(entry.entry_id)).pattern_id == made.pattern_id
 
 
+async def test_the_words_that_joined_a_pattern_founded_with_others_are_bound_to_it(store: Store) -> None:
+    stores, first, second = store.of("ours"), told(1), told(2, failure_description="In other words")
+    pattern = await learn(stores, first)
+    await stores.entries.add([second])
+    claim = await claim_all(stores)
+    joins = replace(decision("ours", second, pattern), why=("situation: likeness 0.97",))
+    async with stores.patterns.deciding(claim.token) as deciding:
+        await deciding.held([second.entry_id])
+        await deciding.write([joins], SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER)
+    assert await stores.patterns.bound_to(joins.match_key) == pattern
+    assert await stores.patterns.bound_to(texts.match_key(first)) is None, "it was founded with these"
+    assert await store.of("theirs").patterns.bound_to(joins.match_key) is None
+
+
 async def test_a_block_that_fails_leaves_nothing(stores: Stores) -> None:
     entry = told(1)
     await stores.entries.add([entry])

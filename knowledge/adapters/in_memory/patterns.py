@@ -205,6 +205,9 @@ class InMemoryPatterns(PatternStore):
             self._state.recount(marked.values())
             return set(marked)
 
+    async def bound_to(self, match_key: str) -> PatternId | None:
+        return self._state.match_keys.get((self._workspace, match_key))
+
     async def analyse(self) -> None:
         """Nothing is planned here."""
 

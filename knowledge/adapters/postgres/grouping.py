@@ -130,11 +130,11 @@ class PostgresRegrouping(Regrouping):
         ruled = new.on_conflict_do_update(index_elements=[_K.workspace, _K.match_key], set_=told)
         await self._connection.execute(ruled, rows)
 
-    async def absorb(self, keep: PatternId, other: PatternId, *, now: datetime) -> None:
+    async def absorb(self, keep: PatternId, other: PatternId, *, key: str, now: datetime) -> None:
         execute = self._connection.execute
         own = sa.select(patterns.c.match_key).where(patterns.c.id == other)
         bound = sa.select(_K.match_key).where(_K.pattern_id == other)
-        await self._bind({*(await execute(own)).scalars(), *(await execute(bound)).scalars()}, keep, now)
+        await self._bind({key, *(await execute(own)).scalars(), *(await execute(bound)).scalars()}, keep, now)
         event = (_O.workspace, _O.project_id, _O.task_id, _O.run_id)
         known = sa.select(*event).where(_O.pattern_id == keep)
         # told of both in one run: a success of either is one
@@ -146,9 +146,9 @@ class PostgresRegrouping(Regrouping):
         await execute(sa.delete(outcomes).where(_O.pattern_id == other))
         shown = contexts.c.pattern_ids
         handed_out = sa.and_(contexts.c.workspace == self._workspace, sa.literal(other, UUID_TYPE) == sa.any_(shown))
-        await execute(
-            sa.update(contexts).where(handed_out).values(pattern_ids=sa.func.array_replace(shown, other, keep))
-        )
+        both = sa.literal(keep, UUID_TYPE) == sa.any_(shown)
+        now_shown = sa.case((both, sa.func.array_remove(shown, other)), else_=sa.func.array_replace(shown, other, keep))
+        await execute(sa.update(contexts).where(handed_out).values(pattern_ids=now_shown))
         await self._relink(keep, other)
         await recount(self._connection, {keep, other})
 

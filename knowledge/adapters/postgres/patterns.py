@@ -28,6 +28,7 @@ from knowledge.adapters.postgres.tables import (
     embedding_spaces,
     knowledge_staging,
     links,
+    match_keys,
     patterns,
     points,
     vectors,
@@ -273,6 +274,13 @@ class PostgresPatterns(PatternStore):
             marked = (await connection.execute(_MARK, asked)).all()
             await recount(connection, (row.pattern_id for row in marked))
         return {EntryId(row.id) for row in marked}
+
+    async def bound_to(self, match_key: str) -> PatternId | None:
+        keys = match_keys.c
+        query = sa.select(keys.pattern_id).where(keys.workspace == self._workspace, keys.match_key == match_key)
+        async with reading(self._engine) as connection:
+            found = await connection.scalar(query)
+        return None if found is None else PatternId(found)
 
     async def analyse(self) -> None:
         async with reading(self._store) as connection:
