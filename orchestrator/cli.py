@@ -151,10 +151,11 @@ def capture(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Capture entries. Refused lines are named and do not stop the rest; repeated ones are stored once."""
+    """Capture entries. Refused lines are named and do not stop the rest; exit code 1 then. Repeats are stored once."""
     from orchestrator.capturing import read_file
 
-    capture_read(read_file(file), workspace, as_json=as_json, place="line", nothing="there is no line to capture")
+    nothing = "there is no line to capture"
+    capture_read(read_file(file), workspace, as_json=as_json, place="line", nothing=nothing, all_of_it=True)
 
 
 @app.command()

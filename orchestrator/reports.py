@@ -68,6 +68,11 @@ class CaptureReport:
         """Drop the file."""
         self._answers.close()
 
+    @property
+    def refused(self) -> int:
+        """How many were refused."""
+        return self.counts[CaptureOutcome.REFUSED]
+
     def add(self, number: int, answer: Captured) -> None:
         """Note the answer to one."""
         self.read += 1
@@ -93,7 +98,7 @@ class CaptureReport:
             notes.print(line, end="", markup=False)
         if not self.read:
             notes.print(self.nothing, markup=False)
-        more = self.counts[CaptureOutcome.REFUSED] - _SHOWN_REFUSALS
+        more = self.refused - _SHOWN_REFUSALS
         if more > 0:
             notes.print(f"... and {more:,} more refused", markup=False)
         told = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.items())

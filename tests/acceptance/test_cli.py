@@ -212,7 +212,7 @@ def test_errors_name_what_was_given(beside: Commands, tmp_path: Path) -> None:
 def test_people_read_results_on_standard_output_and_progress_on_standard_error(beside: Commands) -> None:
     workspace = ("--workspace", "people")
     captured = beside.run("capture", "-", *workspace, told=lines([entry(), {"entry_type": "poem"}]))
-    assert captured.stdout == "1 accepted, 0 duplicate, 1 refused\n"
+    assert (captured.returncode, captured.stdout) == (1, "1 accepted, 0 duplicate, 1 refused\n")
     assert captured.stderr.splitlines()[0] == "Capturing"
     assert captured.stderr.splitlines()[1].startswith("line 2 refused: ")
     embedded = beside.run("checkpoint", *workspace)
@@ -260,12 +260,12 @@ def test_refused_lines_are_named_with_their_field_and_do_not_stop_the_rest(besid
     file.write_bytes(b"".join(text.encode() if isinstance(text, str) else text for text, _ in numbered))
     expected = {at: field for at, (_, field) in enumerate(numbered, 1) if field is not ...}
 
-    told = beside.here("capture", file, "--workspace", "mixed")
+    told = beside.here("capture", file, "--workspace", "mixed", exits=1)
     assert {answer["line"]: answer.get("field") for answer in told["entries"]} == expected
     assert all(answer["error"] for answer in told["entries"] if answer["outcome"] == "refused")
     assert (told["accepted"], told["refused"]) == (3, len(expected) - 3)
 
-    again = beside.json("capture", "-", "--workspace", "mixed", told=file.read_bytes())
+    again = beside.json("capture", "-", "--workspace", "mixed", told=file.read_bytes(), exits=1)
     assert (again["accepted"], again["duplicate"]) == (0, 3)
     assert beside.here("stats", "--workspace", "mixed")["entries"] == {"staged": 3}
 
@@ -277,8 +277,8 @@ def test_an_owner_and_a_client_refuse_the_same_lines_with_the_same_words(
     told = lines([entry(failure_description="x" * 70_000), entry(workspace="a"), entry(idempotency_key="k")])
     told += lines([entry(idempotency_key="k", task_id="2"), {"entry_type": "gate_approval"}, entry(verified_by="")])
     file.write_text(told)
-    of_client = beside.here("capture", file, "--workspace", "same")
-    of_owner = alone.json("capture", file, "--workspace", "same")
+    of_client = beside.here("capture", file, "--workspace", "same", exits=1)
+    of_owner = alone.json("capture", file, "--workspace", "same", exits=1)
     for answer in (*of_client["entries"], *of_owner["entries"]):
         answer.pop("entry_id", None)
     assert of_client == of_owner
@@ -366,7 +366,7 @@ def test_tens_of_thousands_of_lines_pass_through_in_little_memory(beside: Comman
             process = subprocess.Popen([HARDWON, "capture", file, "--json"], stdout=out, env=beside.environment())
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0
+        assert process.returncode == 1, "all are refused"
         assert json.loads((tmp_path / "answers.json").read_bytes())["refused"] == count
         return used.ru_maxrss if sys.platform == "linux" else used.ru_maxrss // 1024
 
@@ -394,14 +394,14 @@ def test_a_stream_of_real_entries_is_taken_whole_and_once(beside: Commands) -> N
         needed = {"failure": "failure", "gate_rejection": "feedback", "approval": "output"}[row["type"]]
         kept[bool((row.get(needed) or "").strip())] += 1
 
-    told = beside.here("capture", REAL_ENTRIES, "--workspace", "real")
+    told = beside.here("capture", REAL_ENTRIES, "--workspace", "real", exits=int(kept[False] > 0))
     counts = {name: told[name] for name in ("accepted", "duplicate", "refused", "open")}
     sys.stdout.write(f"{counts}\n")
     refused = [answer for answer in told["entries"] if answer["outcome"] == "refused"]
     assert len(refused) == kept[False], refused[:3]
     assert told["accepted"] + told["duplicate"] == kept[True]
 
-    again = beside.here("capture", REAL_ENTRIES, "--workspace", "real")
+    again = beside.here("capture", REAL_ENTRIES, "--workspace", "real", exits=int(kept[False] > 0))
     assert (again["accepted"], again["duplicate"]) == (0, kept[True])
     assert sum(beside.here("stats", "--workspace", "real")["entries"].values()) == told["accepted"]
 
@@ -471,6 +471,7 @@ def test_conditions_are_captured_as_lines_and_facts_are_typed(alone: Commands) -
         "capture",
         "-",
         told=lines([entry(applies_when=conditions), entry(applies_when={"version": "3"}, project_id="b")]),
+        exits=1,
     )
     assert [each.get("field") for each in told["entries"]] == [None, "applies_when.version"]
     alone.json("checkpoint")
