@@ -22,6 +22,7 @@ from orchestrator.cli_lazy import lazily
 from orchestrator.cli_learn import capture_read, learn
 from orchestrator.cli_mcp import add_mcp
 from orchestrator.cli_patterns import patterns
+from orchestrator.cli_resolve import add_resolve
 from orchestrator.cli_run import Json, Workspace, run
 from orchestrator.cli_upkeep import add_upkeep
 
@@ -156,6 +157,9 @@ def capture(
 
     nothing = "there is no line to capture"
     capture_read(read_file(file), workspace, as_json=as_json, place="line", nothing=nothing, all_of_it=True)
+
+
+add_resolve(app)
 
 
 @app.command()

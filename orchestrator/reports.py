@@ -17,6 +17,7 @@ from knowledge.models import (
     Context,
     DeadEntry,
     DistillationReport,
+    EntryId,
     Pattern,
     PruneReport,
     WorkspaceStats,
@@ -104,6 +105,8 @@ class CaptureReport:
         told = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.items())
         still_open = f" ({self.open:,} of them open until they are resolved)" if self.open else ""
         print_text(f"{told}{still_open}")
+        if self.open:
+            notes.print("hardwon resolve ENTRY tells what solved one; --json here names them", markup=False)
 
 
 def print_serving(serving: Serving, *, as_json: bool) -> None:
@@ -194,6 +197,18 @@ def print_outcome(pattern: Pattern, *, as_json: bool) -> None:
         f"pattern {pattern.pattern_id}: worked {pattern.success_count} of {pattern.attempt_count} times"
         f" in {pattern.project_count} project{'' if pattern.project_count == 1 else 's'}"
     )
+
+
+def print_resolved(entry_id: EntryId, resolved: EntryId, *, as_json: bool) -> None:
+    """Print that an entry has its resolution, or which entry said the same before."""
+    if as_json:
+        print_json({"entry_id": resolved})
+    elif resolved == entry_id:
+        print_text(f"entry {entry_id} is resolved")
+    else:
+        print_text(
+            f"entry {entry_id} is resolved as entry {resolved} was: it counts as an outcome of that one's pattern"
+        )
 
 
 def print_prune(report: PruneReport, *, as_json: bool) -> None:

@@ -260,12 +260,12 @@ def test_refused_lines_are_named_with_their_field_and_do_not_stop_the_rest(besid
     file.write_bytes(b"".join(text.encode() if isinstance(text, str) else text for text, _ in numbered))
     expected = {at: field for at, (_, field) in enumerate(numbered, 1) if field is not ...}
 
-    told = beside.here("capture", file, "--workspace", "mixed", exits=1)
+    told = beside.here("capture", file, "--workspace", "mixed")
     assert {answer["line"]: answer.get("field") for answer in told["entries"]} == expected
     assert all(answer["error"] for answer in told["entries"] if answer["outcome"] == "refused")
     assert (told["accepted"], told["refused"]) == (3, len(expected) - 3)
 
-    again = beside.json("capture", "-", "--workspace", "mixed", told=file.read_bytes(), exits=1)
+    again = beside.json("capture", "-", "--workspace", "mixed", told=file.read_bytes())
     assert (again["accepted"], again["duplicate"]) == (0, 3)
     assert beside.here("stats", "--workspace", "mixed")["entries"] == {"staged": 3}
 
@@ -277,8 +277,8 @@ def test_an_owner_and_a_client_refuse_the_same_lines_with_the_same_words(
     told = lines([entry(failure_description="x" * 70_000), entry(workspace="a"), entry(idempotency_key="k")])
     told += lines([entry(idempotency_key="k", task_id="2"), {"entry_type": "gate_approval"}, entry(verified_by="")])
     file.write_text(told)
-    of_client = beside.here("capture", file, "--workspace", "same", exits=1)
-    of_owner = alone.json("capture", file, "--workspace", "same", exits=1)
+    of_client = beside.here("capture", file, "--workspace", "same")
+    of_owner = alone.json("capture", file, "--workspace", "same")
     for answer in (*of_client["entries"], *of_owner["entries"]):
         answer.pop("entry_id", None)
     assert of_client == of_owner
@@ -394,14 +394,14 @@ def test_a_stream_of_real_entries_is_taken_whole_and_once(beside: Commands) -> N
         needed = {"failure": "failure", "gate_rejection": "feedback", "approval": "output"}[row["type"]]
         kept[bool((row.get(needed) or "").strip())] += 1
 
-    told = beside.here("capture", REAL_ENTRIES, "--workspace", "real", exits=int(kept[False] > 0))
+    told = beside.here("capture", REAL_ENTRIES, "--workspace", "real")
     counts = {name: told[name] for name in ("accepted", "duplicate", "refused", "open")}
     sys.stdout.write(f"{counts}\n")
     refused = [answer for answer in told["entries"] if answer["outcome"] == "refused"]
     assert len(refused) == kept[False], refused[:3]
     assert told["accepted"] + told["duplicate"] == kept[True]
 
-    again = beside.here("capture", REAL_ENTRIES, "--workspace", "real", exits=int(kept[False] > 0))
+    again = beside.here("capture", REAL_ENTRIES, "--workspace", "real")
     assert (again["accepted"], again["duplicate"]) == (0, kept[True])
     assert sum(beside.here("stats", "--workspace", "real")["entries"].values()) == told["accepted"]
 
@@ -465,13 +465,37 @@ def test_a_gate_is_asked_for_by_its_type_and_a_proposal(alone: Commands) -> None
     assert [pattern["solution"] for pattern in found["patterns"]] == ["Expand, migrate, contract"]
 
 
+def test_an_open_entry_is_resolved_by_its_id(alone: Commands) -> None:
+    unsolved = {"solution_steps": None, "success_verified": False}
+    failure = entry(**unsolved)
+    rejection = {
+        "entry_type": "gate_rejection",
+        "project_id": "shop",
+        "gate_type": "design",
+        "human_feedback": "No plan",
+    }
+    shown = alone.run("capture", "-", told=lines([failure]))
+    assert "1 of them open" in shown.stdout
+    assert "hardwon resolve ENTRY" in shown.stderr
+    named = alone.json("capture", "-", told=lines([failure, rejection]))
+    assert [each["status"] for each in named["entries"]] == ["open", "open"]
+    first, second = (each["entry_id"] for each in named["entries"])
+
+    solved = ("--solution", "Treat it as zero", "--verified-by", "pytest")
+    assert alone.run("resolve", first, *solved).stdout == f"entry {first} is resolved\n"
+    assert alone.json("resolve", second, "--revision", "Expand, migrate, contract") == {"entry_id": second}
+    assert alone.json("stats")["entries"] == {"staged": 2}
+    assert "not open" in alone.refused("resolve", first, "--solution", "Another", "--verified-by", "pytest")
+    for typed in ((), ("--solution", "x"), ("--solution", "x", "--verified-by", "y", "--revision", "z")):
+        assert alone.run("resolve", first, *typed).returncode == 2
+
+
 def test_conditions_are_captured_as_lines_and_facts_are_typed(alone: Commands) -> None:
     conditions = {"technology": "python", "version": ">=3.10"}
     told = alone.json(
         "capture",
         "-",
         told=lines([entry(applies_when=conditions), entry(applies_when={"version": "3"}, project_id="b")]),
-        exits=1,
     )
     assert [each.get("field") for each in told["entries"]] == [None, "applies_when.version"]
     alone.json("checkpoint")
