@@ -410,4 +410,10 @@ def print_demo(report: DemoReport, *, as_json: bool) -> None:
     )
     print_text("One context, as an agent gets it:\n")
     print_text(report.context)
-    print_text("\nAsk it yourself: hardwon query failure --workspace demo 'mutable default argument'")
+    print_text(f"\nAsk it yourself: {_ourselves()} query failure --workspace demo 'mutable default argument'")
+
+
+def _ourselves() -> str:
+    """Return what to type for this program: `make demo` runs it from an environment that no shell looks into."""
+    program = Path(sys.argv[0]).absolute()
+    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else "hardwon"
