@@ -77,7 +77,7 @@ class KnowledgeSettings(BaseSettings):
     """A Qdrant server; unset: the embedded engine."""
     qdrant_api_key: SecretStr | None = None
     embedding_model: str | None = None
-    """Unset: text-embedding-3-small where OPENAI_API_KEY is set, else the bundled model."""
+    """Unset: text-embedding-3-small where OPENAI_API_KEY or one of the next two is set, else the bundled model."""
     embedding_base_url: str | None = None
     """An OpenAI-compatible endpoint; unset: OpenAI's."""
     embedding_api_key: SecretStr | None = None

@@ -40,12 +40,18 @@ def _keep(written: IO[bytes]) -> None:
 
 @contextmanager
 def _whole(file: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write beside the wanted one, whose place it takes when the block ends well."""
-    part = file.with_name(f"{file.name}.part")
+    """Give a file to write beside the wanted one, whose place it takes when the block ends well.
+
+    A link stays, and leads to it. What is there and no file is refused: root would put a file in the place of a device.
+    """
+    place = Path(os.path.realpath(file))
+    part = place.with_name(f"{place.name}.part")
     try:
+        if place.exists() and not place.is_file():
+            raise InvalidInput(str(file), "is no file: for a device or a pipe, export to - and lead that there")
         with part.open("w+b") as written:
             yield written
-        part.replace(file)
+        part.replace(place)
     except OSError as error:
         raise InvalidInput(str(file), f"cannot be written: {error.strerror}") from error
     finally:

@@ -22,6 +22,7 @@ from orchestrator.cli_lazy import lazily
 from orchestrator.cli_learn import capture_read, learn
 from orchestrator.cli_mcp import add_mcp
 from orchestrator.cli_patterns import patterns
+from orchestrator.cli_resolve import add_resolve
 from orchestrator.cli_run import Json, Workspace, run
 from orchestrator.cli_upkeep import add_upkeep
 
@@ -151,10 +152,14 @@ def capture(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Capture entries. Refused lines are named and do not stop the rest; repeated ones are stored once."""
+    """Capture entries. Refused lines are named and do not stop the rest; exit code 1 then. Repeats are stored once."""
     from orchestrator.capturing import read_file
 
-    capture_read(read_file(file), workspace, as_json=as_json, place="line", nothing="there is no line to capture")
+    nothing = "there is no line to capture"
+    capture_read(read_file(file), workspace, as_json=as_json, place="line", nothing=nothing, all_of_it=True)
+
+
+add_resolve(app)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
@@ -11,6 +11,15 @@ import typer
 from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli_run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
+
+if TYPE_CHECKING:
+    from knowledge.documents.indexing import IndexReport
+    from knowledge.documents.service import KnowledgeBases
+    from knowledge.documents.syncing import SyncReport
+    from orchestrator.client_kb import RemoteKnowledgeBases
+    from orchestrator.progress import Stages
+
+    Bases = KnowledgeBases | RemoteKnowledgeBases
 
 kb = typer.Typer(help="Documents to search and ask.", no_args_is_help=True)
 
@@ -55,6 +64,7 @@ def add(
     from orchestrator import connect
     from orchestrator.folders import contents_of, files_of
     from orchestrator.reports_kb import print_added, print_reports
+    from orchestrator.terminal import stages
 
     base, scope_id = base_of(case, user, team)
 
@@ -63,20 +73,27 @@ def add(
         if title is not None and len(files) > 1:
             raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")
         async with connect(workspace=workspace) as knowledge:
-            added, passed = [], []
-            for found in files:
-                content = contents_of(found.path)
-                if isinstance(content, str):
-                    passed.append(f"{found.uri}: {content}")
-                    continue
-                new = NewDocument(uri=found.uri, content=content, title=title, category=category, tags=tuple(tag or ()))
-                added.append(await knowledge.kb.add(base, scope_id, new))
-            sources = [each for each in paths if "://" in each]
-            for url in sources:
-                source = NewSource(url=url, branch=branch, subdir=subdir, globs=tuple(glob or ()))
-                await knowledge.kb.add_source(base, scope_id, source)
-            reports = await knowledge.kb.sync(base, scope_id) if sources else []
-            indexed = await knowledge.kb.index() if wait else None
+            with stages(quiet=as_json) as progress:
+                added, passed = [], []
+                told = progress.stage("Reading") if files else None
+                for number, found in enumerate(files, 1):
+                    content = contents_of(found.path)
+                    if isinstance(content, str):
+                        passed.append(f"{found.uri}: {content}")
+                        continue
+                    new = NewDocument(
+                        uri=found.uri, content=content, title=title, category=category, tags=tuple(tag or ())
+                    )
+                    added.append(await knowledge.kb.add(base, scope_id, new))
+                    if told:
+                        told(number, len(files))
+                sources = [each for each in paths if "://" in each]
+                for url in sources:
+                    source = NewSource(url=url, branch=branch, subdir=subdir, globs=tuple(glob or ()))
+                    await knowledge.kb.add_source(base, scope_id, source)
+                reports = await _synced(knowledge.kb, base, scope_id, progress) if sources else []
+                changed = sum(each.changed for each in added) + sum(report.added for report in reports)
+                indexed = await _indexed(knowledge.kb, changed, progress) if wait else None
         if sources and not files:
             print_reports(reports, as_json=as_json)
         else:
@@ -85,6 +102,22 @@ def add(
             raise typer.Exit(1)
 
     run(work)
+
+
+async def _synced(bases: Bases, base: str, scope_id: str | None, progress: Stages) -> list[SyncReport]:
+    progress.stage("Fetching")
+    return await bases.sync(base, scope_id)
+
+
+async def _indexed(bases: Bases, changed: int, progress: Stages) -> IndexReport:
+    """Index what waits; progress is of what changed, or of more where more waited."""
+    told = progress.stage("Indexing")
+
+    def report(done: int, _total: int | None) -> None:
+        if told:
+            told(done, max(done, changed))
+
+    return await bases.index(progress=told and report)
 
 
 @kb.command("sync")
@@ -99,13 +132,15 @@ def sync(
     """Fetch the repositories of a knowledge base now and index what changed."""
     from orchestrator import connect
     from orchestrator.reports_kb import print_reports
+    from orchestrator.terminal import stages
 
     base, scope_id = base_of(case, user, team)
 
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:
-            reports = await knowledge.kb.sync(base, scope_id)
-            await knowledge.kb.index()
+            with stages(quiet=as_json) as progress:
+                reports = await _synced(knowledge.kb, base, scope_id, progress)
+                await _indexed(knowledge.kb, sum(report.added for report in reports), progress)
         print_reports(reports, as_json=as_json)
         if any(report.error for report in reports):
             raise typer.Exit(1)

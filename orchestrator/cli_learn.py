@@ -21,9 +21,18 @@ learn = typer.Typer(
 
 
 def capture_read(
-    rows: Iterator[tuple[int, NewEntry | InvalidInput]], workspace: str, *, as_json: bool, place: str, nothing: str
+    rows: Iterator[tuple[int, NewEntry | InvalidInput]],
+    workspace: str,
+    *,
+    as_json: bool,
+    place: str,
+    nothing: str,
+    all_of_it: bool = False,
 ) -> None:
-    """Capture what a reader reads and print what became of each, or `nothing` where it read none."""
+    """Capture what a reader reads and print what became of each, or `nothing` where it read none.
+
+    `all_of_it`: what was refused is an error, exit code 1, as somebody meant each of them to be captured.
+    """
     from orchestrator import connect
     from orchestrator.capturing import capture_rows_of, read_batch
     from orchestrator.reports import CaptureReport
@@ -37,6 +46,8 @@ def capture_read(
                     told = progress.stage("Capturing")
                     await capture_rows_of(knowledge.capture, first, rows, report, told)
             report.print()
+            if all_of_it and report.refused:
+                raise typer.Exit(1)
 
     run(work)
 

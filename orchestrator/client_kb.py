@@ -12,7 +12,8 @@ from knowledge.documents.library import Added
 from knowledge.documents.models import Document, DocumentId, Finding, NewDocument, SourceId
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import NewSource, SyncReport
-from orchestrator.calls import Api
+from knowledge.ports import Progress
+from orchestrator.calls import Api, watched
 
 _ONE = "-"
 _FILE = "application/octet-stream"
@@ -34,9 +35,10 @@ class RemoteKnowledgeBases:
         path = f"{_base(kb, scope_id)}/documents"
         return await self.api.upload(path, _once(new.content), Added, content_type=_FILE, **params)
 
-    async def index(self) -> IndexReport:
+    async def index(self, *, progress: Progress | None = None) -> IndexReport:
         """Index all that waits in the workspace now, and remove what nothing shows any more."""
-        return await self.api.call("POST", "/api/kb:index", IndexReport, timeout_seconds=None)
+        async with watched(self.api, progress) as named:
+            return await self.api.call("POST", "/api/kb:index", IndexReport, params=named, timeout_seconds=None)
 
     async def listed(
         self, kb: str, scope_id: str | None, *, limit: int = 100, after: str | None = None

@@ -18,7 +18,7 @@ from knowledge.documents.service import KnowledgeBases
 from knowledge.documents.syncing import NewSource, SyncReport
 from knowledge.errors import HardwonError
 from knowledge.logs import get_logger
-from orchestrator.http_opened import performs
+from orchestrator.http_opened import Told, performs
 from orchestrator.http_paging import LAST, Limit, link_next
 from orchestrator.http_principal import Bases
 
@@ -91,9 +91,9 @@ def add_kb(app: FastAPI) -> None:
 
     @app.post("/api/kb:index", tags=["documents"])
     @performs("documents.asked_by")
-    async def index_documents(bases: Bases) -> IndexReport:
+    async def index_documents(bases: Bases, told: Told) -> IndexReport:
         """Index all that waits now."""
-        return await bases.index()
+        return await bases.index(progress=told)
 
     @app.post("/api/kb:calibrate", tags=["documents"])
     @performs("documents.manage")

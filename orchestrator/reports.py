@@ -17,6 +17,7 @@ from knowledge.models import (
     Context,
     DeadEntry,
     DistillationReport,
+    EntryId,
     Pattern,
     PruneReport,
     WorkspaceStats,
@@ -68,6 +69,11 @@ class CaptureReport:
         """Drop the file."""
         self._answers.close()
 
+    @property
+    def refused(self) -> int:
+        """How many were refused."""
+        return self.counts[CaptureOutcome.REFUSED]
+
     def add(self, number: int, answer: Captured) -> None:
         """Note the answer to one."""
         self.read += 1
@@ -93,12 +99,14 @@ class CaptureReport:
             notes.print(line, end="", markup=False)
         if not self.read:
             notes.print(self.nothing, markup=False)
-        more = self.counts[CaptureOutcome.REFUSED] - _SHOWN_REFUSALS
+        more = self.refused - _SHOWN_REFUSALS
         if more > 0:
             notes.print(f"... and {more:,} more refused", markup=False)
         told = ", ".join(f"{number:,} {outcome}" for outcome, number in counts.items())
         still_open = f" ({self.open:,} of them open until they are resolved)" if self.open else ""
         print_text(f"{told}{still_open}")
+        if self.open:
+            notes.print("hardwon resolve ENTRY tells what solved one; --json here names them", markup=False)
 
 
 def print_serving(serving: Serving, *, as_json: bool) -> None:
@@ -189,6 +197,18 @@ def print_outcome(pattern: Pattern, *, as_json: bool) -> None:
         f"pattern {pattern.pattern_id}: worked {pattern.success_count} of {pattern.attempt_count} times"
         f" in {pattern.project_count} project{'' if pattern.project_count == 1 else 's'}"
     )
+
+
+def print_resolved(entry_id: EntryId, resolved: EntryId, *, as_json: bool) -> None:
+    """Print that an entry has its resolution, or which entry said the same before."""
+    if as_json:
+        print_json({"entry_id": resolved})
+    elif resolved == entry_id:
+        print_text(f"entry {entry_id} is resolved")
+    else:
+        print_text(
+            f"entry {entry_id} is resolved as entry {resolved} was: it counts as an outcome of that one's pattern"
+        )
 
 
 def print_prune(report: PruneReport, *, as_json: bool) -> None:
@@ -390,4 +410,10 @@ def print_demo(report: DemoReport, *, as_json: bool) -> None:
     )
     print_text("One context, as an agent gets it:\n")
     print_text(report.context)
-    print_text("\nAsk it yourself: hardwon query failure --workspace demo 'mutable default argument'")
+    print_text(f"\nAsk it yourself: {_ourselves()} query failure --workspace demo 'mutable default argument'")
+
+
+def _ourselves() -> str:
+    """Return what to type for this program: `make demo` runs it from an environment that no shell looks into."""
+    program = Path(sys.argv[0]).absolute()
+    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else "hardwon"

@@ -29,14 +29,18 @@ def print_answer(answer: ToolAnswer | SelectionResponse | KBQueryResponse, *, as
         return
     print_text(answer["answer"] or str(answer.get("error") or answer.get("reason") or "no answer"))
     told: Mapping[str, Any] = answer
-    for citation in told.get("citations", ()):
-        section = f", {citation['section']}" if citation["section"] else ""
-        line = f", line {citation['lines'][0]}" if citation["lines"] else ""
-        notes.print(f"[{citation['number']}] {citation['title']}{section}{line}: {citation['path']}", markup=False)
+    for place in dict.fromkeys(_place(citation) for citation in told.get("citations", ())):
+        notes.print(place, markup=False)
     if answer["status"] in _NEXT:
         notes.print(_NEXT[answer["status"]], markup=False)
     if answer["extractive"] and answer["status"] in {"answered", "success"} and _cites(told):
         notes.print("quoted word for word: no model is configured (HARDWON_SYNTHESIS_MODEL)", markup=False)
+
+
+def _place(citation: Mapping[str, Any]) -> str:
+    section = f", {citation['section']}" if citation["section"] else ""
+    line = f", line {citation['lines'][0]}" if citation["lines"] else ""
+    return f"[{citation['number']}] {citation['title']}{section}{line}: {citation['path']}"
 
 
 def _cites(answer: Mapping[str, Any]) -> bool:

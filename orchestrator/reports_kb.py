@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from textwrap import dedent, indent
 
 from knowledge.documents.calibrating import Calibrated
 from knowledge.documents.indexing import IndexReport
@@ -84,7 +85,7 @@ def print_passages(finding: Finding, *, as_json: bool) -> None:
         out.print(f"{number}. {harmless(place(passage))}", style="bold", markup=False)
         out.print(f"   relevance {passage.relevance:.2f}, score {passage.score:.2f}", style="dim", markup=False)
         text = passage.text if len(passage.text) <= _SHOWN_OF_A_TEXT else f"{passage.text[:_SHOWN_OF_A_TEXT]} ..."
-        print_text("\n".join(f"   {harmless(line)}" for line in text.split("\n")))
+        print_text(indent(harmless(dedent(text)), "   "))
         out.print()
     for told in finding.trace:
         out.print(told, style="dim", markup=False)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from rich.table import Table
-
 from knowledge.access.keys import ApiKey, NewKey
+from orchestrator.context import harmless
 from orchestrator.terminal import notes, out, print_json, print_text
 
 
@@ -28,24 +27,20 @@ def print_made(made: NewKey, *, as_json: bool) -> None:
 
 
 def print_keys(keys: Sequence[ApiKey], *, as_json: bool) -> None:
-    """Print keys, a line each."""
+    """Print keys, each with what it may, and below it whose it is."""
     if as_json:
         print_json({"keys": [asdict(key) for key in keys]})
         return
     if not keys:
         print_text("no key is made yet: hardwon keys create --scope capture --scope query")
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("id", "name", "may", "in workspace", "made", "last used", "state"):
-        table.add_column(column, overflow="fold")
     now = datetime.now(UTC)
     for key in keys:
-        used = "never" if key.last_used_at is None else _day(key.last_used_at)
-        where = "(all)" if key.workspace is None else key.workspace
-        table.add_row(
-            key.key_id, key.name or "", ", ".join(key.scopes), where, _day(key.created_at), used, _state(key, now)
-        )
-    out.print(table, markup=False)
+        where = "all workspaces" if key.workspace is None else f"workspace {key.workspace}"
+        print_text(f"{key.key_id}  {', '.join(key.scopes)} in {where}, {_state(key, now)}")
+        used = "never used" if key.last_used_at is None else f"last used {_day(key.last_used_at)}"
+        name = "no name" if key.name is None else harmless(key.name)
+        out.print(f"  {name}, made {_day(key.created_at)}, {used}", style="dim", markup=False)
 
 
 def _state(key: ApiKey, now: datetime) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from statistics import mean
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from knowledge.documents.models import (
     Claim,
     Finding,
     Passage,
+    PassageKind,
     Profile,
     Query,
     Turn,
@@ -327,7 +329,7 @@ def _citations(claims: Sequence[Claim], found: Verified, shown: Sequence[Evidenc
 
 def _citation(number: int, evidence: Evidence, quote: str, start: int) -> Citation:
     passage = evidence.passage
-    line = None if passage.line_start is None else passage.line_start + evidence.text[:start].count("\n")
+    first, last, timestamp = _where(passage, evidence.text[:start].count("\n"), quote.count("\n"))
     return Citation(
         number=number,
         passage_id=passage.passage_id,
@@ -341,12 +343,23 @@ def _citation(number: int, evidence: Evidence, quote: str, start: int) -> Citati
         category=passage.category,
         section=passage.section,
         page=passage.page,
-        line_start=line,
-        line_end=None if line is None else line + quote.count("\n"),
-        timestamp=passage.timestamp,
+        line_start=first,
+        line_end=last,
+        timestamp=timestamp,
         severity=passage.severity,
         version=passage.version,
     )
+
+
+def _where(passage: Passage, before: int, more: int) -> tuple[int | None, int | None, datetime | None]:
+    """Return the first and last line of a quote and its moment; lines of a computed text are none of the document's."""
+    if passage.kind is PassageKind.COMPUTED:
+        rows = [row for row in passage.rows[before : before + more + 1] if row is not None]
+        if rows:
+            return rows[0].line, rows[-1].line, rows[0].timestamp
+        return passage.line_start, passage.line_end, passage.timestamp
+    line = None if passage.line_start is None else passage.line_start + before
+    return line, None if line is None else line + more, passage.timestamp
 
 
 def _gone(passage: Passage) -> Evidence:

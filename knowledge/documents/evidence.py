@@ -88,10 +88,10 @@ class LogEvidence(EvidenceSource):
             around = await self.logs.around([document.document_id], scope, number, neighbours=NEIGHBOURS)
             lines = [line for _, line in around]
             if any(line.line == number for line in lines):
-                passages.append(_passage(document, _listed(lines, mark=number), lines, section=f"line {number}"))
+                passages.append(_passage(document, _listed(lines, mark=number), lines, lines, section=f"line {number}"))
             else:
                 told = f"{document.name} has {document.lines} lines; there is no line {number}."
-                passages.append(_passage(document, told, (), section=f"line {number}"))
+                passages.append(_passage(document, told, (), (), section=f"line {number}"))
         return passages
 
     async def _text_lines(self, document: Document, scope: Scope, numbers: Sequence[int]) -> list[Passage]:
@@ -106,7 +106,7 @@ class LogEvidence(EvidenceSource):
                 LogLine(line=at, text=lines[at - 1], timestamp=None, severity=None, template="")
                 for at in range(first, last + 1)
             ]
-            passages.append(_passage(document, _listed(near, mark=number), near, section=f"line {number}"))
+            passages.append(_passage(document, _listed(near, mark=number), near, near, section=f"line {number}"))
         return passages
 
     async def _of_log(
@@ -155,7 +155,7 @@ class LogEvidence(EvidenceSource):
         if first and last:
             told.append(f"First entry {_when(first)}, last entry {_when(last)}.")
         told += [f"{number} times: {template}" for template, number in templates if number > 1]
-        return _passage(log, "\n".join(told), (), section="counted")
+        return _passage(log, "\n".join(told), (), (), section="counted")
 
 
 def _cued(question: str) -> bool:
@@ -170,7 +170,7 @@ def _counted(log: Document, what: str, total: int, first: Sequence[LogLine], las
     for name, line in zip(("First", "Last"), lines, strict=False):
         at = f" at {_when(line.timestamp)}" if line.timestamp else ""
         told.append(f"{name}{at}, line {line.line}: {line.text}")
-    return _passage(log, "\n".join(told), lines, section="counted")
+    return _passage(log, "\n".join(told), lines, (None, *lines), section="counted")
 
 
 def _listing(log: Document, what: str, total: int, lines: Sequence[LogLine]) -> Passage:
@@ -179,7 +179,7 @@ def _listing(log: Document, what: str, total: int, lines: Sequence[LogLine]) -> 
         if total == len(lines)
         else f"{log.name}: the first {len(lines)} of {total} {what}"
     )
-    return _passage(log, f"{head}:\n{_listed(lines)}", lines, section="listed")
+    return _passage(log, f"{head}:\n{_listed(lines)}", lines, (None, *lines), section="listed")
 
 
 def _listed(lines: Sequence[LogLine], *, mark: int | None = None) -> str:
@@ -205,7 +205,9 @@ def _terms(question: str, documents: Sequence[Document]) -> list[str]:
     return [term for term in dict.fromkeys(found) if term and term.lower() not in names][:5]
 
 
-def _passage(document: Document, text: str, lines: Sequence[LogLine], *, section: str) -> Passage:
+def _passage(
+    document: Document, text: str, lines: Sequence[LogLine], rows: Sequence[LogLine | None], *, section: str
+) -> Passage:
     times = [line.timestamp for line in lines if line.timestamp]
     worst = [line.severity for line in lines if line.severity]
     generation = document.generation or 0
@@ -229,6 +231,7 @@ def _passage(document: Document, text: str, lines: Sequence[LogLine], *, section
         timestamp=min(times, default=None),
         until=max(times, default=None),
         severity=max(worst, key=list(Severity).index, default=None),
+        rows=tuple(rows),
         relevance=1.0,
         score=1.0,
         generation=generation,

@@ -32,7 +32,7 @@ from knowledge.errors import (
 )
 from knowledge.logs import get_logger
 from knowledge.models import EmbeddingSpace, Vector
-from knowledge.ports import Clock, Embedder
+from knowledge.ports import Clock, Embedder, Progress
 from knowledge.search.lexical import document_vector, term_counts
 from knowledge.turns import let_others_run
 
@@ -98,6 +98,7 @@ class _Work:
 
     most: int | None
     told_of: Collection[str] | None = None
+    progress: Progress | None = None
     taken: int = 0
     stopped: bool = False
     done: Counter[str] = field(default_factory=Counter)
@@ -114,6 +115,14 @@ class _Work:
         self.taken += 1
         return True
 
+    def note(self, partition: str, outcome: str) -> None:
+        """Count what became of a document of a partition, and tell whoever watches."""
+        if self.told_of is None or partition in self.told_of:
+            self.done[outcome] += 1
+            if self.progress:
+                self.progress(self.done.total(), None)
+        self.stopped = self.stopped or outcome == "postponed"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentIndexing:
@@ -129,12 +138,17 @@ class DocumentIndexing:
     summariser: Summariser | None = None
 
     async def run(
-        self, *, most: int | None = None, wait: bool = False, told_of: Collection[str] | None = None
+        self,
+        *,
+        most: int | None = None,
+        wait: bool = False,
+        told_of: Collection[str] | None = None,
+        progress: Progress | None = None,
     ) -> IndexReport:
         """Index all that waits now, the oldest first, at most `most` documents; then remove what is stale.
 
         With `wait` also until what others hold is done, or their lease is over. `told_of`: the partitions that the
-        report is about, all unless given.
+        report and the progress are about, all unless given.
 
         A document that fails is noted with the reason and does not stop the others; where a part does not answer it is
         put off, and the run ends.
@@ -142,7 +156,7 @@ class DocumentIndexing:
         if not await self.store.anything():
             return IndexReport()  # no space is bound for documents that are not there
         await self.index.ensure((await self.room()).space)
-        work = _Work(most=most, told_of=told_of)
+        work = _Work(most=most, told_of=told_of, progress=progress)
         while True:
             await self._take_abreast(work)
             if not wait or work.over or not await self.store.held():
@@ -167,10 +181,7 @@ class DocumentIndexing:
             if not jobs:
                 work.taken -= 1
                 return
-            outcome = await self._index_or_note(jobs[0])
-            if work.told_of is None or jobs[0].partition in work.told_of:
-                work.done[outcome] += 1
-            work.stopped = work.stopped or outcome == "postponed"
+            work.note(jobs[0].partition, await self._index_or_note(jobs[0]))
 
     async def _index_or_note(self, job: Job) -> str:
         try:

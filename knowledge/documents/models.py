@@ -186,6 +186,8 @@ class Passage:
     cosine: Annotated[float | None, Field(exclude=True)] = None
     lexical: Annotated[float | None, Field(exclude=True)] = None
     """Both raw, None where nothing was compared; told to nobody outside."""
+    rows: Annotated[tuple[LogLine | None, ...], Field(exclude=True)] = ()
+    """Of a computed text: which line of the document each of its lines tells of, None for what is told of several."""
     relevance: float = 0.0
     score: float = 0.0
 

@@ -16,6 +16,7 @@ from knowledge.documents.searching import DocumentSearch
 from knowledge.documents.syncing import GitSync, NewSource, SyncReport
 from knowledge.documents.upkeep import DocumentUpkeep
 from knowledge.errors import NoAccess
+from knowledge.ports import Progress
 
 LOCAL = Principal(name="local", admin=True)
 """Whoever can open the data directory may do everything in it."""
@@ -52,15 +53,15 @@ class KnowledgeBases:
         """Read a file and keep it to be indexed; the same uri again is a newer version of it."""
         return await self.documents.library.add(new, await self._writable(kb, scope_id))
 
-    async def index(self) -> IndexReport:
+    async def index(self, *, progress: Progress | None = None) -> IndexReport:
         """Index all that waits in the workspace now, and remove what nothing shows any more.
 
-        Only an administrator is told of all of it, others of what they may read.
+        Only an administrator is told of all of it, others of what they may read. `progress`: how many are done.
         """
         told_of = None
         if not self.principal.admin:
             told_of = (await self.documents.access.everything(self.principal)).partitions
-        return await self.documents.indexing.run(wait=True, told_of=told_of)
+        return await self.documents.indexing.run(wait=True, told_of=told_of, progress=progress)
 
     async def listed(
         self, kb: str, scope_id: str | None, *, limit: int = 100, after: str | None = None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from knowledge.errors import StorageRejected
+from knowledge.logs import get_logger
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.consolidation import Embedding
@@ -39,8 +40,13 @@ from knowledge.ports import Progress, Selection, Stores
 from knowledge.steps import step
 from knowledge.turns import let_others_run
 
+log = get_logger(__name__)
+
 _LOOK_AGAIN_SECONDS = 0.5
 """How often a checkpoint looks whether what others hold is done, or their lease is over."""
+
+_TOLD_AFTER_LOOKS = 10
+"""Looks after which it says that it waits: a checkpoint beside this one is mostly done with its batch sooner."""
 
 _STORED_AT_ONCE = 3
 """Batches being stored at the same time: one is decided, one is put into the index, one is marked."""
@@ -131,6 +137,7 @@ class EmbeddingRun:
         there_at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
         leasing, leasing.left = self._leasing, total
         storing: deque[asyncio.Task[None]] = deque()
+        looks = 0
         try:
             while True:
                 batch = await leasing.next()
@@ -141,6 +148,12 @@ class EmbeddingRun:
                 elif not await self.stores.entries.pending(there_at_start):
                     break
                 else:
+                    if (looks := looks + 1) == _TOLD_AFTER_LOOKS:
+                        log.warning(
+                            "checkpoint_waits",
+                            reason="another checkpoint took what is left, or was killed with it: it is waited for until"
+                            f" its lease is over, {self.lease.total_seconds():g} s after its last sign of life",
+                        )
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         finally:
             await to_the_end(self._close(storing))

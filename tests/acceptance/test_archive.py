@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import signal
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -391,6 +392,22 @@ def test_files_that_cannot_be_read_or_written_are_named_and_a_failed_export_leav
         with pytest.raises(InvalidInput, match="cannot be written: No such file"):
             commands.here("export", tmp_path / "none" / "archive")
     assert not list(tmp_path.iterdir())
+
+
+async def test_an_export_leaves_pipes_and_links_what_they_are(knowledge: Knowledge, tmp_path: Path) -> None:
+    """Where root exported to a device, a file took its place, and with /dev/null that of the whole machine."""
+    pipe, link, elsewhere = tmp_path / "pipe", tmp_path / "link", tmp_path / "elsewhere"
+    os.mkfifo(pipe)
+    elsewhere.touch()
+    link.symlink_to(elsewhere)
+    for no_file in (pipe, tmp_path):
+        with pytest.raises(InvalidInput, match="is no file: for a device or a pipe"):
+            await write_archive(str(no_file), knowledge.archives.export_archive())
+    assert pipe.is_fifo()
+    assert await write_archive(str(link), knowledge.archives.export_archive())
+    assert link.is_symlink()
+    assert elsewhere.stat().st_size > 0
+    assert not (tmp_path / "pipe.part").exists()
 
 
 async def test_an_export_that_is_cut_off_leaves_no_file_and_the_one_before_as_it_was(

@@ -260,6 +260,19 @@ async def test_what_was_leased_ahead_is_kept_however_long_it_waits(opens: Opens)
     assert left == [0]
 
 
+async def test_a_checkpoint_that_waits_for_what_a_killed_one_took_says_so(
+    small: Knowledge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G17: a minute of silence looks like a hang."""
+    monkeypatch.setattr(embedding_run, "_TOLD_AFTER_LOOKS", 2)
+    await capture(small, *different(3))
+    await small.stores.entries.claim(Selection(), limit=3, lease=timedelta(seconds=2))
+    assert (await small.checkpoints.process_all()).embedded == 3
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told.startswith("checkpoint_waits ")
+    assert "60 s after its last sign of life" in told
+
+
 async def test_a_batch_is_put_into_the_index_while_the_one_before_is_marked(small: Knowledge) -> None:
     there = asyncio.Event()
     trips = Trips({"patterns.mark_embedded:before:1": waits_for(there), "index.upsert:after:2": sets(there)})

@@ -212,7 +212,7 @@ def test_errors_name_what_was_given(beside: Commands, tmp_path: Path) -> None:
 def test_people_read_results_on_standard_output_and_progress_on_standard_error(beside: Commands) -> None:
     workspace = ("--workspace", "people")
     captured = beside.run("capture", "-", *workspace, told=lines([entry(), {"entry_type": "poem"}]))
-    assert captured.stdout == "1 accepted, 0 duplicate, 1 refused\n"
+    assert (captured.returncode, captured.stdout) == (1, "1 accepted, 0 duplicate, 1 refused\n")
     assert captured.stderr.splitlines()[0] == "Capturing"
     assert captured.stderr.splitlines()[1].startswith("line 2 refused: ")
     embedded = beside.run("checkpoint", *workspace)
@@ -366,7 +366,7 @@ def test_tens_of_thousands_of_lines_pass_through_in_little_memory(beside: Comman
             process = subprocess.Popen([HARDWON, "capture", file, "--json"], stdout=out, env=beside.environment())
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.returncode == 0
+        assert process.returncode == 1, "all are refused"
         assert json.loads((tmp_path / "answers.json").read_bytes())["refused"] == count
         return used.ru_maxrss if sys.platform == "linux" else used.ru_maxrss // 1024
 
@@ -463,6 +463,31 @@ def test_a_gate_is_asked_for_by_its_type_and_a_proposal(alone: Commands) -> None
     alone.json("checkpoint")
     found = alone.json("query", "gate", "design_review", proposal, "--project", "shop", "--min-relevance", "0")
     assert [pattern["solution"] for pattern in found["patterns"]] == ["Expand, migrate, contract"]
+
+
+def test_an_open_entry_is_resolved_by_its_id(alone: Commands) -> None:
+    unsolved = {"solution_steps": None, "success_verified": False}
+    failure = entry(**unsolved)
+    rejection = {
+        "entry_type": "gate_rejection",
+        "project_id": "shop",
+        "gate_type": "design",
+        "human_feedback": "No plan",
+    }
+    shown = alone.run("capture", "-", told=lines([failure]))
+    assert "1 of them open" in shown.stdout
+    assert "hardwon resolve ENTRY" in shown.stderr
+    named = alone.json("capture", "-", told=lines([failure, rejection]))
+    assert [each["status"] for each in named["entries"]] == ["open", "open"]
+    first, second = (each["entry_id"] for each in named["entries"])
+
+    solved = ("--solution", "Treat it as zero", "--verified-by", "pytest")
+    assert alone.run("resolve", first, *solved).stdout == f"entry {first} is resolved\n"
+    assert alone.json("resolve", second, "--revision", "Expand, migrate, contract") == {"entry_id": second}
+    assert alone.json("stats")["entries"] == {"staged": 2}
+    assert "not open" in alone.refused("resolve", first, "--solution", "Another", "--verified-by", "pytest")
+    for typed in ((), ("--solution", "x"), ("--solution", "x", "--verified-by", "y", "--revision", "z")):
+        assert alone.run("resolve", first, *typed).returncode == 2
 
 
 def test_conditions_are_captured_as_lines_and_facts_are_typed(alone: Commands) -> None:

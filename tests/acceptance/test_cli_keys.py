@@ -64,9 +64,15 @@ def test_keys_beside_a_running_server_count_at_once(commands: Commands) -> None:
         listed = commands.here("keys", "list")["keys"]
         assert {key["key_id"] for key in listed} == {made["key_id"], new["key_id"]}
         assert "secret" not in str(listed)
-        shown = CliRunner(env=commands.environment()).invoke(app, ["keys", "list"])
+        narrow = commands.environment(COLUMNS="80")
+        names = ("--name", "orchestrator of the shop", "--workspace", "shop-and-warehouse")
+        commands.here("keys", "create", "--scope", "capture", "--scope", "query", "--expires", "90d", *names)
+        shown = CliRunner(env=narrow).invoke(app, ["keys", "list"])
         assert "revoked" in shown.stdout
         assert "expired" in shown.stdout
+        for key in commands.here("keys", "list")["keys"]:
+            assert key["key_id"] in shown.stdout, "whole, to be copied"
+            assert key["created_at"][:16].replace("T", " ") in shown.stdout
         assert (commands.home / "key-pepper").stat().st_mode & 0o777 == 0o600
 
 

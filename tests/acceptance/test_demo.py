@@ -37,6 +37,14 @@ def commit_a_fix(repository: Path) -> None:
         subprocess.run([*git, "commit", "-q", "-m", message], check=True)
 
 
+@pytest.fixture
+def environment_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run from an environment in the current folder, as `make demo` does."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / ".venv/bin/hardwon"), "demo"])
+
+
+@pytest.mark.usefixtures("environment_here")
 async def test_the_demo_learns_rules_and_meets_violations_and_stores_nothing_twice(
     knowledge: Knowledge, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,6 +68,7 @@ async def test_the_demo_learns_rules_and_meets_violations_and_stores_nothing_twi
     shown = capsys.readouterr().out
     assert f"{told} known already" in shown
     assert second.context in shown
+    assert "\nAsk it yourself: .venv/bin/hardwon query failure" in shown, "to be copied into the shell that ran make"
 
 
 def test_no_rule_gives_its_own_name_away() -> None:

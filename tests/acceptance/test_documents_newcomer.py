@@ -21,8 +21,8 @@ from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.folders import contents_of, files_of
 from orchestrator.http_api import make_app
-from orchestrator.reports_kb import print_added
-from tests.support.documents import put
+from orchestrator.reports_kb import print_added, print_passages
+from tests.support.documents import add, put
 from tests.support.processes import Commands
 
 POOL = "# Pool\n\nThe connection pool of the api holds forty connections.\n"
@@ -68,6 +68,9 @@ def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: P
     assert added.returncode == 1
     assert "2 new or changed, 0 as before, 2 could not be read" in added.stdout
     assert "2 indexed, 0 failed" in added.stdout
+    reading, told, *_, indexing = (line for line in added.stderr.splitlines() if "{" not in line)
+    assert (reading, told.split(" of ")[1]) == ("Reading", "4")
+    assert indexing.startswith(("Indexing", "  ")), "a long wait is no silence"
     assert "docs/huge.txt: it has 50 MB, more than the 15 MB that a document may have" in added.stdout
     assert "docs/odd.md: this is no text, and no format that hardwon reads" in added.stdout
     told = json.loads(commands.run("kb", "add", str(files / "docs"), "--json").stdout)
@@ -119,6 +122,19 @@ def test_files_and_repositories_that_are_added_together_are_told_of_in_one_docum
     print_added([], None, ["huge.txt: it is large"], [report], as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert (told["synced"][0]["url"], told["passed_over"]) == ("https://example.org/a", ["huge.txt: it is large"])
+
+
+CODE = """class Lease:
+    async def beat(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+"""
+
+
+async def test_code_is_shown_with_its_indentation(knowledge: Knowledge, capsys: pytest.CaptureFixture[str]) -> None:
+    await add(knowledge, "leasing.py", CODE.encode())
+    print_passages(await knowledge.kb.search("beat", kb="global"), as_json=False)
+    assert "   async def beat(self) -> None:\n       while True:\n           await" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -121,3 +121,11 @@ async def test_a_document_indexed_while_the_index_is_rebuilt_is_in_it(knowledge:
     index = cast(PassageIndex, Around(indexing.index, upsert=upsert))
     assert (await replace(indexing, index=index).run()).indexed == 1
     assert len(await points_of(knowledge)) > 1
+
+
+async def test_how_far_indexing_is_is_told_document_by_document(knowledge: Knowledge) -> None:
+    for number in range(7):
+        await put(knowledge, f"{number}.md", TULIPS + b"%d\n" % number)
+    told: list[tuple[int, int | None]] = []
+    report = await knowledge.kb.index(progress=lambda done, total: told.append((done, total)))
+    assert (report.indexed, told) == (7, [(done, None) for done in range(1, 8)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
@@ -12,7 +12,8 @@ from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.models import PassageKind, Severity
 from knowledge.documents.service import Documents
 from knowledge.wiring import Knowledge
-from tests.support.documents import WrittenLog, add, readable, write_log
+from orchestrator.tools import AnswerFromCaseEvidence
+from tests.support.documents import ADMIN, WrittenLog, add, readable, write_log
 
 LINES = 30_000
 
@@ -83,6 +84,30 @@ async def test_all_entries_of_a_severity_are_listed_with_their_times(knowledge: 
     listed = told[1].split("\n")
     assert listed[0] == "server.log: all 30 CRITICAL entries:"
     assert [line.split(": ", 1)[1] for line in listed[1:]] == [line for line in lines if "CRITICAL" in line]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many CRITICAL entries are in server.log?",
+        "Show me all CRITICAL entries with timestamps",
+        "What is on line 9?",
+    ],
+)
+async def test_a_line_that_an_answer_tells_of_is_cited_by_its_own_number_and_time(
+    knowledge: Knowledge, question: str
+) -> None:
+    """A0-48, A0-51: the lines of what was counted are none of the log's."""
+    lines = [f"2025-10-19T14:{m:02}:00Z {'CRITICAL disk' if m % 4 == 0 else 'INFO ok'} {m}" for m in range(20)]
+    await add(knowledge, "server.log", "\n".join(lines).encode(), "case", "1")
+    answer = await AnswerFromCaseEvidence(knowledge.answering, ADMIN).answer("1", question)
+    of_lines = [each for each in answer.citations if any(line in each.quote for line in lines)]
+    assert len(of_lines) >= 2
+    for cited in of_lines:
+        number, minute = cited.line_start or 0, (cited.line_start or 0) - 1
+        assert cited.quote.endswith(f"{number}: {lines[minute]}")
+        assert (cited.line_end, cited.timestamp) == (number, datetime(2025, 10, 19, 14, minute, tzinfo=UTC))
+    assert all((each.line_end or 0) <= len(lines) for each in answer.citations)
 
 
 ZERO = b"""2025-10-19T14:00:00Z INFO started

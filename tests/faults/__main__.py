@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -263,24 +263,37 @@ def all_faults(given: argparse.Namespace) -> list[Fault]:
     ]
 
 
-def main() -> int:
-    """Do all the harm there is, and say what came of it."""
+def chosen(given: argparse.Namespace) -> list[Fault]:
+    """Return the faults that were asked for, none where no line begins so."""
+    return [fault for fault in all_faults(given) if re.match(rf"{re.escape(given.only)}(?!\d)", fault.name)]
+
+
+def read(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return what was asked for. Ends with a usage error where that is nothing: it would have passed."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--kills", type=int, default=500)
     asked.add_argument("--workers", type=int, default=8)
     asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     asked.add_argument("--only", default="", help="the guarantee to test, such as G13, or the beginning of a line")
     asked.add_argument("--lanes", type=int, default=2, help="how many faults at once")
-    given = asked.parse_args()
+    given = asked.parse_args(arguments)
+    if not chosen(given):
+        names = ", ".join(sorted({fault.name.partition(",")[0] for fault in all_faults(given)}))
+        asked.error(f"--only: no line begins with {given.only!r}, but with {names}; the rest is in `make test`")
+    return given
+
+
+def main() -> int:
+    """Do all the harm there is, and say what came of it."""
+    given = read()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     print(f"seed {given.seed}", flush=True)  # noqa: T201
     began = time.monotonic()
     together: queue.Queue[Fault] = queue.Queue()
     alone: queue.Queue[Fault] = queue.Queue()
-    for fault in all_faults(given):
-        if re.match(rf"{re.escape(given.only)}(?!\d)", fault.name):
-            (alone if fault.alone else together).put(fault)
+    for fault in chosen(given):
+        (alone if fault.alone else together).put(fault)
     failed: list[str] = []
     with throwaway_postgres() as server, ThreadPoolExecutor(given.lanes) as lanes:
         asyncio.run(make_template(server.dsn))

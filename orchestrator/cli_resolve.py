@@ -1,0 +1,55 @@
+"""The command that gives an open entry its resolution."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from knowledge.names import DEFAULT_WORKSPACE, EntryId
+from orchestrator.cli_run import Json, Workspace, run
+
+
+def add_resolve(app: typer.Typer) -> None:
+    """Add the command to an app."""
+    app.command()(resolve)
+
+
+def resolve(
+    entry_id: Annotated[UUID, typer.Argument(help="The open entry, as `hardwon capture --json` names it.")],
+    *,
+    solution: Annotated[str | None, typer.Option(help="What mended a failure.")] = None,
+    revision: Annotated[str | None, typer.Option(help="What was accepted after a rejection.")] = None,
+    verified_by: Annotated[
+        str | None, typer.Option(help="What showed that it works, such as a test; of a solution it is required.")
+    ] = None,
+    when_to_try: Annotated[str | None, typer.Option(help="When to try it; else it is made of the entry.")] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Give an open failure its verified solution, or a rejection its accepted revision; a checkpoint embeds it."""
+    from orchestrator import connect
+    from orchestrator.reports import print_resolved
+
+    if (solution is None) == (revision is None):
+        raise typer.BadParameter(
+            "give the one of a failure or the other of a rejection", param_hint="--solution or --revision"
+        )
+    if solution is not None and verified_by is None:
+        raise typer.BadParameter("what showed that the solution works?", param_hint="--verified-by")
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            capture, entry = knowledge.capture, EntryId(entry_id)
+            if revision is not None:
+                resolved = await capture.resolve_gate_rejection(
+                    entry, revision_approach=revision, verified_by=verified_by, when_to_try=when_to_try
+                )
+            else:
+                resolved = await capture.resolve_failure(
+                    entry, solution_steps=solution or "", verified_by=verified_by or "", when_to_try=when_to_try
+                )
+        print_resolved(entry, resolved, as_json=as_json)
+
+    run(work)
