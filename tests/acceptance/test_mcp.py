@@ -237,6 +237,21 @@ def test_t21_a_page_of_another_site_gets_no_answer_of_the_mcp_server(commands: C
             assert httpx.post(f"{url}/mcp", json=body, headers={**sent, "Origin": url}).status_code == 200
 
 
+async def test_g18_clients_that_ask_for_a_stream_are_told_that_there_is_none_and_keep_nobody_waiting(
+    opens: Opens,
+) -> None:
+    """G18. What listens with GET, as the protocol lets a client, would be at work as long as its client runs."""
+    async with opens(max_concurrent=1, max_waiting=0) as knowledge:
+        app = make_app(knowledge)
+        transport = httpx.ASGITransport(app=app)
+        async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+            for method in ("GET", "DELETE", "HEAD"):
+                answer = await asyncio.wait_for(http.request(method, "/mcp", headers=HEADERS), 10)
+                assert answer.status_code == 405
+                assert answer.headers["Allow"] == "POST"
+            assert (await http.get("/v1/stats")).status_code == 200
+
+
 def test_what_no_client_would_send_is_answered_with_errors_and_without_a_trace(commands: Commands) -> None:
     """Fuzzed lines on standard input: each answer is JSON-RPC, and the server goes on."""
     dice = random.Random(20261122)
