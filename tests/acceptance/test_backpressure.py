@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -21,12 +22,13 @@ import pytest
 from knowledge.errors import EmbedderUnavailable, Overloaded, StorageBusy
 from knowledge.models import EntryType, NewEntry
 from knowledge.wiring import Knowledge
-from orchestrator import problems
+from orchestrator import http_bodies, problems
 from orchestrator.admission import MOST_PAUSE_SECONDS, REFUSALS_PER_SECOND, Admission, Lines, Overflow, _Line, _Pace
 from orchestrator.calls import FULL, PROBLEM
 from orchestrator.client import KnowledgeClient
 from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
+from orchestrator.mcp_http import serving_mcp
 from orchestrator.metrics import metrics_of_process
 from orchestrator.problems import REQUEST_ID
 from orchestrator.service import _listen
@@ -323,6 +325,50 @@ async def test_g18_a_refusal_reads_no_body_looks_at_no_key_and_asks_postgres_not
         assert json.loads(body["body"]) == json.loads(bytes(usual.body))
         assert set(start["headers"]) - {(b"x-request-id", b"mine")} == set(usual.raw_headers)
         assert 0 < scope[PAUSE] < 0.1
+
+
+@asynccontextmanager
+async def waiting_half_a_second(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
+    """Serve one request at a time, whose body may take half a second and one more for each 100 bytes; give the port."""
+    monkeypatch.setattr(http_bodies, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(http_bodies, "BODY_BYTES_PER_SECOND", 100)
+    async with opens(max_concurrent=1, max_waiting=8) as knowledge:
+        app = make_app(knowledge)
+        with _listen("127.0.0.1", 0) as listener:
+            async with serving_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):
+                yield listener.getsockname()[1]
+
+
+def head_of(path: str, body: bytes) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("path", ["/v1/entries", "/v1/entries:batch", "/api/kb/global/-/documents?uri=a.md", "/mcp"])
+async def test_g18_a_body_that_stops_coming_is_given_up_and_lets_others_in(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """G18. Callers that are gone without a word would each keep a place at work, and together the whole server."""
+    async with waiting_half_a_second(opens, monkeypatch) as port:
+        callers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        for reader, writer in callers:
+            writer.write(head_of(path, bytes(1000)) + b"{")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 408")
+            told = json.loads(await reader.read())
+            assert (told["status"], told["field"]) == (408, "body"), "and the connection is closed"
+            writer.close()
+
+
+async def test_a_body_that_comes_slowly_is_waited_for(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = json.dumps(entry(failure_description="x" * 500)).encode()
+    async with waiting_half_a_second(opens, monkeypatch) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head_of("/v1/entries", body))
+        for at in range(0, len(body), 100):
+            writer.write(body[at : at + 100])
+            await asyncio.sleep(0.3)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 201")
+        writer.close()
 
 
 @pytest.mark.parametrize(
