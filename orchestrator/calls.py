@@ -6,8 +6,8 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -45,6 +45,11 @@ ARCHIVE_TYPE = "application/gzip"
 FILE_TYPE = "application/octet-stream"
 PROBLEM = "application/problem+json"
 FULL = "hardwon has as much to do as it can hold: come again in a moment"
+MOST_AT_ONCE = 100
+"""How many requests a client has on their way, long work apart; others wait for one of them to end."""
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+"""Who waits for a connection of httpx's own pool, and is cancelled as it gets one, leaves it there for good, unopened
+and counted: a hundred of them, and no request ever leaves. So nobody waits there, but for `Api.places`."""
 WATCH_SECONDS = 0.5
 """How often a client asks how far long work is."""
 Answer = TypeVar("Answer")
@@ -66,6 +71,7 @@ class Api:
     workspace: str | None
     """None: that of the key."""
     place: str
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
 
     async def call(
         self,
@@ -109,15 +115,16 @@ class Api:
         clock = asyncio.get_running_loop().time
         late = clock() + (timeout_seconds or QUICK_SECONDS)
         while True:
-            with self._answering():
-                response = await self.http.request(
-                    method,
-                    path,
-                    content=content,
-                    params=params,
-                    headers=self._headers(content_type),
-                    timeout=httpx.Timeout(timeout_seconds, connect=5),
-                )
+            async with self.places if timeout_seconds is not None else nullcontext():
+                with self._answering():
+                    response = await self.http.request(
+                        method,
+                        path,
+                        content=content,
+                        params=params,
+                        headers=self._headers(content_type),
+                        timeout=httpx.Timeout(timeout_seconds, connect=5),
+                    )
             if not response.is_error:
                 return response
             wait = _asked_again_after(response, quick=timeout_seconds is not None)

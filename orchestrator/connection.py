@@ -28,7 +28,7 @@ from knowledge.errors import HardwonError, OwnerUnavailable, StorageUnavailable,
 from knowledge.logs import get_logger
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.settings import KnowledgeSettings
-from orchestrator.calls import LEAVING_HEADER
+from orchestrator.calls import LEAVING_HEADER, LIMITS
 from orchestrator.client import KnowledgeClient
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _collect() -> None:
 
 
 def _to_socket(path: str) -> httpx.AsyncHTTPTransport:
-    return httpx.AsyncHTTPTransport(uds=path, verify=False)  # no TLS here, and loading certificates is slow
+    return httpx.AsyncHTTPTransport(uds=path, verify=False, limits=LIMITS)  # no TLS here, and certificates load slowly
 
 
 class _FollowOwner(httpx.AsyncBaseTransport):

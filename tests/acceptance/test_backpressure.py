@@ -21,11 +21,13 @@ import pytest
 
 from knowledge.errors import EmbedderUnavailable, Overloaded, StorageBusy
 from knowledge.models import EntryType, NewEntry
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import http_bodies, problems
 from orchestrator.admission import MOST_PAUSE_SECONDS, REFUSALS_PER_SECOND, Admission, Lines, Overflow, _Line, _Pace
-from orchestrator.calls import FULL, PROBLEM
+from orchestrator.calls import FULL, MOST_AT_ONCE, PROBLEM
 from orchestrator.client import KnowledgeClient
+from orchestrator.connection import _to_socket
 from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
 from orchestrator.mcp_http import serving_mcp
@@ -467,3 +469,37 @@ def test_a_server_asks_for_as_many_files_as_it_may_have_and_no_more() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, MOST_FILES), hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("over", ["tcp", "socket"])
+async def test_calls_that_are_given_up_leave_the_client_as_it_was(
+    settings: KnowledgeSettings, tmp_path: Path, over: str
+) -> None:
+    """A burst of contexts on a slow server, each given up in its turn, left a client that sent nothing any more."""
+
+    async def healthy_alone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            if (await reader.readuntil(b"\r\n\r\n")).startswith(b"GET /healthz"):
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n" + b'{"status":"ok"}')
+            await reader.read()
+        writer.close()
+
+    path = str(tmp_path / "silent.sock")
+    if over == "tcp":
+        server = await asyncio.start_server(healthy_alone, "127.0.0.1", 0)
+        client = KnowledgeClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", settings=settings)
+    else:
+        server = await asyncio.start_unix_server(healthy_alone, path)
+        client = KnowledgeClient("http://hardwon", settings=settings, transport=_to_socket(path))
+    async with server, client:
+        for turns in range(12):
+            calls = [asyncio.create_task(client.stats()) for _ in range(2 * MOST_AT_ONCE)]
+            await asyncio.sleep(0.3)
+            for call in calls[:MOST_AT_ONCE]:
+                call.cancel()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for call in calls[MOST_AT_ONCE:]:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+            assert await client.healthy(), f"{turns} turns of the loop later"
