@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import httpx
 import pytest
@@ -87,8 +87,19 @@ async def test_t5_a_revocation_by_project_and_time_takes_what_meets_both(knowled
     assert sum((await knowledge.stats()).entries.values()) == 5
 
 
-@pytest.mark.parametrize("chosen", [Chosen(), Chosen(since=datetime(2026, 1, 1))])  # noqa: DTZ001 - without a zone
-async def test_a_revocation_of_nothing_in_particular_or_without_a_zone_is_refused(
+EAST, WEST = timezone(timedelta(hours=14)), timezone(-timedelta(hours=12))
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        Chosen(),
+        Chosen(since=datetime(2026, 1, 1)),  # noqa: DTZ001 - without a zone
+        Chosen(since=datetime.min.replace(tzinfo=EAST)),
+        Chosen(until=datetime.max.replace(tzinfo=WEST)),
+    ],
+)
+async def test_a_revocation_of_nothing_in_particular_or_at_no_moment_there_is_is_refused(
     knowledge: Knowledge, chosen: Chosen
 ) -> None:
     with pytest.raises(InvalidInput):
