@@ -280,6 +280,44 @@ def test_what_no_client_would_send_is_answered_with_errors_and_without_a_trace(c
     assert "Traceback" not in said
 
 
+async def test_a_text_that_was_cut_in_the_middle_of_a_character_is_answered(commands: Commands) -> None:
+    """What a program in JavaScript sends of a log that it cut; the other escapes come through as they are."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+    text = r"\\ud83d \"\ud83d\ude00\" \uDE00 \\\ud83d cut \ud83d"
+    told = f'{{"entry_type":"failure_solution","project_id":"p","agent_type":"a","failure_description":"{text}"}}'
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}),
+        '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"capture","arguments":{told}}}}}',
+    ]
+    with commands.start("mcp") as running:
+        running.say("\n".join(lines))
+        while (answer := json.loads(running.line())).get("id") != 1:
+            pass
+        entry_id = answer["result"]["structuredContent"]["entry_id"]
+        stored = commands.owner("GET", f"/v1/entries/{entry_id}")["failure_description"]
+        assert stored == '\\ud83d "\U0001f600" \ufffd \\\ufffd cut \ufffd'
+        assert running.end() == (0, "", "")
+
+
+def test_a_caller_that_reads_no_answer_any_more_ends_the_server_without_a_trace(commands: Commands) -> None:
+    """As a host that was killed: its ends of both pipes are gone at once, while an answer is on its way."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+    begin = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}).encode() + b"\n"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([HARDWON, "mcp"], env=commands.environment(), stdin=pipe, stdout=pipe, stderr=pipe) as ran:
+        assert ran.stdin is not None
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        _send(ran.stdin, begin)
+        assert ran.stdout.readline()
+        ran.stdout.close()
+        _send(ran.stdin, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        assert ran.stderr.read() == b""
+        assert ran.wait(60) == 0
+        ran.stdin.close()
+
+
 def _send(stream: IO[bytes], told: bytes) -> None:
     stream.write(told)
     stream.flush()
