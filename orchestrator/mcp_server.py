@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
+import stat
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -147,13 +149,13 @@ def _readable(escape: re.Match[str]) -> str:
 async def _standard_input() -> Any:
     """Return standard input, read without a thread: one that waits for a line would keep the process from ending.
 
-    None, for the SDK's own way, where it is a file, which always has a line or an end.
+    None, for the SDK's own way, where it is a file or the null device, which always has a line or an end.
     """
-    reader = asyncio.StreamReader(limit=LINE_BYTES)
-    try:
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    except ValueError:
+    kind = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or sys.stdin.isatty()):
         return None
+    reader = asyncio.StreamReader(limit=LINE_BYTES)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     return _Lines(reader)
 
 

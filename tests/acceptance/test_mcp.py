@@ -400,6 +400,13 @@ def test_the_server_on_standard_streams_ends_with_its_input_and_with_ctrl_c(comm
         assert running.process.wait(30) == 0  # with its input still open
 
 
+def test_the_server_ends_where_there_is_no_input_at_all(commands: Commands) -> None:
+    """As in a container that was started without one: it owned the data directory and waited for good."""
+    command, none = [str(HARDWON), "mcp"], subprocess.DEVNULL
+    ran = subprocess.run(command, env=commands.environment(), stdin=none, capture_output=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
+
+
 def test_without_the_extra_the_command_says_what_to_install(commands: Commands, tmp_path: Path) -> None:
     script = (
         "import sys, importlib.util as u; real = u.find_spec;"
