@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import resource
+import socket
 import sys
 import time
 from collections import Counter
@@ -23,7 +24,7 @@ from knowledge.errors import EmbedderUnavailable, Overloaded, StorageBusy
 from knowledge.models import EntryType, NewEntry
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
-from orchestrator import http_bodies, problems
+from orchestrator import http_bodies, problems, service
 from orchestrator.admission import MOST_PAUSE_SECONDS, REFUSALS_PER_SECOND, Admission, Lines, Overflow, _Line, _Pace
 from orchestrator.calls import FULL, MOST_AT_ONCE, PROBLEM
 from orchestrator.client import KnowledgeClient
@@ -422,6 +423,44 @@ async def test_a_connection_is_not_read_from_for_as_long_as_its_caller_was_told_
             for _, writer in (one, other):
                 writer.close()
                 await writer.wait_closed()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="what ends such a connection is Linux")
+async def test_g18_a_caller_that_reads_nothing_of_a_long_answer_is_given_up_and_one_that_reads_slowly_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G18. Else it keeps its place at work for good, and 32 of them all places; an export keeps a connection, too."""
+    monkeypatch.setattr(service, "UNREAD_SECONDS", 1)
+    ended = asyncio.Queue[str]()
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(32):
+            await send({"type": "http.response.body", "body": bytes(1024 * 1024), "more_body": True})
+        await send({"type": "http.response.body"})
+        await ended.put(scope["path"])
+
+    async def asking(path: str) -> socket.socket:
+        caller = socket.socket()
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        caller.settimeout(0)
+        await loop.sock_connect(caller, ("127.0.0.1", port))
+        await loop.sock_sendall(caller, f"GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n".encode())
+        return caller
+
+    loop = asyncio.get_running_loop()
+    with _listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        async with serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):
+            with await asking("/unread"):
+                assert await ended.get() == "/unread"
+            with await asking("/slow") as caller:
+                read, began = 0, time.monotonic()
+                while more := await loop.sock_recv(caller, 1024 * 1024):
+                    read += len(more)
+                    if time.monotonic() - began < 2:
+                        await asyncio.sleep(0.1)
+                assert read > 32 * 1024 * 1024
 
 
 async def test_g18_more_connections_than_a_server_has_files_for_are_told_to_come_again_and_the_others_go_on() -> None:
