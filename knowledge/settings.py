@@ -212,6 +212,17 @@ class KnowledgeSettings(BaseSettings):
     def _http(cls, value: str | None) -> str | None:
         return check_http(value)
 
+    @field_validator(
+        "qdrant_api_key", "embedding_api_key", "chat_api_key", "synthesis_api_key", "main_api_key", "api_key"
+    )
+    @classmethod
+    def _sent(cls, value: SecretStr | None) -> SecretStr | None:
+        """Take a key as a header holds it: one that was read from a file ends in a line break, which none does."""
+        told = value and value.get_secret_value().strip()
+        if told and not told.isprintable():
+            raise ValueError("holds a line break or another character that cannot be sent: is it one key?")
+        return SecretStr(told) if told else value
+
     @field_validator("fetch")
     @classmethod
     def _addresses(cls, value: str) -> str:

@@ -97,6 +97,8 @@ class Knowledge:
             return self
         keys = replace(self.keys, within=principal.workspace)
         services = {name: guarded(_told_by(principal, getattr(self, name)), name, principal) for name in SERVICES}
+        audits = replace(self.audits, within=principal.workspace)
+        services["audits"] = guarded(_told_by(principal, audits), "audits", principal)
         services["documents"] = guarded(self.documents, "documents", principal)
         if not principal.may("answering.ask"):
             services["answering"] = guarded(self.answering, "answering", principal)

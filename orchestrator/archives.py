@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -18,19 +18,39 @@ _CHUNK = 256 * 1024
 
 
 async def write_archive(file: str, pieces: AsyncGenerator[bytes, None]) -> dict[str, int] | None:
-    """Write an archive and return how many rows each part has, read back from it; None for standard output.
+    """Write an archive and return how many rows each part has, read back from it.
 
-    Raises InvalidInput where it cannot be written, or where what came was cut off: then nothing is left.
+    None for standard output, and for what is no file: a pipe or a device is written to as it is. Raises InvalidInput
+    where it cannot be written, or where what came was cut off: then nothing is left.
     """
-    if file == "-":
-        async for piece in pieces:
-            await apart(partial(sys.stdout.buffer.write, piece))
-        return None
-    with _whole(Path(file)) as written:
-        async for piece in pieces:
-            await apart(partial(written.write, piece))
-        await apart(partial(_keep, written))
-        return await apart(partial(check, written))
+    path = Path(file)
+    async with aclosing(pieces):
+        if file == "-":
+            await _pour(pieces, sys.stdout.buffer)
+            return None
+        if _leads_elsewhere(path):
+            with _naming(path), await apart(partial(_open_to_write, path)) as opened:
+                await _pour(pieces, opened)
+            return None
+        with _whole(path) as written:
+            await _pour(pieces, written)
+            await apart(partial(_keep, written))
+            return await apart(partial(check, written))
+
+
+def _leads_elsewhere(path: Path) -> bool:
+    """Return whether a path is a pipe or a device, whose place no file may take."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _open_to_write(path: Path) -> IO[bytes]:
+    """Open a pipe or a device; a pipe waits for who reads it."""
+    return path.open("wb")
+
+
+async def _pour(pieces: AsyncIterator[bytes], into: IO[bytes]) -> None:
+    async for piece in pieces:
+        await apart(partial(into.write, piece))
 
 
 def _keep(written: IO[bytes]) -> None:
@@ -40,23 +60,27 @@ def _keep(written: IO[bytes]) -> None:
 
 @contextmanager
 def _whole(file: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write beside the wanted one, whose place it takes when the block ends well.
-
-    A link stays, and leads to it. What is there and no file is refused: root would put a file in the place of a device.
-    """
-    place = Path(os.path.realpath(file))
-    part = place.with_name(f"{place.name}.part")
+    """Give a file to write beside the wanted one, whose place it takes when the block ends well."""
+    if file.is_symlink():
+        file = file.resolve()
+    part = file.with_name(f"{file.name}.part")
     try:
-        if place.exists() and not place.is_file():
-            raise InvalidInput(str(file), "is no file: for a device or a pipe, export to - and lead that there")
-        with part.open("w+b") as written:
-            yield written
-        part.replace(place)
-    except OSError as error:
-        raise InvalidInput(str(file), f"cannot be written: {error.strerror}") from error
+        with _naming(file):
+            with part.open("w+b") as written:
+                yield written
+            part.replace(file)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Raise InvalidInput, which names the file, where a block cannot write it."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(str(file), f"cannot be written: {error.strerror}") from error
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -42,8 +42,14 @@ MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """A little more than a document may have, so that one that has too much is told of as one."""
 ARCHIVE_PATH = "/v1/archive"
 ARCHIVE_TYPE = "application/gzip"
+FILE_TYPE = "application/octet-stream"
 PROBLEM = "application/problem+json"
 FULL = "hardwon has as much to do as it can hold: come again in a moment"
+MOST_AT_ONCE = 100
+"""How many requests a client has on their way, long work apart; others wait for one of them to end."""
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+"""Who waits for a connection of httpx's own pool, and is cancelled as it gets one, leaves it there for good, unopened
+and counted: a hundred of them, and no request ever leaves. So nobody waits there, but for `Api.places`."""
 WATCH_SECONDS = 0.5
 """How often a client asks how far long work is."""
 Answer = TypeVar("Answer")
@@ -65,6 +71,7 @@ class Api:
     workspace: str | None
     """None: that of the key."""
     place: str
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
 
     async def call(
         self,
@@ -76,7 +83,10 @@ class Api:
         params: dict[str, Any] | None = None,
         timeout_seconds: float | None = QUICK_SECONDS,
     ) -> Answer:
-        """Return the answer to a request; raises the error it tells of, OwnerUnavailable without an answer."""
+        """Return the answer to a request; raises the error it tells of, OwnerUnavailable without an answer.
+
+        A body of bytes is sent as it is, any other as JSON.
+        """
         response = await self.send(method, path, body=body, params=params, timeout_seconds=timeout_seconds)
         return self.read(response, answer)
 
@@ -100,19 +110,21 @@ class Api:
 
         A server that says when to come again is asked again then, while there is time left.
         """
-        content = None if body is None else json.dumps(body).encode()  # ASCII: whatever text is in it
+        content_type = FILE_TYPE if isinstance(body, bytes) else "application/json"
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()  # whatever text: ASCII
         clock = asyncio.get_running_loop().time
         late = clock() + (timeout_seconds or QUICK_SECONDS)
         while True:
-            with self._answering():
-                response = await self.http.request(
-                    method,
-                    path,
-                    content=content,
-                    params=params,
-                    headers=self._headers("application/json"),
-                    timeout=httpx.Timeout(timeout_seconds, connect=5),
-                )
+            async with self.places if timeout_seconds is not None else nullcontext():
+                with self._answering():
+                    response = await self.http.request(
+                        method,
+                        path,
+                        content=content,
+                        params=params,
+                        headers=self._headers(content_type),
+                        timeout=httpx.Timeout(timeout_seconds, connect=5),
+                    )
             if not response.is_error:
                 return response
             wait = _asked_again_after(response, quick=timeout_seconds is not None)
@@ -125,17 +137,15 @@ class Api:
         path: str,
         chunks: AsyncIterator[bytes],
         answer: type[Answer],
-        *,
-        content_type: str = ARCHIVE_TYPE,
-        **params: str | list[str],
+        **params: str,
     ) -> Answer:
-        """Send a stream and return the answer; raises as `call` does."""
+        """Send an archive and return the answer; raises as `call` does. A stream is sent once."""
         with self._answering():
             response = await self.http.post(
                 path,
                 content=chunks,
                 params=params,
-                headers=self._headers(content_type),
+                headers=self._headers(ARCHIVE_TYPE),
                 timeout=httpx.Timeout(None, connect=5),
             )
         if response.is_error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from importlib import import_module
 from types import TracebackType
@@ -32,7 +32,7 @@ from knowledge.models import (
 )
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
-from orchestrator.calls import Api, given
+from orchestrator.calls import LIMITS, Api, given
 from orchestrator.paging import paged
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ class KnowledgeClient:
     ) -> None:
         headers = {b"Authorization": b"Bearer " + api_key.encode()} if api_key else {}
         try:
-            http = httpx.AsyncClient(base_url=url, headers=headers, transport=transport)
+            http = httpx.AsyncClient(base_url=url, headers=headers, transport=transport, limits=LIMITS)
         except httpx.InvalidURL as error:
             raise InvalidInput("url", f"{url} is no address of a server, such as http://127.0.0.1:8420") from error
         self._use(Api(http=http, workspace=workspace, place=place or url), settings or KnowledgeSettings())
@@ -339,7 +339,7 @@ class KnowledgeClient:
     def in_workspace(self, workspace: str) -> KnowledgeClient:
         """Return a client of another workspace over the same connection."""
         other = object.__new__(KnowledgeClient)
-        other._use(Api(http=self._api.http, workspace=workspace, place=self._api.place), self.settings)
+        other._use(replace(self._api, workspace=workspace), self.settings)
         return other
 
     async def build_context(self, task: Task, agent_type: str) -> Context:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 from urllib.parse import quote
 
 from knowledge.documents.calibrating import Calibrated
@@ -16,7 +17,6 @@ from knowledge.ports import Progress
 from orchestrator.calls import Api, watched
 
 _ONE = "-"
-_FILE = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class RemoteKnowledgeBases:
     async def add(self, kb: str, scope_id: str | None, new: NewDocument) -> Added:
         """Read a file and keep it to be indexed; the same uri again is a newer version of it."""
         told = {"uri": new.uri, "title": new.title, "category": new.category, "link": new.link}
-        params: dict[str, str | list[str]] = {name: value for name, value in told.items() if value is not None}
+        params: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
         params["index"] = "false"  # as in process: `index` does
         if new.tags:
             params["tag"] = list(new.tags)
         path = f"{_base(kb, scope_id)}/documents"
-        return await self.api.upload(path, _once(new.content), Added, content_type=_FILE, **params)
+        return await self.api.call("POST", path, Added, body=new.content, params=params, timeout_seconds=None)
 
     async def index(self, *, progress: Progress | None = None) -> IndexReport:
         """Index all that waits in the workspace now, and remove what nothing shows any more."""
@@ -124,7 +124,3 @@ def _base(kb: str, scope_id: str | None) -> str:
 
 def _quoted(part: str) -> str:
     return quote(part, safe="")
-
-
-async def _once(content: bytes) -> AsyncIterator[bytes]:
-    yield content

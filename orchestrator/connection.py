@@ -28,7 +28,7 @@ from knowledge.errors import HardwonError, OwnerUnavailable, StorageUnavailable,
 from knowledge.logs import get_logger
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.settings import KnowledgeSettings
-from orchestrator.calls import LEAVING_HEADER
+from orchestrator.calls import LEAVING_HEADER, LIMITS
 from orchestrator.client import KnowledgeClient
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ GRACE_SECONDS = 5
 """How long a leaving owner lets requests finish; a client whose request was cut goes on as the owner itself."""
 _OVER_SOCKET = "http://hardwon"
 _TRIES = 5
+_LEFT = "the owner of the data directory left before this was done: do it again"
+_KEEP_LEAVING = "the owners of the data directory keep leaving: try again"
 _CUT = (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 
@@ -193,7 +195,7 @@ def _collect() -> None:
 
 
 def _to_socket(path: str) -> httpx.AsyncHTTPTransport:
-    return httpx.AsyncHTTPTransport(uds=path, verify=False)  # no TLS here, and loading certificates is slow
+    return httpx.AsyncHTTPTransport(uds=path, verify=False, limits=LIMITS)  # no TLS here, and certificates load slowly
 
 
 class _FollowOwner(httpx.AsyncBaseTransport):
@@ -208,10 +210,8 @@ class _FollowOwner(httpx.AsyncBaseTransport):
             return await self._once(request)
         for attempt in range(_TRIES):
             path = self._membership.socket or ""
-            if path not in self._to:
-                self._to[path] = _to_socket(path)
             try:
-                response = await self._to[path].handle_async_request(request)
+                response = await self._to_owner(path).handle_async_request(request)
                 if response.headers.get("content-type", "").endswith("json"):
                     await response.aread()  # here, where an answer that is cut in the middle is asked for again
             except _CUT:
@@ -225,18 +225,29 @@ class _FollowOwner(httpx.AsyncBaseTransport):
                 await response.aclose()
                 return httpx.Response(httpx.codes.NO_CONTENT)  # the one that was cut had deleted it
             return response
-        raise OwnerUnavailable("the owners of the data directory keep leaving: try again")
+        raise OwnerUnavailable(_KEEP_LEAVING)
 
     async def _once(self, request: httpx.Request) -> httpx.Response:
-        """Send a stream: it can be read once only, so it is not repeated; whoever sent it may do it all again."""
-        path = self._membership.socket or ""
+        """Send a stream: it can be read once only, so that it is repeated only where nobody took any of it."""
+        for _ in range(_TRIES):
+            path = self._membership.socket or ""
+            try:
+                response = await self._to_owner(path).handle_async_request(request)
+            except httpx.ConnectError:
+                await self._membership.join(left=path)
+                continue
+            except _CUT as error:
+                raise OwnerUnavailable(_LEFT) from error
+            if response.headers.get(LEAVING_HEADER):
+                await response.aclose()
+                raise OwnerUnavailable(_LEFT)
+            return response
+        raise OwnerUnavailable(_KEEP_LEAVING)
+
+    def _to_owner(self, path: str) -> httpx.AsyncHTTPTransport:
         if path not in self._to:
             self._to[path] = _to_socket(path)
-        response = await self._to[path].handle_async_request(request)
-        if response.headers.get(LEAVING_HEADER):
-            await response.aclose()
-            raise OwnerUnavailable("the owner of the data directory left before this was done: do it again")
-        return response
+        return self._to[path]
 
     async def aclose(self) -> None:
         for transport in self._to.values():

@@ -1,9 +1,11 @@
-"""How large and how deep a request's body may be: looked at before it is read, and while it comes."""
+"""How large, how deep and how slow a request's body may be: looked at before it is read, and while it comes."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import time
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,7 +19,12 @@ from orchestrator.problems import answer
 
 MAX_DEPTH: Final = 20
 """How deep objects and lists may lie in each other; an entry's lie three deep, a batch's five."""
+BODY_SECONDS = 20.0
+"""How long a body may keep its request waiting, which is at work meanwhile; ours."""
+BODY_BYTES_PER_SECOND = 50_000
+"""For each so many bytes that come, a second more: a slow line is no dead one; ours."""
 _DOCUMENTS = re.compile(r"/api/kb/[^/]+/[^/]+/documents")
+_TOO_SLOW = "did not come in time: send all of it again"
 _PARTS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
@@ -31,7 +38,10 @@ def most_bytes(path: str) -> int | None:
 
 
 class BodyCap:
-    """ASGI middleware: refuses a body that is too large by what it declares, and stops reading one that gets so."""
+    """ASGI middleware: refuses a body that is too large by what it declares, and stops reading one that gets so.
+
+    One that stops coming is given up: callers who went without a word would keep everybody else out for good.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -55,13 +65,22 @@ def _too_large(most: int) -> str:
 
 
 def _counted(receive: Receive, most: int) -> Receive:
-    """Count a body's bytes as they come: one sent in chunks declares no length."""
-    taken = 0
+    """Count a body's bytes and the time they take as they come: one sent in chunks declares no length."""
+    taken, left, more = 0, BODY_SECONDS, True
 
     async def counting() -> Message:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
+        nonlocal taken, left, more
+        if not more:
+            return await receive()  # tells that the caller went, whenever that is
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(left):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, _TOO_SLOW, {"Connection": "close"}) from None
+        size = len(message.get("body", b""))
+        taken, more = taken + size, message.get("more_body", False)
+        left += size / BODY_BYTES_PER_SECOND - (time.monotonic() - began)
         if taken > most:
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(most))
         return message

@@ -93,7 +93,7 @@ def _problems(route: APIRoute, does: Performed, told: dict[str, Any]) -> list[in
     if "{" in route.path:
         found.add(404)
     if "requestBody" in told and route.path != ARCHIVE_PATH:
-        found.add(413)
+        found |= {408, 413}
     if does.operation.startswith(("documents.", "answering.")):
         found |= {409, 502}
     return sorted(found)

@@ -301,6 +301,7 @@ PROBLEMS: Final[dict[int, dict[str, Any]]] = {
     403: _told(AccessDenied("this takes a key of scope query, and this one has capture")),
     404: _told(NotFound(f"there is no entry {_ENTRY} in this workspace")),
     409: _told(IdempotencyConflict("the idempotency key was used before with another body")),
+    408: _told(InvalidInput("body", "did not come in time: send all of it again"), 408),
     413: _told(InvalidInput("body", "has more than the 262,144 bytes allowed"), 413),
     422: _told(InvalidInput("failure_description", "is empty or blank")),
     429: _told(Overloaded("this key may ask 100 times a second", retry_after_seconds=0.4)),

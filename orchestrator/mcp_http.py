@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from knowledge.errors import AccessDenied, NotFound
+from knowledge.errors import AccessDenied, HardwonError, NotFound
 from knowledge.wiring import Knowledge
 from orchestrator.http_opened import opened
 from orchestrator.problems import answer
@@ -41,6 +42,10 @@ class McpDoor:
         """Answer one request."""
         if foreign := _foreign(scope):
             await answer(AccessDenied(foreign))(scope, receive, send)
+            return
+        if scope["method"] != "POST":  # without sessions nothing is ever sent on a stream: one would only stay at work
+            told = HardwonError(f"{scope['method']} {PATH}: this server keeps no sessions, and opens no stream")
+            await answer(told, status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})(scope, receive, send)
             return
         if importlib.util.find_spec("mcp") is None:
             await answer(NotFound("this server has no MCP: pip install 'hardwon[mcp]'"))(scope, receive, send)

@@ -8,6 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import re
+import stat
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -96,14 +99,17 @@ def make_server(find_caller: FindCaller) -> Server[Any]:
 
 
 async def serve_streams(caller: Caller) -> None:
-    """Serve one caller on standard input and output until the input ends."""
+    """Serve one caller on standard input and output until the input ends, or nobody reads the output any more."""
 
     async def always(_: Any) -> Caller:
         return caller
 
     server = make_server(always)
-    async with stdio_server(stdin=await _standard_input()) as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    try:
+        async with stdio_server(stdin=await _standard_input()) as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+    except* BrokenPipeError:
+        log.info("caller_gone")
 
 
 class _Lines:
@@ -122,19 +128,34 @@ class _Lines:
             return "\n"
         if not line:
             raise StopAsyncIteration
-        return line.decode("utf-8", "replace")
+        return _ESCAPE.sub(_readable, line.decode("utf-8", "replace"))
+
+
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+"""What JSON escapes: a character in two halves, half a one, anything else."""
+
+
+def _readable(escape: re.Match[str]) -> str:
+    """Return an escape; for half a character that of U+FFFD, which stands for bytes that are no character, too.
+
+    The SDK does not read a message with a half, and answers it nothing: who had cut a text in the middle of an emoji
+    would wait for good.
+    """
+    return r"\ufffd" if escape["half"] else escape[0]
 
 
 async def _standard_input() -> Any:
     """Return standard input, read without a thread: one that waits for a line would keep the process from ending.
 
-    None, for the SDK's own way, where it is a file, which always has a line or an end.
+    None, for the SDK's own way, where it is a file or the null device, which always has a line or an end.
     """
-    reader = asyncio.StreamReader(limit=LINE_BYTES)
-    try:
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    except ValueError:
+    kind = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or sys.stdin.isatty()):
         return None
+    reader = asyncio.StreamReader(limit=LINE_BYTES)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     return _Lines(reader)
 
 

@@ -162,8 +162,8 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
             return answer(NotFound(f"there is nothing at {request.url.path}"), headers=headers)
         case HTTPStatus.BAD_REQUEST:  # FastAPI's own for any JSON it cannot read
             return answer(InvalidInput("body", "cannot be read: is it JSON, and not nested too deeply?"))
-        case HTTPStatus.REQUEST_ENTITY_TOO_LARGE | HTTPStatus.UNPROCESSABLE_ENTITY:
-            return answer(InvalidInput("body", str(error.detail)), status=error.status_code)
+        case HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.REQUEST_ENTITY_TOO_LARGE | HTTPStatus.UNPROCESSABLE_ENTITY:
+            return answer(InvalidInput("body", str(error.detail)), status=error.status_code, headers=headers)
         case HTTPStatus.METHOD_NOT_ALLOWED:
             headers["Allow"] = ", ".join(_methods(request))
     detail = f"{request.method} {request.url.path}: {error.detail}"

@@ -26,6 +26,8 @@ from orchestrator.serving import raise_file_limit, serve_on
 from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30
+UNREAD_SECONDS = 120
+"""How long a caller may read nothing of an answer that waits for it, or not say that it is there; ours."""
 LEAST_KEY_CHARS = 32
 """Of a key that was not made here, and so may be a word; ours."""
 
@@ -102,6 +104,8 @@ def _listen(host: str, port: int) -> sockets.socket:
     with contextlib.ExitStack() as undo:
         undo.callback(listener.close)
         listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+        if hasattr(sockets, "TCP_USER_TIMEOUT"):  # Linux; else who reads nothing keeps a place at work for good
+            listener.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_USER_TIMEOUT, 1000 * UNREAD_SECONDS)
         try:
             listener.bind((host, port))
             listener.listen()  # two that only bind can have the same port

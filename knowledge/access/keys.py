@@ -22,6 +22,7 @@ log = get_logger(__name__)
 PREFIX: Final = "hw"
 SECRET_BYTES: Final = 32
 LONGEST_NAME: Final = 100
+LONGEST_WORKSPACE: Final = 200
 MAX_PAGE: Final = 1000
 DEFAULT_OVERLAP: Final = timedelta(hours=24)
 _ID = re.compile(r"[0-9a-f]{12}")
@@ -158,6 +159,8 @@ class KeyService:
         """
         if self.within is not None and workspace != self.within:
             raise AccessDenied("a key of one workspace makes keys of that workspace only")
+        if workspace is not None and (not workspace.strip() or len(workspace) > LONGEST_WORKSPACE):
+            raise InvalidInput("workspace", f"must not be blank, nor have more than {LONGEST_WORKSPACE} characters")
         chosen = check_scopes(scopes)
         check_span("expires", expires_in, least=timedelta(seconds=1))
         if name is not None and (not name.strip() or len(name) > LONGEST_NAME or not name.isprintable()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from knowledge.errors import InvalidInput
+from knowledge.errors import AccessDenied, InvalidInput
 from knowledge.provenance import FIRST, AuditEntry, AuditStore, ChainReport
 
 MAX_LISTED = 1000
@@ -15,27 +15,35 @@ _HEAD = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditService:
-    """The audit log of one workspace; that of the whole store is the chain of the workspace ""."""
+    """The audit log of one workspace; that of the whole store is the chain of the workspace "".
+
+    `within` is the workspace whose log alone may be read; None: the store's, too.
+    """
 
     store: AuditStore
     workspace: str
+    within: str | None = None
 
     async def list(self, *, limit: int = 100, after: int | None = None, whole_store: bool = False) -> list[AuditEntry]:
-        """Return the last decisions, the latest first; those before the one of the number `after`."""
+        """Return the last decisions, the latest first; those before the one of the number `after`.
+
+        Raises AccessDenied for the log of the whole store, which names what is in other workspaces.
+        """
         if not 1 <= limit <= MAX_LISTED:
             raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_LISTED}")
-        return await self.store.latest("" if whole_store else self.workspace, limit=limit, after=after)
+        return await self.store.latest(self._chain(whole_store=whole_store), limit=limit, after=after)
 
     async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
         """Look at each row of the chain: changed, removed and reordered ones are told.
 
-        Only `head`, as an earlier report gave it and somebody kept, tells that the last rows were removed.
+        Only `head`, as an earlier report gave it and somebody kept, tells that the last rows were removed. Raises as
+        `list` does.
         """
         if head is not None and not _HEAD.fullmatch(head):
             raise InvalidInput("head", f"is not what an earlier verify printed, such as {_head(0, FIRST)}")
         problems: list[str] = []
         before, number, heads = FIRST, 0, {_head(0, FIRST)}
-        async for page in self.store.rows("" if whole_store else self.workspace):
+        async for page in self.store.rows(self._chain(whole_store=whole_store)):
             for row in page:
                 if row.number != number + 1:
                     problems.append(f"after row {number} comes row {row.number}")
@@ -49,6 +57,13 @@ class AuditService:
         if head is not None and head not in heads:
             problems.append(f"the log no longer holds {head}")
         return ChainReport(rows=number, head=_head(number, before), problems=tuple(problems[:_MOST_PROBLEMS]))
+
+    def _chain(self, *, whole_store: bool) -> str:
+        if not whole_store:
+            return self.workspace
+        if self.within is not None:
+            raise AccessDenied("the log of the whole store is of all workspaces: it takes a key of all of them")
+        return ""
 
 
 def _head(number: int, digest: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from knowledge.errors import HardwonError, InvalidInput, NotFound
 from knowledge.logs import get_logger
@@ -66,8 +67,8 @@ class RevocationService:
             raise InvalidInput("key", "name a key, a project, a time or an entry: nothing says which are meant")
         for name in ("since", "until"):
             told = getattr(chosen, name)
-            if told is not None and told.tzinfo is None:
-                raise InvalidInput(name, "give a time with its zone")
+            if told is not None:
+                _check_moment(name, told)
         return await self.provenance.affected(chosen, limit=limit, after=after)
 
     async def _settled(self) -> bool:
@@ -77,3 +78,13 @@ class RevocationService:
             log.warning("settling_put_off", reason=str(error))
             return False
         return True
+
+
+def _check_moment(name: str, told: datetime) -> None:
+    """Raise InvalidInput unless a moment names its zone, and is one of those that there are in UTC too."""
+    if told.tzinfo is None:
+        raise InvalidInput(name, "give a time with its zone")
+    try:
+        told.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidInput(name, "is before the year 1 or after the year 9999 in UTC") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import json
@@ -394,22 +395,6 @@ def test_files_that_cannot_be_read_or_written_are_named_and_a_failed_export_leav
     assert not list(tmp_path.iterdir())
 
 
-async def test_an_export_leaves_pipes_and_links_what_they_are(knowledge: Knowledge, tmp_path: Path) -> None:
-    """Where root exported to a device, a file took its place, and with /dev/null that of the whole machine."""
-    pipe, link, elsewhere = tmp_path / "pipe", tmp_path / "link", tmp_path / "elsewhere"
-    os.mkfifo(pipe)
-    elsewhere.touch()
-    link.symlink_to(elsewhere)
-    for no_file in (pipe, tmp_path):
-        with pytest.raises(InvalidInput, match="is no file: for a device or a pipe"):
-            await write_archive(str(no_file), knowledge.archives.export_archive())
-    assert pipe.is_fifo()
-    assert await write_archive(str(link), knowledge.archives.export_archive())
-    assert link.is_symlink()
-    assert elsewhere.stat().st_size > 0
-    assert not (tmp_path / "pipe.part").exists()
-
-
 async def test_an_export_that_is_cut_off_leaves_no_file_and_the_one_before_as_it_was(
     knowledge: Knowledge, tmp_path: Path
 ) -> None:
@@ -424,6 +409,32 @@ async def test_an_export_that_is_cut_off_leaves_no_file_and_the_one_before_as_it
     rows = await write_archive(str(tmp_path / "archive"), knowledge.archives.export_archive())
     with (tmp_path / "archive").open("rb") as archive:
         assert check(archive) == rows
+
+
+async def test_an_export_into_a_pipe_or_through_a_link_leaves_both_in_their_place(
+    knowledge: Knowledge, tmp_path: Path
+) -> None:
+    """What root exported to /dev/stdout took the place of that link, and of a device: of /dev/null, for everybody."""
+    os.mkfifo(tmp_path / "pipe")
+    reading = asyncio.create_task(asyncio.to_thread((tmp_path / "pipe").read_bytes))
+    assert await write_archive(str(tmp_path / "pipe"), knowledge.archives.export_archive()) is None
+    check(io.BytesIO(await reading))
+    assert (tmp_path / "pipe").is_fifo()
+
+    (tmp_path / "link").symlink_to(tmp_path / "archive")
+    assert await write_archive(str(tmp_path / "link"), knowledge.archives.export_archive())
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "archive").read_bytes() == await reading
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no device that is always full")
+async def test_an_export_that_nobody_takes_ends_at_once(knowledge: Knowledge, tmp_path: Path) -> None:
+    """What was left of it was closed once its task had ended, which was told with a trace."""
+    (tmp_path / "full").symlink_to("/dev/full")
+    pieces = knowledge.archives.export_archive()
+    with pytest.raises(InvalidInput, match="full: cannot be written: No space left"):
+        await write_archive(str(tmp_path / "full"), pieces)
+    assert [piece async for piece in pieces] == []
 
 
 async def test_what_a_person_ruled_goes_along(knowledge: Knowledge, elsewhere: OpensElsewhere) -> None:

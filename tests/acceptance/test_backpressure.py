@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import json
 import resource
+import socket
 import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -20,13 +22,16 @@ import pytest
 
 from knowledge.errors import EmbedderUnavailable, Overloaded, StorageBusy
 from knowledge.models import EntryType, NewEntry
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
-from orchestrator import problems
+from orchestrator import http_bodies, problems, service
 from orchestrator.admission import MOST_PAUSE_SECONDS, REFUSALS_PER_SECOND, Admission, Lines, Overflow, _Line, _Pace
-from orchestrator.calls import FULL, PROBLEM
+from orchestrator.calls import FULL, MOST_AT_ONCE, PROBLEM
 from orchestrator.client import KnowledgeClient
+from orchestrator.connection import _to_socket
 from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
+from orchestrator.mcp_http import serving_mcp
 from orchestrator.metrics import metrics_of_process
 from orchestrator.problems import REQUEST_ID
 from orchestrator.service import _listen
@@ -325,6 +330,50 @@ async def test_g18_a_refusal_reads_no_body_looks_at_no_key_and_asks_postgres_not
         assert 0 < scope[PAUSE] < 0.1
 
 
+@asynccontextmanager
+async def waiting_half_a_second(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
+    """Serve one request at a time, whose body may take half a second and one more for each 100 bytes; give the port."""
+    monkeypatch.setattr(http_bodies, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(http_bodies, "BODY_BYTES_PER_SECOND", 100)
+    async with opens(max_concurrent=1, max_waiting=8) as knowledge:
+        app = make_app(knowledge)
+        with _listen("127.0.0.1", 0) as listener:
+            async with serving_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):
+                yield listener.getsockname()[1]
+
+
+def head_of(path: str, body: bytes) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("path", ["/v1/entries", "/v1/entries:batch", "/api/kb/global/-/documents?uri=a.md", "/mcp"])
+async def test_g18_a_body_that_stops_coming_is_given_up_and_lets_others_in(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """G18. Callers that are gone without a word would each keep a place at work, and together the whole server."""
+    async with waiting_half_a_second(opens, monkeypatch) as port:
+        callers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        for reader, writer in callers:
+            writer.write(head_of(path, bytes(1000)) + b"{")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 408")
+            told = json.loads(await reader.read())
+            assert (told["status"], told["field"]) == (408, "body"), "and the connection is closed"
+            writer.close()
+
+
+async def test_a_body_that_comes_slowly_is_waited_for(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = json.dumps(entry(failure_description="x" * 500)).encode()
+    async with waiting_half_a_second(opens, monkeypatch) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head_of("/v1/entries", body))
+        for at in range(0, len(body), 100):
+            writer.write(body[at : at + 100])
+            await asyncio.sleep(0.3)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 201")
+        writer.close()
+
+
 @pytest.mark.parametrize(
     ("headers", "closed"),
     [
@@ -376,6 +425,44 @@ async def test_a_connection_is_not_read_from_for_as_long_as_its_caller_was_told_
                 await writer.wait_closed()
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="what ends such a connection is Linux")
+async def test_g18_a_caller_that_reads_nothing_of_a_long_answer_is_given_up_and_one_that_reads_slowly_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G18. Else it keeps its place at work for good, and 32 of them all places; an export keeps a connection, too."""
+    monkeypatch.setattr(service, "UNREAD_SECONDS", 1)
+    ended = asyncio.Queue[str]()
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(32):
+            await send({"type": "http.response.body", "body": bytes(1024 * 1024), "more_body": True})
+        await send({"type": "http.response.body"})
+        await ended.put(scope["path"])
+
+    async def asking(path: str) -> socket.socket:
+        caller = socket.socket()
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        caller.settimeout(0)
+        await loop.sock_connect(caller, ("127.0.0.1", port))
+        await loop.sock_sendall(caller, f"GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n".encode())
+        return caller
+
+    loop = asyncio.get_running_loop()
+    with _listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        async with serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):
+            with await asking("/unread"):
+                assert await ended.get() == "/unread"
+            with await asking("/slow") as caller:
+                read, began = 0, time.monotonic()
+                while more := await loop.sock_recv(caller, 1024 * 1024):
+                    read += len(more)
+                    if time.monotonic() - began < 2:
+                        await asyncio.sleep(0.1)
+                assert read > 32 * 1024 * 1024
+
+
 async def test_g18_more_connections_than_a_server_has_files_for_are_told_to_come_again_and_the_others_go_on() -> None:
     """G18. A server with files for 276 in all, of which 256 are for its stores: it takes 64 connections."""
 
@@ -421,3 +508,37 @@ def test_a_server_asks_for_as_many_files_as_it_may_have_and_no_more() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, MOST_FILES), hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("over", ["tcp", "socket"])
+async def test_calls_that_are_given_up_leave_the_client_as_it_was(
+    settings: KnowledgeSettings, tmp_path: Path, over: str
+) -> None:
+    """A burst of contexts on a slow server, each given up in its turn, left a client that sent nothing any more."""
+
+    async def healthy_alone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            if (await reader.readuntil(b"\r\n\r\n")).startswith(b"GET /healthz"):
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n" + b'{"status":"ok"}')
+            await reader.read()
+        writer.close()
+
+    path = str(tmp_path / "silent.sock")
+    if over == "tcp":
+        server = await asyncio.start_server(healthy_alone, "127.0.0.1", 0)
+        client = KnowledgeClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", settings=settings)
+    else:
+        server = await asyncio.start_unix_server(healthy_alone, path)
+        client = KnowledgeClient("http://hardwon", settings=settings, transport=_to_socket(path))
+    async with server, client:
+        for turns in range(12):
+            calls = [asyncio.create_task(client.stats()) for _ in range(2 * MOST_AT_ONCE)]
+            await asyncio.sleep(0.3)
+            for call in calls[:MOST_AT_ONCE]:
+                call.cancel()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for call in calls[MOST_AT_ONCE:]:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+            assert await client.healthy(), f"{turns} turns of the loop later"

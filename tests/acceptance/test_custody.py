@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.adapters.postgres.audit import PostgresAudit
 from knowledge.adapters.postgres.database import within
-from knowledge.errors import InvalidInput
+from knowledge.errors import AccessDenied, InvalidInput
 from knowledge.models import EntryId, Task
 from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
@@ -87,8 +88,19 @@ async def test_t5_a_revocation_by_project_and_time_takes_what_meets_both(knowled
     assert sum((await knowledge.stats()).entries.values()) == 5
 
 
-@pytest.mark.parametrize("chosen", [Chosen(), Chosen(since=datetime(2026, 1, 1))])  # noqa: DTZ001 - without a zone
-async def test_a_revocation_of_nothing_in_particular_or_without_a_zone_is_refused(
+EAST, WEST = timezone(timedelta(hours=14)), timezone(-timedelta(hours=12))
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        Chosen(),
+        Chosen(since=datetime(2026, 1, 1)),  # noqa: DTZ001 - without a zone
+        Chosen(since=datetime.min.replace(tzinfo=EAST)),
+        Chosen(until=datetime.max.replace(tzinfo=WEST)),
+    ],
+)
+async def test_a_revocation_of_nothing_in_particular_or_at_no_moment_there_is_is_refused(
     knowledge: Knowledge, chosen: Chosen
 ) -> None:
     with pytest.raises(InvalidInput):
@@ -205,6 +217,22 @@ async def test_keys_and_imports_stand_in_the_log_of_the_store(knowledge: Knowled
     rows = await knowledge.audits.list(whole_store=True)
     assert [row.what for row in rows] == ["key revoked", "key rotated", "key made", "key made"]
     assert made.secret not in "".join(row.details for row in rows)
+
+
+async def test_t7_a_key_of_one_workspace_reads_the_log_of_its_own_and_not_that_of_the_store(
+    knowledge: Knowledge,
+) -> None:
+    """T7. That one names the keys and the workspaces of everybody."""
+    await knowledge.keys.create(["capture"], workspace="another")
+    theirs = knowledge.acting_for(ADMIN)
+    assert await theirs.audits.list() == []
+    assert (await theirs.audits.verify()).whole
+    with pytest.raises(AccessDenied, match="all of them"):
+        await theirs.audits.list(whole_store=True)
+    with pytest.raises(AccessDenied, match="all of them"):
+        await theirs.audits.verify(whole_store=True)
+    everywhere = knowledge.acting_for(replace(ADMIN, workspace=None))
+    assert [row.what for row in await everywhere.audits.list(whole_store=True)] == ["key made"]
 
 
 @pytest.fixture

@@ -237,6 +237,21 @@ def test_t21_a_page_of_another_site_gets_no_answer_of_the_mcp_server(commands: C
             assert httpx.post(f"{url}/mcp", json=body, headers={**sent, "Origin": url}).status_code == 200
 
 
+async def test_g18_clients_that_ask_for_a_stream_are_told_that_there_is_none_and_keep_nobody_waiting(
+    opens: Opens,
+) -> None:
+    """G18. What listens with GET, as the protocol lets a client, would be at work as long as its client runs."""
+    async with opens(max_concurrent=1, max_waiting=0) as knowledge:
+        app = make_app(knowledge)
+        transport = httpx.ASGITransport(app=app)
+        async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+            for method in ("GET", "DELETE", "HEAD"):
+                answer = await asyncio.wait_for(http.request(method, "/mcp", headers=HEADERS), 10)
+                assert answer.status_code == 405
+                assert answer.headers["Allow"] == "POST"
+            assert (await http.get("/v1/stats")).status_code == 200
+
+
 def test_what_no_client_would_send_is_answered_with_errors_and_without_a_trace(commands: Commands) -> None:
     """Fuzzed lines on standard input: each answer is JSON-RPC, and the server goes on."""
     dice = random.Random(20261122)
@@ -263,6 +278,44 @@ def test_what_no_client_would_send_is_answered_with_errors_and_without_a_trace(c
         said = ran.stderr.read().decode()
     assert ran.returncode == 0, said
     assert "Traceback" not in said
+
+
+async def test_a_text_that_was_cut_in_the_middle_of_a_character_is_answered(commands: Commands) -> None:
+    """What a program in JavaScript sends of a log that it cut; the other escapes come through as they are."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+    text = r"\\ud83d \"\ud83d\ude00\" \uDE00 \\\ud83d cut \ud83d"
+    told = f'{{"entry_type":"failure_solution","project_id":"p","agent_type":"a","failure_description":"{text}"}}'
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}),
+        '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"capture","arguments":{told}}}}}',
+    ]
+    with commands.start("mcp") as running:
+        running.say("\n".join(lines))
+        while (answer := json.loads(running.line())).get("id") != 1:
+            pass
+        entry_id = answer["result"]["structuredContent"]["entry_id"]
+        stored = commands.owner("GET", f"/v1/entries/{entry_id}")["failure_description"]
+        assert stored == '\\ud83d "\U0001f600" \ufffd \\\ufffd cut \ufffd'
+        assert running.end() == (0, "", "")
+
+
+def test_a_caller_that_reads_no_answer_any_more_ends_the_server_without_a_trace(commands: Commands) -> None:
+    """As a host that was killed: its ends of both pipes are gone at once, while an answer is on its way."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+    begin = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}).encode() + b"\n"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([HARDWON, "mcp"], env=commands.environment(), stdin=pipe, stdout=pipe, stderr=pipe) as ran:
+        assert ran.stdin is not None
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        _send(ran.stdin, begin)
+        assert ran.stdout.readline()
+        ran.stdout.close()
+        _send(ran.stdin, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        assert ran.stderr.read() == b""
+        assert ran.wait(60) == 0
+        ran.stdin.close()
 
 
 def _send(stream: IO[bytes], told: bytes) -> None:
@@ -345,6 +398,13 @@ def test_the_server_on_standard_streams_ends_with_its_input_and_with_ctrl_c(comm
         running.ask(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}))
         running.process.send_signal(signal.SIGINT)
         assert running.process.wait(30) == 0  # with its input still open
+
+
+def test_the_server_ends_where_there_is_no_input_at_all(commands: Commands) -> None:
+    """As in a container that was started without one: it owned the data directory and waited for good."""
+    command, none = [str(HARDWON), "mcp"], subprocess.DEVNULL
+    ran = subprocess.run(command, env=commands.environment(), stdin=none, capture_output=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
 
 
 def test_without_the_extra_the_command_says_what_to_install(commands: Commands, tmp_path: Path) -> None:

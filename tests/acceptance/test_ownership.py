@@ -22,10 +22,12 @@ import httpx
 import pytest
 
 from knowledge.adapters.owner_lock import OWNER_FILE, read_owner
+from knowledge.documents.models import NewDocument
 from knowledge.errors import StorageUnavailable, StoreInUse
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import connect, connection
+from orchestrator.client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge, _FollowOwner, socket_path
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, answers, embedding_by, entry, lines, until
@@ -242,6 +244,29 @@ async def test_one_program_may_connect_twice(settings: KnowledgeSettings) -> Non
         async with connect(settings, workspace="other") as second:
             assert (await second.stats()).workspace == "other"
         assert (await first.stats()).workspace == "default"
+
+
+@pytest.mark.parametrize("sent", ["a document", "an archive"])
+async def test_a_file_is_sent_to_the_next_owner_where_the_one_before_is_gone(
+    settings: KnowledgeSettings, sent: str
+) -> None:
+    """A program that only adds documents met every one refused, for as long as it ran, once its owner had ended."""
+    async with contextlib.AsyncExitStack() as owner:
+        owns = await owner.enter_async_context(connect(settings))
+        archive = [piece async for piece in owns.archives.export_archive()]
+
+        async def chunks() -> AsyncIterator[bytes]:
+            for piece in archive:
+                yield piece
+
+        async with connect(settings) as knowledge:
+            assert isinstance(knowledge, KnowledgeClient)
+            await owner.aclose()
+            if sent == "a document":
+                added = await knowledge.kb.add("global", None, NewDocument(uri="a.md", content=b"# A\n\nOne sentence."))
+                assert added.changed
+            else:
+                assert (await knowledge.archives.import_archive(chunks())).points == 0
 
 
 @contextlib.asynccontextmanager

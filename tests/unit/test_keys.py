@@ -196,6 +196,8 @@ async def test_who_has_a_key_of_one_workspace_sees_makes_and_ends_keys_of_that_o
     [
         ({"scopes": []}, "scope"),
         ({"scopes": ["root"]}, "scope"),
+        ({"workspace": " "}, "workspace"),
+        ({"workspace": "w" * 201}, "workspace"),
         ({"name": " "}, "name"),
         ({"name": "a\nb"}, "name"),
         ({"name": "x" * 101}, "name"),

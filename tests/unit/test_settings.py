@@ -218,6 +218,19 @@ def test_a_blank_variable_is_unset(variable: str, blank: str, monkeypatch: pytes
     assert KnowledgeSettings(database_url=SecretStr(blank)).embedded_postgres
 
 
+@pytest.mark.parametrize("name", sorted(name for name in KnowledgeSettings.model_fields if name.endswith("_key")))
+def test_a_key_that_was_read_from_a_file_is_taken_without_its_line_break(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = f"HARDWON_{name.upper()}"
+    monkeypatch.setenv(variable, "k-1\r\n")
+    assert getattr(KnowledgeSettings(), name) == SecretStr("k-1")
+    monkeypatch.setenv(variable, "k-1\nk-2\n")
+    with pytest.raises(InvalidSetting, match=variable) as refused:
+        KnowledgeSettings()
+    assert "k-1" not in str(refused.value)
+
+
 def test_what_looks_like_a_setting_and_is_none_is_found_with_the_nearest_name() -> None:
     known = [*TAKEN, "HARDWON_LOG_LEVEL", "HARDWON_PG_KEEP", "HARDWON_TEST_QDRANT_URL", "hardwon_home", "PATH"]
     assert unknown_variables(known) == {}
