@@ -171,7 +171,7 @@ class ArchiveService:
                 break
             await self.index.ensure(bound.space)
             await upkeep.upkeep.doubt_unsupported()
-            await settle(upkeep.stores)
+            await settle(upkeep.stores, whole=False)
             before = points
 
             def told(done: int, _: int | None, before: int = before) -> None:

@@ -113,7 +113,7 @@ class KnowledgeUpkeepService:
         await self.stores.index.ensure(bound.space)
         if repair:
             await self.upkeep.doubt_unsupported()
-            await settle(self.stores)
+            await settle(self.stores, whole=False)  # what is missing is found below, and told
         report = VerifyReport(points=0)
         wrong: list[_Pair] = []
         async for pair in self._pairs(bound):

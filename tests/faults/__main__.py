@@ -109,7 +109,7 @@ class Lane:
         def on(made: Ground) -> Said:
             with OpenAIServer(dims=64) as made.endpoint:
                 kills.kill_members(made, number, rng)
-                truth = asyncio.run(made.truth())
+                truth = asyncio.run(made.truth(rebuilding=True))
             kept_up = ", ".join(f"{name} {times}" for name, times in Counter(made.heard("kept")).most_common())
             return truth.sound, f"{made.kills} kills, {truth}; beside them {kept_up}"
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from knowledge.wiring import open_knowledge
 from tests.conftest import TEMPLATE, SetClock
 from tests.faults.herd import SECONDS, Herd, Worker, entry_ids
 from tests.faults.lessons import POISON
-from tests.faults.truth import Truth, examine
+from tests.faults.truth import Truth, examine, lost_by_a_kill
 from tests.faults.worker import Job, job_settings
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer
@@ -112,17 +112,24 @@ class Ground:
         finally:
             await connection.close()
 
-    async def truth(self, *, deleted: Collection[EntryId] = (), later: timedelta = timedelta(0)) -> Truth:
-        """Let one checkpoint run undisturbed, after some time, and compare all accounts of what there is."""
+    async def truth(
+        self, *, deleted: Collection[EntryId] = (), later: timedelta = timedelta(0), rebuilding: bool = False
+    ) -> Truth:
+        """Let one checkpoint run undisturbed, after some time, and compare all accounts of what there is.
+
+        Unless `rebuilding` was killed, the index has all that is marked before that, too.
+        """
         embedder = None if self.endpoint else HashingEmbedder(dims=64, refuses=POISON)
         clock = SetClock(datetime.now(UTC) + later)
         async with asyncio.timeout(60), open_knowledge(self.settings(), embedder=embedder, clock=clock) as knowledge:
+            lost = () if rebuilding else await lost_by_a_kill(knowledge)
             await knowledge.checkpoints.process_all()
             gone = set(deleted) | entry_ids(self.heard("deleted"))
             either = entry_ids(self.heard("deleting")) - gone  # killed in between: deleted or not, both is well
             left_out = entry_ids(self.heard("abandoned"))
             acknowledged = entry_ids(self.heard("captured")) - either
-            return await examine(knowledge, acknowledged, deleted=gone, abandoned=left_out)
+            truth = await examine(knowledge, acknowledged, deleted=gone, abandoned=left_out)
+            return replace(truth, lost=(*lost, *truth.lost))
 
 
 def wait_until(true: Callable[[], bool], else_say: str) -> None:

@@ -34,7 +34,7 @@ from tests.faults.ground import Ground, ground, make_template
 from tests.faults.herd import ROOT, Herd, entry_ids
 from tests.faults.lessons import lesson
 from tests.faults.model import Diverged, Model
-from tests.faults.truth import examine
+from tests.faults.truth import examine, lost_by_a_kill
 from tests.support.embedders import HashingEmbedder
 from tests.support.postgres import throwaway_postgres
 
@@ -273,6 +273,9 @@ class Soak:
 
     async def _come_back(self, knowledge: Knowledge, killed: Killed) -> None:
         now = self.clock.now()
+        if killed.at_work != "rebuild":
+            lost = await lost_by_a_kill(knowledge)
+            self._must(not lost, f"a kill at {killed.at_work}: {lost}")
         again = AtOnce(knowledge=knowledge, rng=self.rng, works=(), to_model=self._other_model)
         if killed.at_work is not None and killed.at_work != "rebuild":  # that one is finished by the checkpoint
             await getattr(again, killed.at_work)()

@@ -72,7 +72,7 @@ def test_g2_processes_that_share_a_data_directory_are_killed_and_lose_nothing(al
     """
     with OpenAIServer(dims=64) as alone.endpoint:
         kills.kill_members(alone, 8, random.Random(2))
-        truth = asyncio.run(alone.truth())
+        truth = asyncio.run(alone.truth(rebuilding=True))
     assert truth.acknowledged >= 8
     assert truth.sound, truth
 
