@@ -92,6 +92,8 @@ JOBS = {
 }
 """The sweeper runs hourly; the prune daily, and both also at start, for a machine that was off at the time.
 
+Both put back what the index lost.
+
 Documents are indexed when they are added; the index job takes what was left, or put off. Repositories are fetched and
 the index is compared hourly, closed cases are let go of every six hours.
 

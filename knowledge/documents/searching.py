@@ -26,7 +26,7 @@ from knowledge.documents.models import (
 )
 from knowledge.documents.ports import PassageIndex, PassageStore, Searcher
 from knowledge.documents.scale import Scale, shipped
-from knowledge.errors import InvalidInput
+from knowledge.errors import IndexUnavailable, InvalidInput
 from knowledge.models import SparseVector, Vector
 from knowledge.search.lexical import query_vector, term_counts
 
@@ -91,7 +91,7 @@ class DocumentSearch(Searcher):
         limit = query.k * OVERSAMPLING
         best: list[Passage] = []
         for _ in range(_MOST_ROUNDS):
-            hits = await self.index.search(asked.room.space, asked.dense, asked.lexical, where, limit=limit)
+            hits = await self._hits(asked, where, scope, limit)
             visible = await self.passages.passages([hit.passage_id for hit in hits], scope)
             visible = [each for each in visible if query.documents is None or each.document_id in query.documents]
             scored = ranked(visible, hits, scale, vector_weight=self.vector_weight)
@@ -101,6 +101,22 @@ class DocumentSearch(Searcher):
                 break
             limit *= _WIDER
         return best
+
+    async def _hits(self, asked: _Asked, where: PassageWhere, scope: Scope, limit: int) -> list[PassageHit]:
+        """Ask the index. Raises IndexUnavailable where it holds nothing of a scope that has passages."""
+        space = asked.room.space
+        hits = await self.index.search(space, asked.dense, asked.lexical, where, limit=limit)
+        if hits or where.documents is not None or where.wanted != Wanted():
+            return hits
+        if not (await self.passages.statistics(scope, [])).documents:
+            return hits
+        hits = await self.index.search(space, asked.dense, asked.lexical, where, limit=limit)  # they came just now
+        if not hits:
+            raise IndexUnavailable(
+                "The index was lost and holds nothing of these documents; it is filled again within the hour, by "
+                "`hardwon rebuild` at once."
+            )
+        return hits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

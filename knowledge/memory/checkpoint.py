@@ -19,6 +19,7 @@ from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.finishing import if_in_time
 from knowledge.memory.in_turn import in_turn
 from knowledge.memory.limits import check_text
+from knowledge.memory.settling import settle
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
 from knowledge.steps import step
@@ -62,14 +63,17 @@ class CheckpointEmbeddingService:
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
         """Run a manual checkpoint for each project with something staged for that long: those that never reach one.
 
-        One that cannot be embedded holds up no other (`in_turn`).
+        One that cannot be embedded holds up no other (`in_turn`). What the index lost, where nobody comes to a
+        checkpoint either, is put back.
         """
         before = self.stores.clock.now() - staged_for
 
         async def process(project: str) -> CheckpointReport:
             return await self._process(project, CheckpointType.MANUAL, None)
 
-        return await in_turn(await self.stores.entries.due_projects(before), process)
+        reports = await in_turn(await self.stores.entries.due_projects(before), process)
+        await settle(self.stores)
+        return reports
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         """Return the report of a checkpoint. Raises NotFound."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from knowledge.errors import IndexUnavailable
 from knowledge.memory.applying import NOTHING_KNOWN, Facts, may_apply
 from knowledge.memory.fitting import ENOUGH, fit, fits
 from knowledge.memory.judging import Judged, Scored, judge
@@ -85,6 +86,8 @@ async def search(stores: Stores, question: Question) -> Found:
     asked = await _encode(stores, in_use.embedder, question.text)
     anywhere = replace(where, agent_type=None, task_type=None, technology=None, gate_type=None)
     nearest = await _find(stores, bound, asked, question, anywhere)
+    if not nearest.points:
+        await _refuse_lost(stores, bound)
     judged = await _judge(stores, bound, asked, nearest, question)
     matches = _relevant(judged, question)
     if anywhere != where and not nearest.complete and not enough(matches, question):
@@ -93,6 +96,17 @@ async def search(stores: Stores, question: Question) -> Found:
         more = _relevant(await _judge(stores, bound, asked, narrow, question), question)
         matches += [match for match in more if match.evidence.pattern_id not in known]
     return Found(matches=tuple(matches), confidence=judged.confidence, speak=judged.speak)
+
+
+async def _refuse_lost(stores: Stores, bound: BoundSpace) -> None:
+    """Raise IndexUnavailable where the index has nothing of what was learned: else nothing would seem to be known."""
+    if not await stores.points.any_learned(stores.clock.now()):
+        return
+    if await stores.index.count(bound.space, stores.workspace) == 0:  # asked second: it is there before it is marked
+        raise IndexUnavailable(
+            "The index was lost and holds nothing of what was learned; the next checkpoint or prune fills it again, "
+            "`hardwon rebuild` at once."
+        )
 
 
 def enough(matches: Sequence[Match], question: Question) -> bool:

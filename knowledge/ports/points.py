@@ -50,6 +50,10 @@ class PointStore(Protocol):
         """
         ...
 
+    async def any_learned(self, now: datetime) -> bool:
+        """Return whether the index is to hold any point of this workspace, noted down or not."""
+        ...
+
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
         """Note down those that a later decision was made about than that of `embedded_at`; return how many."""
         ...

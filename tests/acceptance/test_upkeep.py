@@ -16,12 +16,16 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from jobs.table import run_job
+from knowledge import Task
 from knowledge.adapters.postgres.points import PostgresPoints
-from knowledge.errors import Conflict, SpaceMismatch
+from knowledge.errors import Conflict, IndexUnavailable, SpaceMismatch
 from knowledge.models import Embedded, PointId
 from knowledge.wiring import Knowledge
+from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.test_the_loop import CART, fail
 from tests.conftest import Opens, SetClock
+from tests.support.documents import GUIDE, add, find
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, wired
 
@@ -191,6 +195,51 @@ async def test_g15_an_index_that_was_lost_or_is_from_before_is_filled_by_whoever
         assert set(await in_index(knowledge)) >= set(ids)
         assert embedder.texts == (comes == "checkpoint with news")
         assert (await knowledge.upkeep.verify()).sound
+
+
+@pytest.mark.parametrize("comes", ["sweep", "prune"])
+async def test_g15_a_workspace_that_nobody_comes_to_says_that_the_index_was_lost_until_it_is_filled_by_the_clock(
+    opens: Opens, home: Path, comes: str
+) -> None:
+    """G15: the checkpoint of another one makes the index anew, which holds nothing of this one: silence was told."""
+    async with opens() as knowledge:
+        other = knowledge.in_workspace("other")
+        await learn(knowledge, 3)
+        await fail(other)
+        await other.checkpoints.process_all()
+        await add(other, "a.md", GUIDE)
+        await add(knowledge, "b.md", GUIDE)
+    rmtree(home / "index")
+    rmtree(home / "documents")
+    async with opens() as knowledge:
+        other = knowledge.in_workspace("other")
+        await learn(knowledge, 3, first=30)
+        await add(knowledge, "c.md", GUIDE + b"\nMore.")
+        with pytest.raises(IndexUnavailable, match="hardwon rebuild"):
+            await other.queries.query_for_failure(CART)
+        with pytest.raises(IndexUnavailable, match="hardwon rebuild"):
+            await find(other, "ERR-4521")
+        context = await OrchestratorContextBuilder(other).build_context_for_task(Task(description=CART), "backend")
+        assert "lost" in (context.degraded or "")
+        assert await run_job(knowledge, comes, once_per_slot=False) == 0
+        assert await other.queries.query_for_failure(CART)
+        assert await run_job(knowledge, "reconcile", once_per_slot=False)
+        assert (await find(other, "ERR-4521")).passages
+        assert (await other.upkeep.verify()).sound
+
+
+async def test_a_workspace_whose_knowledge_is_gone_is_not_taken_for_lost(knowledge: Knowledge, clock: SetClock) -> None:
+    entry_id = await fail(knowledge)
+    assert await knowledge.queries.query_for_failure(CART) == [], "nothing is embedded yet"
+    await knowledge.checkpoints.process_all()
+    await knowledge.capture.delete(entry_id)
+    assert await knowledge.queries.query_for_failure(CART) == []
+    await fail(knowledge)
+    await knowledge.checkpoints.process_all()
+    clock.move(timedelta(days=400))
+    assert await knowledge.queries.query_for_failure(CART) == []
+    await knowledge.pruning.prune()
+    assert await knowledge.queries.query_for_failure(CART) == []
 
 
 async def test_nothing_is_taken_for_lost_while_checkpoints_and_deletions_come_and_go(

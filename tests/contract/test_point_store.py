@@ -133,6 +133,21 @@ async def test_the_index_must_hold_what_is_live_and_marked_and_not_noted_down(st
     assert await fewest() == (2, 2)
 
 
+async def test_the_index_must_hold_something_while_an_embedded_entry_lives(stores: Stores) -> None:
+    assert not await stores.points.any_learned(NOON)
+    await stores.entries.add([told(1)])
+    claim = await claim_all(stores)
+    await decide(stores, claim)
+    assert not await stores.points.any_learned(NOON), "a checkpoint is about to write it"
+    await mark(stores, claim)
+    assert await stores.points.any_learned(NOON)
+    assert not await stores.points.any_learned(A_YEAR_LATER)
+    await stores.points.doubt_all()
+    assert await stores.points.any_learned(NOON)
+    await stores.entries.delete(numbered(1))
+    assert not await stores.points.any_learned(NOON)
+
+
 async def test_all_that_is_noted_down_since_the_index_was_dropped_comes_after_what_else_is(stores: Stores) -> None:
     first, _ = await learned(stores, told(1))
     second, _ = await learned(stores, told(2, failure_description="another"))

@@ -39,6 +39,10 @@ class InMemoryPoints(PointStore):
         kept = [row for row in live if (row.point_id, space.fingerprint) in self._state.vectors]
         return len(live if roughly else [row for row in kept if not self._behind(row, EntryStatus.STAGED)])
 
+    async def any_learned(self, now: datetime) -> bool:
+        rows = (row for row in self._state.points.values() if row.workspace == self._workspace)
+        return any(row.expires_at > now and self._behind(row, EntryStatus.EMBEDDED) for row in rows)
+
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
         late = [row.point_id for row in self._ours(point_ids) if row.embedded_at > embedded_at]
         self._state.doubt(late)

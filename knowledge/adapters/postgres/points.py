@@ -127,6 +127,13 @@ class PostgresPoints(PointStore):
         async with reading(self._engine) as connection:
             return await connection.scalar(query) or 0
 
+    async def any_learned(self, now: datetime) -> bool:
+        live = sa.exists().where(
+            self._ours(), _T.expires_at > now, sa.exists().where(behind_point(EntryStatus.EMBEDDED))
+        )
+        async with reading(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(live)))
+
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
         if not point_ids:
             return 0
