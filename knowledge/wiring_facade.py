@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -18,7 +17,7 @@ from knowledge.documents.answers import Answering, Models
 from knowledge.documents.askers import asker
 from knowledge.documents.ports import PassageIndex
 from knowledge.documents.service import Documents, KnowledgeBases
-from knowledge.errors import AccessDenied, NotFound, Unavailable
+from knowledge.errors import AccessDenied, Unavailable
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.auditing import AuditService
 from knowledge.memory.capture import KnowledgeCaptureService
@@ -34,7 +33,7 @@ from knowledge.memory.reviewing import ReviewService
 from knowledge.memory.revoking import RevocationService
 from knowledge.memory.store_upkeep import StoreUpkeepService
 from knowledge.memory.upkeep import KnowledgeUpkeepService
-from knowledge.models import Pattern, PatternId, Provenance, WorkspaceStats
+from knowledge.models import Provenance, WorkspaceStats
 from knowledge.ports import JobStore, Stores
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring_models import warmed
@@ -121,23 +120,6 @@ class Knowledge:
         if after is not None:
             check_text("after", after)
         return await self.jobs.workspaces(after=after, limit=limit)
-
-    async def delete_pattern(self, pattern_id: PatternId) -> None:
-        """Delete a pattern with all the entries that are evidence for it. Raises NotFound."""
-        self.principal.require("delete_pattern")
-        pattern: Pattern | None = await self.queries.get(pattern_id)
-        while pattern is not None:
-            for entry_id in pattern.entry_ids:
-                with contextlib.suppress(NotFound):
-                    await self.capture.delete(entry_id)
-            pattern = await self._rest_of(pattern)
-
-    async def _rest_of(self, pattern: Pattern) -> Pattern | None:
-        """Return a pattern again where it still stands: it names only some of its entries at a time."""
-        try:
-            return await self.queries.get(pattern.pattern_id)
-        except NotFound:
-            return None
 
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts; `points` is None where the index does not answer."""

@@ -347,10 +347,6 @@ class KnowledgeClient:
         told = {name: value for name, value in asdict(task).items() if value is not None}
         return await self._api.call("POST", "/v1/contexts", Context, body={"task": told, "agent_type": agent_type})
 
-    async def delete_pattern(self, pattern_id: PatternId) -> None:
-        """Delete a pattern with all the entries that are evidence for it."""
-        await self._api.send("DELETE", f"/v1/patterns/{pattern_id}")
-
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts."""
         return await self._api.call("GET", "/v1/stats", WorkspaceStats)

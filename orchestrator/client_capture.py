@@ -12,7 +12,7 @@ import httpx
 from knowledge.errors import InvalidInput
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.validation import validate
-from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, NewEntry
+from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, NewEntry, PatternId
 from knowledge.ports import Progress
 from orchestrator.calls import MAX_BODY_BYTES, Api, watched
 from orchestrator.entries import write_entry
@@ -94,6 +94,10 @@ class RemoteCapture:
     async def delete(self, entry_id: EntryId) -> None:
         """Delete an entry everywhere."""
         await self.api.send("DELETE", f"/v1/entries/{entry_id}")
+
+    async def delete_pattern(self, pattern_id: PatternId) -> None:
+        """Delete a pattern with all the entries that are evidence for it."""
+        await self.api.send("DELETE", f"/v1/patterns/{pattern_id}")
 
     async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
         """Delete a project everywhere; return how many entries went."""

@@ -68,10 +68,10 @@ def add_patterns(app: FastAPI) -> None:
         return await knowledge.queries.get(PatternId(pattern_id))
 
     @app.delete("/v1/patterns/{pattern_id}", status_code=204, tags=["patterns"])
-    @performs("delete_pattern", problems=(409,))
+    @performs("capture.delete_pattern", problems=(409,))
     async def delete_pattern(pattern_id: UUID, knowledge: Open) -> None:
         """Delete a pattern with all the entries that are evidence for it."""
-        await knowledge.delete_pattern(PatternId(pattern_id))
+        await knowledge.capture.delete_pattern(PatternId(pattern_id))
 
 
 def _add_grouping(app: FastAPI) -> None:

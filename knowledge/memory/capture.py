@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import NoReturn
 from uuid import uuid4
@@ -25,6 +24,7 @@ from knowledge.models import (
     EntryStatus,
     EntryType,
     NewEntry,
+    PatternId,
     Provenance,
     Review,
 )
@@ -33,7 +33,7 @@ from knowledge.provenance import UNHEARD, Auditor
 from knowledge.steps import step
 
 _SLICE = 500
-"""Entries looked up at a time."""
+"""Entries deleted at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,17 +282,22 @@ class KnowledgeCaptureService:
         Its points go from the index at once where that answers, else with the next checkpoint or prune; no query shows
         them. Raises NotFound.
         """
-        await self._delete(entry_id)
-        await self.audit.note("entry deleted", entry=str(entry_id))
-
-    async def _delete(self, entry_id: EntryId) -> None:
         await self.stores.entries.delete(entry_id)
         await settle_if_possible(self.stores, whole=False)
+        await self.audit.note("entry deleted", entry=str(entry_id))
+
+    async def delete_pattern(self, pattern_id: PatternId) -> None:
+        """Delete a pattern with all the entries that are evidence for it, as a project is deleted. Raises NotFound."""
+        entries, gone = self.stores.entries, 0
+        await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
+        while found := await entries.of_pattern(pattern_id, limit=_SLICE):
+            gone += await self._delete_all(found)
+        await self.audit.note("pattern deleted", pattern=str(pattern_id), entries=gone)
 
     async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
         """Delete a project everywhere: its entries, what rests on them alone, its records; return how many entries.
 
-        Entry by entry, so that a kill leaves nothing half deleted; called again, it goes on. Raises NotFound.
+        Some at a time: killed, it leaves no entry half deleted; called again, it goes on. Raises NotFound.
         """
         check_text("project_id", project_id)
         gone = 0
@@ -303,15 +308,17 @@ class KnowledgeCaptureService:
                 if gone:  # somebody else finished it
                     return gone
                 raise
-            for entry_id in found:
-                with suppress(NotFound):  # somebody else was quicker
-                    await self._delete(entry_id)
-                    gone += 1
-                if progress:
-                    progress(gone, None)
+            gone += await self._delete_all(found)
+            if progress:
+                progress(gone, None)
             if await self.stores.entries.forget_project(project_id):
                 await self.audit.note("project deleted", project=project_id, entries=gone)
                 return gone
+
+    async def _delete_all(self, entry_ids: Sequence[EntryId]) -> int:
+        gone = await self.stores.entries.delete_all(entry_ids)
+        await settle_if_possible(self.stores, whole=False)
+        return gone
 
     async def _checked(self, told: NewEntry, turned_down: Collection[_Gate] = ()) -> Entry:
         """Return an entry that can be stored, without its secrets: all captures pass here.

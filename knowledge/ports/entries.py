@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from knowledge.models import TRUSTED, Captured, Entry, EntryId, EntryStatus, EntryType, LeaseToken, PointId, Provenance
+from knowledge.models import (
+    TRUSTED,
+    Captured,
+    Entry,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    LeaseToken,
+    PatternId,
+    PointId,
+    Provenance,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +132,14 @@ class EntryStore(Protocol):
 
         Raises NotFound, or Conflict where its status is another one.
         """
+        ...
+
+    async def delete_all(self, entry_ids: Sequence[EntryId]) -> int:
+        """Delete entries as `delete` does, all at once; return how many there were."""
+        ...
+
+    async def of_pattern(self, pattern_id: PatternId, *, limit: int) -> list[EntryId]:
+        """Return up to `limit` embedded entries of a pattern, ascending."""
         ...
 
     async def sole_points(self, entry_id: EntryId) -> list[PointId]:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -17,7 +16,7 @@ from jobs.table import run_job
 from knowledge.access.operations import OPERATIONS, Scope
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.errors import AccessDenied, HardwonError
-from knowledge.models import NewEntry, PatternId
+from knowledge.models import NewEntry
 from knowledge.wiring import SERVICES, Knowledge
 from tests.conftest import Opens
 from tests.support.processes import entry
@@ -61,7 +60,7 @@ def io_counted(knowledge: Knowledge) -> Iterator[list[str]]:
 
 def test_the_table_names_every_operation_and_nothing_else(knowledge: Knowledge) -> None:
     services = {f"{name}.{method}" for name in (*SERVICES, "keys") for method in public(getattr(knowledge, name))}
-    facade = {"stats", "workspaces", "delete_pattern"}
+    facade = {"stats", "workspaces"}
     assert set(OPERATIONS) == (services - IN_PROCESS) | facade | DOCUMENTS | {"run_job", "progress"}
     assert set(public(knowledge)) == facade | {"in_workspace", "acting_for", "warmed"}
 
@@ -70,9 +69,6 @@ async def ask(knowledge: Knowledge, operation: str) -> None:
     """Ask for an operation with arguments that are good enough to get past a guard."""
     if operation == "run_job":
         await run_job(knowledge, "sweep", once_per_slot=False)
-        return
-    if operation == "delete_pattern":
-        await knowledge.delete_pattern(PatternId(uuid4()))
         return
     if operation in DOCUMENTS:
         await ask_documents(knowledge, operation)

@@ -155,6 +155,22 @@ async def test_another_workspace_does_not_wait_for_a_decision(store: Store) -> N
     assert counts(await store.of("theirs").patterns.get(pattern, now=NOON)) == (1, 1, 1)
 
 
+async def test_entries_of_a_pattern_are_deleted_together_and_what_is_left_counts(store: Store) -> None:
+    stores, theirs = store.of("ours"), store.of("theirs").entries
+    pattern = await learn(stores, told(1))
+    await learn(stores, told(2), told(3), told(4), joins=pattern)
+    await stores.entries.add([told(5)])
+    await decide(stores, await claim_all(stores), joins=pattern)
+    assert await stores.entries.of_pattern(pattern, limit=3) == [numbered(1), numbered(2), numbered(3)]
+    assert await theirs.of_pattern(pattern, limit=9) == []
+    assert await theirs.delete_all([numbered(1)]) == 0
+    assert await stores.entries.delete_all([numbered(1), numbered(3), numbered(4), numbered(99)]) == 3
+    assert counts(await stores.patterns.get(pattern, now=NOON)) == (1, 1, 1)
+    assert await stores.entries.of_pattern(pattern, limit=9) == [numbered(2)], "the last one is not embedded yet"
+    assert await stores.entries.delete_all([numbered(1)]) == 0
+    assert await stores.entries.delete_all([]) == 0
+
+
 async def test_a_decision_made_before_stands(stores: Stores) -> None:
     """G2: killed between the decision and the mark."""
     first = told(1)

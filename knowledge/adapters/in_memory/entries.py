@@ -18,6 +18,7 @@ from knowledge.models import (
     EntryStatus,
     EntryType,
     LeaseToken,
+    PatternId,
     PointId,
     Provenance,
 )
@@ -197,6 +198,16 @@ class InMemoryEntries(EntryStore):
             if while_it_is is not None and status is not while_it_is:
                 raise Conflict(f"entry {entry_id} is {status}, not {while_it_is}")
             self._state.remove([entry_id])
+
+    async def delete_all(self, entry_ids: Sequence[EntryId]) -> int:
+        async with self._state.deciding[self._workspace]:
+            there = [row.entry.entry_id for row in self._rows() if row.entry.entry_id in set(entry_ids)]
+            self._state.remove(there)
+            return len(there)
+
+    async def of_pattern(self, pattern_id: PatternId, *, limit: int) -> list[EntryId]:
+        entries = [row.entry for row in self._rows() if row.entry.pattern_id == pattern_id]
+        return sorted(entry.entry_id for entry in entries if entry.status is EntryStatus.EMBEDDED)[:limit]
 
     async def of_project(self, project_id: str, *, limit: int) -> list[EntryId]:
         if (self._workspace, project_id) not in self._state.projects:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone, among, recount
 from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.entries import delete_entry
+from knowledge.adapters.postgres.entries import delete_entries
 from knowledge.adapters.postgres.tables import contexts, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, PatternId, Task
@@ -128,7 +128,7 @@ class PostgresContexts(ContextStore):
                 await connection.execute(new.on_conflict_do_update(index_elements=run, set_=replaced), rows)
                 await recount(connection, ids)
             if instead_of is not None:
-                await delete_entry(connection, self._workspace, instead_of)
+                await delete_entries(connection, self._workspace, [instead_of])
 
     async def _hold_contexts(self, connection: AsyncConnection, ids: Collection[ContextId]) -> None:
         """Have no context of an outcome go before it is told. Raises NotFound for one that went."""

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import alone, among, locked_in_order, recount
+from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, locked_in_order, recount
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.points import doubt
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row, told_entry
@@ -35,6 +35,7 @@ from knowledge.models import (
     EntryStatus,
     EntryType,
     LeaseToken,
+    PatternId,
     PointId,
     Provenance,
 )
@@ -357,12 +358,22 @@ class PostgresEntries(EntryStore):
 
     async def delete(self, entry_id: EntryId, *, while_it_is: EntryStatus | None = None) -> None:
         async with alone(self._engine, self._workspace) as connection:
-            if await delete_entry(connection, self._workspace, entry_id, while_it_is=while_it_is):
+            if await delete_entries(connection, self._workspace, [entry_id], while_it_is=while_it_is):
                 return
             meant = sa.and_(_E.workspace == self._workspace, _E.id == entry_id)
             if status := await connection.scalar(sa.select(_E.status).where(meant)):
                 raise Conflict(f"entry {entry_id} is {status}, not {while_it_is}")
             raise NotFound(f"there is no entry {entry_id} in workspace {self._workspace}")
+
+    async def delete_all(self, entry_ids: Sequence[EntryId]) -> int:
+        async with alone(self._engine, self._workspace) as connection:
+            return await delete_entries(connection, self._workspace, entry_ids)
+
+    async def of_pattern(self, pattern_id: PatternId, *, limit: int) -> list[EntryId]:
+        query = sa.select(_E.id).where(_E.workspace == self._workspace, _E.pattern_id == pattern_id, EMBEDDED)
+        async with reading(self._engine) as connection:
+            found = await connection.execute(query.order_by(_E.id).limit(limit))
+            return [EntryId(entry_id) for entry_id in found.scalars()]
 
     async def of_project(self, project_id: str, *, limit: int) -> list[EntryId]:
         known = sa.exists().where(projects.c.workspace == self._workspace, projects.c.project_id == project_id)
@@ -394,23 +405,25 @@ class PostgresEntries(EntryStore):
         return True
 
 
-async def delete_entry(
-    connection: AsyncConnection, workspace: str, entry_id: EntryId, *, while_it_is: EntryStatus | None = None
-) -> bool:
-    """Delete an entry, note down its points, recount; return False where there is none, or none of that status.
+async def delete_entries(
+    connection: AsyncConnection,
+    workspace: str,
+    entry_ids: Sequence[EntryId],
+    *,
+    while_it_is: EntryStatus | None = None,
+) -> int:
+    """Delete entries, those of a status only if one is given, note down their points, recount; return how many.
 
     Be `alone`.
     """
-    gone = sa.delete(knowledge_staging).where(_E.workspace == workspace, _E.id == entry_id)
+    which = [_E.workspace == workspace, among(_E.id, entry_ids)]
     if while_it_is is not None:
-        gone = gone.where(_E.status == while_it_is)
-    row = (await connection.execute(gone.returning(_E.pattern_id, _E.point_ids))).first()
-    if row is None:
-        return False
-    await _leave_points(connection, [row.point_ids])
-    if row.pattern_id is not None:
-        await recount(connection, [row.pattern_id])
-    return True
+        which.append(_E.status == while_it_is)
+    gone = sa.delete(knowledge_staging).where(locked_in_order(*which))
+    rows = (await connection.execute(gone.returning(_E.pattern_id, _E.point_ids))).all()
+    await _leave_points(connection, [row.point_ids for row in rows])
+    await recount(connection, {row.pattern_id for row in rows} - {None})
+    return len(rows)
 
 
 async def _leave_points(connection: AsyncConnection, of_each: Iterable[Sequence[UUID]]) -> None:
