@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -125,6 +126,21 @@ async def test_a_split_can_be_joined_again(knowledge: Knowledge) -> None:
     split = await knowledge.grouping.split([other])
     joined = await knowledge.grouping.join(keep, split.pattern_id)
     assert joined.success_count == 2
+    assert await sound(knowledge)
+
+
+async def test_a_join_and_a_split_whose_answers_were_lost_are_repeated_and_say_the_same(knowledge: Knowledge) -> None:
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    joined = [await knowledge.grouping.join(keep, gone) for _ in range(2)]
+    assert [(each.pattern_id, each.success_count) for each in joined] == [(keep, 2)] * 2
+    with pytest.raises(NotFound, match=f"no live pattern {gone}"):
+        await knowledge.grouping.join(gone, keep)
+    split = [await knowledge.grouping.split([other]) for _ in range(2)]
+    assert split[0] == split[1]
+    assert await patterns_of(knowledge, one, other) == [keep, split[0].pattern_id]
+    decided = [(row.what, json.loads(row.details)["entries"]) for row in await knowledge.audits.list()]
+    assert decided == [("pattern split", 0), ("pattern split", 1), ("patterns joined", 0), ("patterns joined", 1)]
     assert await sound(knowledge)
 
 
