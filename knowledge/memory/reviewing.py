@@ -37,9 +37,17 @@ class ReviewService:
         return await self.stores.entries.get(entry_id)
 
     async def approve(self, entry_id: EntryId) -> Entry:
-        """Let an entry go on, as one that a person vouches for; return it. Raises NotFound, or Conflict."""
-        entry = await self._waiting(entry_id)
-        approved = await self.provenance.approve(entry, self.audit.who)
+        """Let an entry go on, as one that a person vouches for; return it. Raises NotFound, or Conflict.
+
+        One that was approved stays so: a call whose answer was lost may be repeated.
+        """
+        entry = await self.stores.entries.get(entry_id)
+        if entry.status is EntryStatus.QUARANTINED:
+            approved = await self.provenance.approve(entry, self.audit.who)
+        elif entry.suspicions and not entry.low_trust:
+            approved = entry
+        else:
+            raise _waits_for_none(entry)
         if approved is None:
             raise Conflict(f"entry {entry_id} was changed meanwhile: look at it again")
         await self.audit.note("entry approved", entry=str(entry_id), suspicions=", ".join(entry.suspicions))
@@ -47,7 +55,9 @@ class ReviewService:
 
     async def reject(self, entry_id: EntryId) -> None:
         """Delete an entry that waits. Raises NotFound, or Conflict for one that does not wait."""
-        entry = await self._waiting(entry_id)
+        entry = await self.stores.entries.get(entry_id)
+        if entry.status is not EntryStatus.QUARANTINED:
+            raise _waits_for_none(entry)
         await self.stores.entries.delete(entry_id, while_it_is=EntryStatus.QUARANTINED)
         await self.audit.note(
             "entry rejected", entry=str(entry_id), captured_by=entry.captured_by, suspicions=", ".join(entry.suspicions)
@@ -58,8 +68,6 @@ class ReviewService:
         since = self.stores.clock.now() - LATELY
         return await self.provenance.often_shown(since=since, least=OFTEN, times=TIMES_ITS_SUCCESSES)
 
-    async def _waiting(self, entry_id: EntryId) -> Entry:
-        entry = await self.stores.entries.get(entry_id)
-        if entry.status is not EntryStatus.QUARANTINED:
-            raise Conflict(f"entry {entry_id} is {entry.status}: it waits for no review")
-        return entry
+
+def _waits_for_none(entry: Entry) -> Conflict:
+    return Conflict(f"entry {entry.entry_id} is {entry.status}: it waits for no review")

@@ -118,9 +118,16 @@ async def test_an_approved_entry_is_embedded_and_shown_and_a_rejected_one_is_gon
     approved = await reviewer.reviews.approve(ids[0])
     assert (approved.status, approved.low_trust, approved.captured_by) == (EntryStatus.STAGED, False, "agent1")
     await reviewer.reviews.reject(ids[1])
-    for gone in ids:
-        with pytest.raises((Conflict, NotFound)):
-            await reviewer.reviews.approve(gone)
+    for again in (reviewer.reviews.approve, reviewer.reviews.reject):
+        with pytest.raises(NotFound):
+            await again(ids[1])
+    assert await reviewer.reviews.approve(ids[0]) == approved
+    with pytest.raises(Conflict, match="is staged: it waits for no review"):
+        await reviewer.reviews.reject(ids[0])
+    never = await agent.capture.capture(failure(failure_description="the search fails"))
+    with pytest.raises(Conflict, match="waits for no review"):
+        await reviewer.reviews.approve(never)
+    await knowledge.capture.delete(never)
     await knowledge.checkpoints.process_all()
     (pattern,) = await knowledge.queries.query_for_failure("the cart fails", min_relevance=0.0)
     assert pattern.source is None
