@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from knowledge.errors import InvalidInput, NotFound
+from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.models import Context, ContextId, EntryId, EntryStatus, NewEntry, Pattern, PatternId, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
@@ -140,6 +140,24 @@ async def test_resolving_with_what_was_handed_out_is_an_outcome(knowledge: Knowl
     assert await knowledge.capture.resolve_failure(opened, solution_steps=SOLUTION, verified_by="pytest") == first
     assert record(await the_pattern(knowledge)) == (2, 2, 2)
     assert dict((await knowledge.stats()).entries) == {"embedded": 1}
+
+
+async def test_resolving_with_what_was_handed_out_may_be_repeated_where_the_answer_was_lost(
+    knowledge: Knowledge,
+) -> None:
+    first = await learned(knowledge)
+    opened = await fail(
+        knowledge, project_id="second", task_id="T-1", run_id="1", solution_steps=None, success_verified=False
+    )
+    await given(knowledge)
+    for said in (SOLUTION, f"{SOLUTION}!", SOLUTION):
+        assert await knowledge.capture.resolve_failure(opened, solution_steps=said, verified_by="pytest") == first
+    with pytest.raises(NotOpen, match="and is an outcome of pattern"):
+        await knowledge.capture.resolve_failure(opened, solution_steps="Restart the database", verified_by="pytest")
+    assert record(await the_pattern(knowledge)) == (2, 2, 2)
+    await knowledge.capture.delete(first)
+    with pytest.raises(NotFound):
+        await knowledge.capture.resolve_failure(opened, solution_steps=SOLUTION, verified_by="pytest")
 
 
 async def test_outcomes_live_a_year_as_knowledge_does(knowledge: Knowledge, clock: SetClock) -> None:

@@ -133,6 +133,8 @@ class InMemoryState:
     """By workspace, pattern, project, task and run."""
     told_at: dict[tuple[str, PatternId, str, str, str], datetime] = field(default_factory=dict)
     """When outcomes were told; of those that are gone as well."""
+    told_by: dict[tuple[str, EntryId], PatternId] = field(default_factory=dict)
+    """By workspace and entry: of what those told that were deleted for it; of what is gone as well."""
     job_runs: dict[tuple[str, datetime], JobRun] = field(default_factory=dict)
     deciding: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One lock a workspace; what changes leased rows, or may delete a pattern, waits for it."""
