@@ -42,7 +42,8 @@ class EntryStore(Protocol):
         """Store new entries and their projects in one transaction; answer each, in order.
 
         A repeated idempotency key with the same content, or the same content of the same (project, task, run), is a
-        duplicate; a repeated key with other content is refused (field `idempotency_key`).
+        duplicate; a repeated key with other content is refused (field `idempotency_key`). What was told without a key
+        takes that of its first duplicate that has one.
         """
         ...
 

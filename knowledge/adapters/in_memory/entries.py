@@ -45,6 +45,8 @@ class InMemoryEntries(EntryStore):
         known = self._known(entry)
         if known is None:
             raise ValueError(f"two different entries have the id {entry.entry_id}")
+        if known.outcome is CaptureOutcome.DUPLICATE and known.entry_id is not None:
+            self._state.take_key(known.entry_id, entry.idempotency_key)
         return known
 
     async def known(self, entry: Entry) -> Captured | None:

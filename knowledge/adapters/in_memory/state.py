@@ -157,6 +157,12 @@ class InMemoryState:
         self._unique.update(dict.fromkeys(keys, entry.entry_id))
         return True
 
+    def take_key(self, entry_id: EntryId, idempotency_key: str | None) -> None:
+        """Give an entry an idempotency key, unless it has one."""
+        if self.entries[entry_id].entry.idempotency_key is None:
+            row = self.change(entry_id, idempotency_key=idempotency_key)
+            self._unique.update(dict.fromkeys(_unique_keys(row.entry), entry_id))
+
     def same_as(self, entry: Entry) -> Entry | None:
         """Return the entry that keeps this one out: by its idempotency key first, else by its event."""
         found = next((self._unique[key] for key in _unique_keys(entry) if key in self._unique), None)
