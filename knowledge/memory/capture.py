@@ -262,10 +262,16 @@ class KnowledgeCaptureService:
     async def _add(self, entries: Sequence[Entry]) -> list[Captured]:
         """Store entries; one that repeats what was handed out for its own task becomes an outcome of that."""
         answers = await self.stores.entries.add(entries)
-        return [
-            await self._or_outcome(entry, answer) if answer.informed and not entry.suspicions else answer
-            for entry, answer in zip(entries, answers, strict=True)
-        ]
+        return [await self._taken(entry, answer) for entry, answer in zip(entries, answers, strict=True)]
+
+    async def _taken(self, entry: Entry, answer: Captured) -> Captured:
+        if answer.informed and not entry.suspicions:
+            return await self._or_outcome(entry, answer)
+        waits = answer.entry_id if answer.status is EntryStatus.QUARANTINED and not entry.low_trust else None
+        if waits is None or not await self.stores.entries.vouch(waits, entry):
+            return answer
+        await self.audit.note("entry approved", entry=str(waits), told="again, by who is trusted")
+        return replace(answer, status=entry.status)
 
     async def _or_outcome(self, entry: Entry, answer: Captured) -> Captured:
         echoed = await taken_for_outcome(self.stores, entry)

@@ -51,6 +51,13 @@ class EntryStore(Protocol):
         """Return what `add` would answer to an entry that is told again, None for one that is new."""
         ...
 
+    async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
+        """Let a quarantined entry go on as who is trusted tells the very same; return whether it does.
+
+        It is theirs from then on. One that was given a resolution since, which was not told, waits on.
+        """
+        ...
+
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry. Raises NotFound."""
         ...

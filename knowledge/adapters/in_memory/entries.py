@@ -65,6 +65,16 @@ class InMemoryEntries(EntryStore):
             )
         return Captured(outcome=CaptureOutcome.DUPLICATE, entry_id=found.entry_id, status=found.status)
 
+    async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
+        row = self._state.entries.get(entry_id)
+        if row is None or row.entry.status is not EntryStatus.QUARANTINED:
+            return False
+        resolutions = [(each.solution_steps, each.revision_approach) for each in (row.entry, told)]
+        if resolutions[0] != resolutions[1]:
+            return False
+        self._state.change(entry_id, status=told.status, low_trust=False, captured_by=told.captured_by)
+        return True
+
     async def get(self, entry_id: EntryId) -> Entry:
         return self._row(entry_id).entry
 

@@ -192,7 +192,7 @@ class PostgresEntries(EntryStore):
         row = await self._row_in_place_of(entry)
         return None if row is None else _answer(row, entry)
 
-    async def _row_in_place_of(self, entry: Entry) -> sa.Row[Any] | None:
+    async def _row_in_place_of(self, entry: Entry) -> sa.Row[*tuple[Any, ...]] | None:
         # by its idempotency key first, else by its content
         same_key = sa.and_(_E.idempotency_key.is_not(None), _E.idempotency_key == entry.idempotency_key)
         same_event = sa.and_(
@@ -209,6 +209,19 @@ class PostgresEntries(EntryStore):
         )
         async with reading(self._engine) as connection:
             return (await connection.execute(query)).first()
+
+    async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
+        same = (
+            _E.solution_steps.is_not_distinct_from(told.solution_steps),
+            _E.revision_approach.is_not_distinct_from(told.revision_approach),
+        )
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.status == EntryStatus.QUARANTINED, *same)
+            .values(status=told.status, low_trust=False, captured_by=told.captured_by)
+        )
+        async with reading(self._engine) as connection:
+            return bool((await connection.execute(update)).rowcount)
 
     async def get(self, entry_id: EntryId) -> Entry:
         query = sa.select(*ENTRY_COLUMNS).where(_E.workspace == self._workspace, _E.id == entry_id)
@@ -404,7 +417,7 @@ class PostgresEntries(EntryStore):
         return True
 
 
-def _answer(row: sa.Row[Any], entry: Entry) -> Captured:
+def _answer(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> Captured:
     """Return the answer to an entry that this row keeps out."""
     told = (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)
     if (row.content_hash, row.project_id, row.task_id, row.run_id) != told:
