@@ -274,7 +274,8 @@ class KnowledgeCaptureService:
         return replace(answer, status=entry.status)
 
     async def _or_outcome(self, entry: Entry, answer: Captured) -> Captured:
-        echoed = await taken_for_outcome(self.stores, entry)
+        stored = replace(entry, entry_id=answer.entry_id or entry.entry_id)
+        echoed = await taken_for_outcome(self.stores, stored)
         if echoed is None:
             return answer
         return replace(answer, outcome=CaptureOutcome.DUPLICATE, entry_id=echoed, status=EntryStatus.EMBEDDED)

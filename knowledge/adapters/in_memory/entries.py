@@ -36,11 +36,11 @@ class InMemoryEntries(EntryStore):
 
     def _add(self, entry: Entry) -> Captured:
         if self._state.insert(entry):
-            told = entry.task_id is not None and self._state.contexts_of(
-                self._workspace, entry.project_id, entry.task_id
-            )
             return Captured(
-                outcome=CaptureOutcome.ACCEPTED, entry_id=entry.entry_id, status=entry.status, informed=bool(told)
+                outcome=CaptureOutcome.ACCEPTED,
+                entry_id=entry.entry_id,
+                status=entry.status,
+                informed=bool(self._handed_out(entry)),
             )
         known = self._known(entry)
         if known is None:
@@ -63,7 +63,20 @@ class InMemoryEntries(EntryStore):
                 error="was used before for another entry",
                 entry_id=found.entry_id,
             )
-        return Captured(outcome=CaptureOutcome.DUPLICATE, entry_id=found.entry_id, status=found.status)
+        before = [at for at in self._handed_out(found) if at <= found.captured_at]
+        return Captured(
+            outcome=CaptureOutcome.DUPLICATE,
+            entry_id=found.entry_id,
+            status=found.status,
+            informed=found.status is EntryStatus.STAGED and bool(before),
+        )
+
+    def _handed_out(self, entry: Entry) -> list[datetime]:
+        """Return when patterns were handed out for the task of an entry."""
+        if entry.task_id is None:
+            return []
+        rows = self._state.contexts_of(self._workspace, entry.project_id, entry.task_id)
+        return [row.created_at for row in rows]
 
     async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
         row = self._state.entries.get(entry_id)

@@ -53,16 +53,17 @@ _PROJECT = (
 )
 # The entry is made of what the project's insert gives, so that the project comes first, as in a batch: holding the
 # entry's keys while waiting for a project that a batch inserts would be a deadlock.
-_INFORMED = (
-    sa.exists()
-    .where(
-        # spelt out: the row that is inserted, and not a table to be read
-        contexts.c.workspace == sa.literal_column("knowledge_staging.workspace"),
-        contexts.c.project_id == sa.literal_column("knowledge_staging.project_id"),
-        contexts.c.task_id == sa.literal_column("knowledge_staging.task_id"),
-    )
-    .label("informed")
+_OF_ITS_TASK = sa.exists().where(
+    # spelt out: the row that is inserted, and not a table to be read
+    contexts.c.workspace == sa.literal_column("knowledge_staging.workspace"),
+    contexts.c.project_id == sa.literal_column("knowledge_staging.project_id"),
+    contexts.c.task_id == sa.literal_column("knowledge_staging.task_id"),
 )
+_INFORMED = _OF_ITS_TASK.label("informed")
+_WAS_INFORMED = sa.and_(
+    _E.status == EntryStatus.STAGED,
+    _OF_ITS_TASK.where(contexts.c.created_at <= sa.literal_column("knowledge_staging.timestamp")),
+).label("informed")
 _INSERT_ONE = (
     insert(knowledge_staging)
     .from_select(
@@ -202,7 +203,16 @@ class PostgresEntries(EntryStore):
             _E.content_hash == entry.content_hash,
         )
         query = (
-            sa.select(_E.id, _E.status, _E.content_hash, _E.project_id, _E.task_id, _E.run_id, _E.idempotency_key)
+            sa.select(
+                _E.id,
+                _E.status,
+                _E.content_hash,
+                _E.project_id,
+                _E.task_id,
+                _E.run_id,
+                _E.idempotency_key,
+                _WAS_INFORMED,
+            )
             .where(_E.workspace == self._workspace, sa.or_(same_key, same_event))
             .order_by(sa.case((same_key, 0), else_=1))
             .limit(1)
@@ -427,7 +437,12 @@ def _answer(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> Captured:
             error="was used before for another entry",
             entry_id=EntryId(row.id),
         )
-    return Captured(outcome=CaptureOutcome.DUPLICATE, entry_id=EntryId(row.id), status=EntryStatus(row.status))
+    return Captured(
+        outcome=CaptureOutcome.DUPLICATE,
+        entry_id=EntryId(row.id),
+        status=EntryStatus(row.status),
+        informed=row.informed,
+    )
 
 
 async def delete_entry(
