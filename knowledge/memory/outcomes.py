@@ -31,8 +31,8 @@ class OutcomeService:
         project_id: str | None = None,
         task_id: str | None = None,
         run_id: str | None = None,
-    ) -> None:
-        """Count an attempt with a pattern of a context, and a success if it worked.
+    ) -> PatternId:
+        """Count an attempt with a pattern of a context, and a success if it worked; return whose it is.
 
         A distinct (project, task, run) is one attempt: told again it adds nothing, told otherwise it replaces what was
         told. What is not given is taken from the context. Where the pattern was joined to another one since, it is that
@@ -60,6 +60,7 @@ class OutcomeService:
             worked=worked,
         )
         await self.stores.contexts.record_outcomes([outcome], self.stores.clock.now())
+        return pattern_id
 
 
 async def joined_to(stores: Stores, pattern_id: PatternId) -> PatternId:

@@ -258,7 +258,8 @@ async def test_likely_twins_are_proposed_until_a_person_says_what_they_are(bundl
 def beside(settings: KnowledgeSettings) -> Iterator[Commands]:
     """Commands beside a running server, with the bundled embedding model."""
     assert settings.database_url is not None
-    commands = Commands(settings.home, {"HARDWON_DATABASE_URL": settings.database_url.get_secret_value()})
+    slowly = {"HARDWON_QUERY_DEADLINE_MS": "20000"}  # no deadline that a busy machine could miss
+    commands = Commands(settings.home, slowly | {"HARDWON_DATABASE_URL": settings.database_url.get_secret_value()})
     with commands.serving():
         yield commands
 
@@ -278,8 +279,12 @@ def test_the_commands_show_join_and_split(beside: Commands, tmp_path: Path) -> N
     commands.json("checkpoint")
     (pair,) = commands.json("patterns", "suggest")["pairs"]
     keep, gone = (pattern["pattern_id"] for pattern in pair["patterns"])
+    given = commands.json("context", pair["patterns"][1]["problem"], "--agent-type", "backend")
+    assert gone in [pattern["pattern_id"] for pattern in given["patterns"]]
     assert f"hardwon patterns join {keep} {gone}" in commands.run("patterns", "suggest").stdout
     assert commands.json("patterns", "join", keep, gone)["success_count"] == 2
+    told = commands.json("outcome", given["context_id"], gone, "--worked", "--project", "d", "--task", "T")
+    assert (told["pattern_id"], told["success_count"]) == (keep, 3), "and no error: it was kept"
     shown = commands.json("patterns", "show", keep)
     assert len(shown["entries"]) == 2
     split = commands.json("patterns", "split", shown["entries"][1]["entry_id"])
