@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from knowledge.errors import Conflict, InvalidInput
+from knowledge.errors import Conflict, InvalidInput, NotFound
 from knowledge.models import Entry, EntryId, EntryStatus
 from knowledge.ports import Stores
 from knowledge.provenance import UNHEARD, Auditor, OftenShown, ProvenanceStore
@@ -16,6 +16,7 @@ OFTEN = 20
 TIMES_ITS_SUCCESSES = 10
 """A pattern that is shown for so many times more tasks than it worked for; ours."""
 LATELY = timedelta(days=30)
+_REJECTED = "entry rejected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +55,21 @@ class ReviewService:
         return approved
 
     async def reject(self, entry_id: EntryId) -> None:
-        """Delete an entry that waits. Raises NotFound, or Conflict for one that does not wait."""
-        entry = await self.stores.entries.get(entry_id)
+        """Delete an entry that waits. Raises NotFound, or Conflict for one that does not wait.
+
+        One that was rejected lately stays so: a call whose answer was lost may be repeated.
+        """
+        try:
+            entry = await self.stores.entries.get(entry_id)
+        except NotFound:
+            if str(entry_id) in [row.get("entry") for row in await self.audit.noted(_REJECTED)]:
+                return
+            raise
         if entry.status is not EntryStatus.QUARANTINED:
             raise _waits_for_none(entry)
         await self.stores.entries.delete(entry_id, while_it_is=EntryStatus.QUARANTINED)
         await self.audit.note(
-            "entry rejected", entry=str(entry_id), captured_by=entry.captured_by, suspicions=", ".join(entry.suspicions)
+            _REJECTED, entry=str(entry_id), captured_by=entry.captured_by, suspicions=", ".join(entry.suspicions)
         )
 
     async def alarms(self) -> list[OftenShown]:

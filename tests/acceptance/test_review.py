@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.errors import AccessDenied, Conflict, NotFound
-from knowledge.models import EntryStatus, NewEntry, Review, Task
+from knowledge.models import EntryId, EntryStatus, NewEntry, Review, Task
 from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
@@ -121,9 +122,12 @@ async def test_an_approved_entry_is_embedded_and_shown_and_a_rejected_one_is_gon
     approved = await reviewer.reviews.approve(ids[0])
     assert (approved.status, approved.low_trust, approved.captured_by) == (EntryStatus.STAGED, False, "agent1")
     await reviewer.reviews.reject(ids[1])
-    for again in (reviewer.reviews.approve, reviewer.reviews.reject):
-        with pytest.raises(NotFound):
-            await again(ids[1])
+    await reviewer.reviews.reject(ids[1])
+    assert [row.what for row in await knowledge.audits.list()].count("entry rejected") == 1
+    with pytest.raises(NotFound):
+        await reviewer.reviews.approve(ids[1])
+    with pytest.raises(NotFound):
+        await reviewer.reviews.reject(EntryId(uuid4()))
     assert await reviewer.reviews.approve(ids[0]) == approved
     with pytest.raises(Conflict, match="is staged: it waits for no review"):
         await reviewer.reviews.reject(ids[0])
