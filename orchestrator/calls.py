@@ -43,6 +43,7 @@ MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 ARCHIVE_PATH = "/v1/archive"
 ARCHIVE_TYPE = "application/gzip"
 FILE_TYPE = "application/octet-stream"
+KEYS_PATH = "/v1/keys"
 REJECTION = "/reject"
 """How the paths end by which a person has an entry go."""
 PROBLEM = "application/problem+json"

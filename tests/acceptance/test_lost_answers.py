@@ -14,7 +14,7 @@ import pytest
 
 from knowledge.documents.journal import NewEscalation
 from knowledge.documents.syncing import NewSource
-from knowledge.errors import NotFound
+from knowledge.errors import NotFound, OwnerUnavailable
 from knowledge.models import EntryId, EntryStatus
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
@@ -111,6 +111,21 @@ async def test_patterns_are_joined_and_split_once(knowledge: Knowledge, lost: Lo
     assert (await lost(lambda client: client.grouping.join(keep, gone))).success_count == 2
     split = await lost(lambda client: client.grouping.split([other]))
     assert await pattern_of(knowledge, other) == split.pattern_id != keep == await pattern_of(knowledge, one)
+
+
+async def test_a_key_that_was_made_and_never_told_is_said_to_be_there_and_rotated_to_one_that_is_told(
+    knowledge: Knowledge, lost: Lost
+) -> None:
+    """The key itself is gone with its answer; a second one, made in silence, would leave the first to open for good."""
+    with pytest.raises(OwnerUnavailable, match="never used"):
+        await lost(lambda client: client.keys.create(["capture"], workspace="default"))
+    (made,) = await knowledge.keys.list()
+    with pytest.raises(NotFound, match="was rotated already: rotate"):
+        await lost(lambda client: client.keys.rotate(made.key_id))
+    old, new = sorted(await knowledge.keys.list(), key=lambda key: key.replaced_by is None)
+    assert old.replaced_by == new.key_id
+    told = await knowledge.keys.rotate(new.key_id)
+    assert (told.key.scopes, told.key.workspace) == (made.scopes, made.workspace)
 
 
 async def test_an_escalation_stays_closed(knowledge: Knowledge, lost: Lost) -> None:
