@@ -17,6 +17,8 @@ from knowledge.provenance import UNHEARD, AffectedTask, Auditor, Chosen, Provena
 
 MOST_AFFECTED = 10_000
 _SLICE = 500
+_NAMED = 100
+"""Contexts that one row of the audit log names: a person reads it, too."""
 _BEGUN = "revocation begun"
 
 log = get_logger(__name__)
@@ -40,8 +42,8 @@ class RevocationService:
         affected = await self._with_those_before(chosen, now)
         if dry_run:
             return Revocation(entries=await self.provenance.count(chosen), affected=affected, dry_run=True)
-        for at in range(0, len(now), _SLICE):
-            ids = " ".join(str(task.context_id) for task in now[at : at + _SLICE])
+        for at in range(0, len(now), _NAMED):
+            ids = " ".join(str(task.context_id) for task in now[at : at + _NAMED])
             await self.audit.note(_BEGUN, **_told(chosen), contexts=ids)
         gone = 0
         while found := await self.provenance.chosen(chosen, limit=_SLICE):
