@@ -30,7 +30,7 @@ async def _once(name: str, *, once_per_slot: bool) -> None:
     async with connect(KnowledgeSettings()) as knowledge:
         running.set()
         done = await run_job(knowledge, name, once_per_slot=once_per_slot)
-    told = "already run in this slot" if done is None else f"{done} {'entry' if done == 1 else 'entries'}"
+    told = "already run in this slot, or under way" if done is None else f"{done} {'entry' if done == 1 else 'entries'}"
     sys.stdout.write(f"{name}: {told}\n")
 
 

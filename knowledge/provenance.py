@@ -15,6 +15,9 @@ from knowledge.ports import Clock
 FIRST = bytes(32)
 """What stands before the first row of a chain."""
 
+LATELY_NOTED = 1000
+"""How many rows of a chain are looked through for what was noted before."""
+
 Told = str | int | bool | None
 """What a row of the audit log tells: ids, numbers, names; never a text of an entry."""
 
@@ -83,6 +86,10 @@ class ProvenanceStore(Protocol):
         """
         ...
 
+    async def tasks_of(self, context_ids: Sequence[ContextId]) -> list[AffectedTask]:
+        """Return the tasks of contexts; left out are those that are gone."""
+        ...
+
     async def often_shown(self, *, since: datetime, least: int, times: int) -> list[OftenShown]:
         """Return the patterns in at least so many contexts, and so many times more than they have successes."""
         ...
@@ -143,6 +150,13 @@ class Auditor:
                 what=what,
                 details=json.dumps(told, sort_keys=True, ensure_ascii=True),
             )
+
+    async def noted(self, what: str) -> list[dict[str, Told]]:
+        """Return the details of what was noted under a name among the last rows, the latest first."""
+        if self.store is None:
+            return []
+        rows = await self.store.latest(self.workspace, limit=LATELY_NOTED)
+        return [json.loads(row.details) for row in rows if row.what == what]
 
 
 UNHEARD = Auditor()

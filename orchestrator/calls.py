@@ -43,6 +43,9 @@ MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 ARCHIVE_PATH = "/v1/archive"
 ARCHIVE_TYPE = "application/gzip"
 FILE_TYPE = "application/octet-stream"
+KEYS_PATH = "/v1/keys"
+REJECTION = "/reject"
+"""How the paths end by which a person has an entry go."""
 PROBLEM = "application/problem+json"
 FULL = "hardwon has as much to do as it can hold: come again in a moment"
 MOST_AT_ONCE = 100
@@ -132,6 +135,21 @@ class Api:
                 raise _error(response, self.place)
             await asyncio.sleep(wait)
 
+    async def removed(
+        self,
+        path: str,
+        counted: str,
+        *,
+        params: dict[str, Any] | None = None,
+        timeout_seconds: float | None = QUICK_SECONDS,
+    ) -> int:
+        """Delete and return how many went, by the name the answer has for it; raises as `call` does.
+
+        None, where a request whose answer was cut had done it before.
+        """
+        response = await self.send("DELETE", path, params=params, timeout_seconds=timeout_seconds)
+        return 0 if response.status_code == httpx.codes.NO_CONTENT else self.read(response, dict[str, int])[counted]
+
     async def upload(
         self,
         path: str,
@@ -209,6 +227,11 @@ async def watched(api: Api, progress: Progress | None) -> AsyncIterator[dict[str
         await asyncio.gather(watcher, return_exceptions=True)
 
 
+def removes(request: httpx.Request) -> bool:
+    """Return whether a request has something go: done again, it finds it gone."""
+    return request.method == "DELETE" or request.url.path.endswith(REJECTION)
+
+
 def _asked_again_after(response: httpx.Response, *, quick: bool) -> float | None:
     """Return after how many seconds a refused request is to be repeated, None if it is not.
 
@@ -218,7 +241,7 @@ def _asked_again_after(response: httpx.Response, *, quick: bool) -> float | None
     begun = b'"StorageBusy"' in response.content
     limited = response.status_code == httpx.codes.TOO_MANY_REQUESTS and not begun
     unavailable = response.status_code == httpx.codes.SERVICE_UNAVAILABLE or begun
-    if not limited and not (unavailable and quick and response.request.method != "DELETE"):
+    if not limited and not (unavailable and quick and not removes(response.request)):
         return None
     if unavailable and _our_own(response) and b"retry_after_seconds" not in response.content:
         return None  # whoever asks has other things to do than to wait for a part that is down

@@ -345,7 +345,7 @@ def outcome(
 
     async def work() -> None:
         async with connect(workspace=workspace, warm=False) as knowledge:
-            await knowledge.outcomes.record_outcome(
+            counted = await knowledge.outcomes.record_outcome(
                 ContextId(context_id),
                 PatternId(pattern_id),
                 worked=worked,
@@ -353,7 +353,7 @@ def outcome(
                 task_id=task,
                 run_id=run_id,
             )
-            pattern = await knowledge.queries.get(PatternId(pattern_id))
+            pattern = await knowledge.queries.get(counted)
         print_outcome(pattern, as_json=as_json)
 
     run(work)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
+from uuid import UUID
 
 import httpx
 
@@ -215,7 +216,7 @@ class RemoteOutcomes:
         project_id: str | None = None,
         task_id: str | None = None,
         run_id: str | None = None,
-    ) -> None:
+    ) -> PatternId:
         """As in process."""
         body = {
             "context_id": str(context_id),
@@ -225,7 +226,10 @@ class RemoteOutcomes:
             "task_id": task_id,
             "run_id": run_id,
         }
-        await self.api.send("POST", "/v1/outcomes", body=body)
+        response = await self.api.send("POST", "/v1/outcomes", body=body)
+        with suppress(ValueError):
+            return PatternId(UUID(response.headers.get("Location", "").rpartition("/")[-1]))
+        return pattern_id  # a server of the release before does not say
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import httpx
-
 from knowledge.errors import InvalidInput
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.validation import validate
@@ -103,10 +101,7 @@ class RemoteCapture:
         """Delete a project everywhere; return how many entries went."""
         async with watched(self.api, progress) as named:
             params = {**named, "project_id": project_id}
-            response = await self.api.send("DELETE", "/v1/projects", params=params, timeout_seconds=None)
-        if response.status_code == httpx.codes.NO_CONTENT:  # asked twice, and the first one that was cut had done it
-            return 0
-        return self.api.read(response, dict[str, int])["entries"]
+            return await self.api.removed("/v1/projects", "entries", params=params, timeout_seconds=None)
 
 
 def _refusal(entry: NewEntry) -> Captured | None:

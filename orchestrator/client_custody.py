@@ -11,7 +11,7 @@ from knowledge.memory.revoking import MOST_AFFECTED
 from knowledge.models import ContextId, Entry, EntryId
 from knowledge.ports import Progress
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, Chosen, OftenShown, Revocation
-from orchestrator.calls import Api, given
+from orchestrator.calls import REJECTION, Api, given
 from orchestrator.paging import paged
 
 
@@ -35,7 +35,7 @@ class RemoteReviews:
 
     async def reject(self, entry_id: EntryId) -> None:
         """Delete an entry that waits."""
-        await self.api.send("POST", f"/v1/review/entries/{entry_id}/reject")
+        await self.api.send("POST", f"/v1/review/entries/{entry_id}{REJECTION}")
 
     async def alarms(self) -> list[OftenShown]:
         """Return patterns that were lately shown for far more tasks than they ever worked for."""

@@ -50,8 +50,7 @@ class RemoteKnowledgeBases:
     async def delete(self, kb: str, scope_id: str | None, document_ids: Collection[DocumentId]) -> int:
         """Delete documents for good; nothing shows them once this returns."""
         params = {"document_id": [str(each) for each in document_ids]}
-        answer = await self.api.call("DELETE", f"{_base(kb, scope_id)}/documents", dict[str, int], params=params)
-        return answer["documents"]
+        return await self.api.removed(f"{_base(kb, scope_id)}/documents", "documents", params=params)
 
     async def close_case(self, case_id: str) -> int:
         """Close a case; its documents go."""
@@ -59,7 +58,7 @@ class RemoteKnowledgeBases:
 
     async def delete_user(self, user_id: str) -> int:
         """Delete the knowledge base of a user."""
-        return (await self.api.call("DELETE", f"/api/users/{_quoted(user_id)}/kb", dict[str, int]))["documents"]
+        return await self.api.removed(f"/api/users/{_quoted(user_id)}/kb", "documents")
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
         """Have documents indexed again that failed."""
@@ -101,8 +100,7 @@ class RemoteKnowledgeBases:
 
     async def forget_source(self, kb: str, scope_id: str | None, source_id: SourceId) -> int:
         """Forget a git repository, with its documents."""
-        answer = await self.api.call("DELETE", f"{_base(kb, scope_id)}/sources/{source_id}", dict[str, int])
-        return answer["documents"]
+        return await self.api.removed(f"{_base(kb, scope_id)}/sources/{source_id}", "documents")
 
     async def grant(self, kb: str, scope_id: str, principal: str) -> None:
         """Give a principal access to a case or a team."""

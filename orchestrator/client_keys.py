@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from knowledge.access.keys import DEFAULT_OVERLAP, ApiKey, NewKey
 from knowledge.access.operations import Scope
-from orchestrator.calls import Api
+from orchestrator.calls import KEYS_PATH, Api
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +54,12 @@ class RemoteKeys:
             "name": name,
             "expires_in_seconds": None if expires_in is None else expires_in.total_seconds(),
         }
-        return (await self.api.call("POST", "/v1/keys", _Made, body=body)).key()
+        return (await self.api.call("POST", KEYS_PATH, _Made, body=body)).key()
 
     async def list(self, *, after: str | None = None, limit: int = 100) -> Sequence[ApiKey]:
         """Return keys in the order of their ids, from behind `after` on."""
         params = {"limit": limit} | ({} if after is None else {"after": after})
-        return await self.api.call("GET", "/v1/keys", list[ApiKey], params=params)
+        return await self.api.call("GET", KEYS_PATH, list[ApiKey], params=params)
 
     async def rotate(self, key_id: str, *, overlap: timedelta = DEFAULT_OVERLAP) -> NewKey:
         """Make a key that may what another may, for as long; that one goes on for the overlap."""

@@ -28,7 +28,7 @@ from knowledge.errors import HardwonError, OwnerUnavailable, StorageUnavailable,
 from knowledge.logs import get_logger
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.settings import KnowledgeSettings
-from orchestrator.calls import LEAVING_HEADER, LIMITS
+from orchestrator.calls import KEYS_PATH, LEAVING_HEADER, LIMITS, removes
 from orchestrator.client import KnowledgeClient
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ GRACE_SECONDS = 5
 _OVER_SOCKET = "http://hardwon"
 _TRIES = 5
 _LEFT = "the owner of the data directory left before this was done: do it again"
+_MADE_A_KEY = (
+    "the owner of the data directory left before it told the key that it made: where hardwon keys list shows one that"
+    " was never used, nobody has its secret; revoke it, and make another"
+)
 _KEEP_LEAVING = "the owners of the data directory keep leaving: try again"
 _CUT = (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
@@ -199,7 +203,7 @@ def _to_socket(path: str) -> httpx.AsyncHTTPTransport:
 
 
 class _FollowOwner(httpx.AsyncBaseTransport):
-    """Requests to whoever owns the stores. All of hardwon's requests may be repeated, so one that was cut is."""
+    """Requests to whoever owns the stores. But for a new key all may be repeated, so one that was cut is."""
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
@@ -208,22 +212,27 @@ class _FollowOwner(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if not isinstance(request.stream, httpx.ByteStream):
             return await self._once(request)
-        for attempt in range(_TRIES):
+        cut = False  # whether one of the requests may have been done
+        for _ in range(_TRIES):
+            if cut and (request.method, request.url.path) == ("POST", KEYS_PATH):
+                raise OwnerUnavailable(_MADE_A_KEY)  # another one would not be this one
             path = self._membership.socket or ""
             try:
                 response = await self._to_owner(path).handle_async_request(request)
                 if response.headers.get("content-type", "").endswith("json"):
                     await response.aread()  # here, where an answer that is cut in the middle is asked for again
-            except _CUT:
+            except _CUT as error:
+                cut = cut or not isinstance(error, httpx.ConnectError)
                 await self._membership.join(left=path)
                 continue
             if response.headers.get(LEAVING_HEADER):
+                cut = True
                 await response.aclose()
                 await self._membership.join(left=path)
                 continue
-            if attempt and request.method == "DELETE" and response.status_code == httpx.codes.NOT_FOUND:
+            if cut and removes(request) and response.status_code == httpx.codes.NOT_FOUND:
                 await response.aclose()
-                return httpx.Response(httpx.codes.NO_CONTENT)  # the one that was cut had deleted it
+                return httpx.Response(httpx.codes.NO_CONTENT)  # the one that was cut had done it
             return response
         raise OwnerUnavailable(_KEEP_LEAVING)
 

@@ -369,9 +369,12 @@ def _add_queries(app: FastAPI) -> None:
 
     @app.post("/v1/outcomes", status_code=204, tags=["queries"])
     @performs("outcomes.record_outcome", problems=(404,))
-    async def record_outcome(body: OutcomeBody, knowledge: Open) -> None:
-        """Keep whether a pattern of a context worked: a distinct (project, task, run) is one attempt."""
-        await knowledge.outcomes.record_outcome(
+    async def record_outcome(body: OutcomeBody, knowledge: Open, response: Response) -> None:
+        """Keep whether a pattern of a context worked: a distinct (project, task, run) is one attempt.
+
+        Location is the pattern whose attempt it is: another one, where that of the context was joined to it since.
+        """
+        pattern_id = await knowledge.outcomes.record_outcome(
             ContextId(body.context_id),
             PatternId(body.pattern_id),
             worked=body.worked,
@@ -379,6 +382,7 @@ def _add_queries(app: FastAPI) -> None:
             task_id=body.task_id,
             run_id=body.run_id,
         )
+        response.headers["Location"] = f"/v1/patterns/{pattern_id}"
 
 
 def _add_operations(app: FastAPI) -> None:

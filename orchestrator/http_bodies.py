@@ -23,6 +23,8 @@ BODY_SECONDS = 20.0
 """How long a body may keep its request waiting, which is at work meanwhile; ours."""
 BODY_BYTES_PER_SECOND = 50_000
 """For each so many bytes that come, a second more: a slow line is no dead one; ours."""
+ARCHIVE_SECONDS = 120.0
+"""How long an archive may stop coming: whoever makes it may be at work on its next piece; ours."""
 _DOCUMENTS = re.compile(r"/api/kb/[^/]+/[^/]+/documents")
 _TOO_SLOW = "did not come in time: send all of it again"
 _PARTS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
@@ -48,9 +50,12 @@ class BodyCap:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        most = most_bytes(scope["path"]) if scope["type"] == "http" else None
-        if most is None:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        most = most_bytes(scope["path"])
+        if most is None:
+            await self._app(scope, _coming(receive), send)
             return
         declared = dict(scope["headers"]).get(b"content-length", b"")
         if declared.isdigit() and int(declared) > most:
@@ -77,7 +82,7 @@ def _counted(receive: Receive, most: int) -> Receive:
             async with asyncio.timeout(left):
                 message = await receive()
         except TimeoutError:
-            raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, _TOO_SLOW, {"Connection": "close"}) from None
+            raise _too_slow() from None
         size = len(message.get("body", b""))
         taken, more = taken + size, message.get("more_body", False)
         left += size / BODY_BYTES_PER_SECOND - (time.monotonic() - began)
@@ -86,6 +91,29 @@ def _counted(receive: Receive, most: int) -> Receive:
         return message
 
     return counting
+
+
+def _coming(receive: Receive) -> Receive:
+    """Give up a body of any size that stops coming."""
+    more = True
+
+    async def coming() -> Message:
+        nonlocal more
+        if not more:
+            return await receive()
+        try:
+            async with asyncio.timeout(ARCHIVE_SECONDS):
+                message = await receive()
+        except TimeoutError:
+            raise _too_slow() from None
+        more = message.get("more_body", False)
+        return message
+
+    return coming
+
+
+def _too_slow() -> HTTPException:
+    return HTTPException(HTTPStatus.REQUEST_TIMEOUT, _TOO_SLOW, {"Connection": "close"})
 
 
 class ShallowRequest(Request):

@@ -261,16 +261,15 @@ async def _checkpoint(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> Check
 
 async def _record_outcome(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> OutcomeKept:
     asked: _Told = _read(_Told, told)
-    pattern_id = PatternId(asked.pattern_id)
-    await knowledge.outcomes.record_outcome(
+    counted = await knowledge.outcomes.record_outcome(
         ContextId(asked.context_id),
-        pattern_id,
+        PatternId(asked.pattern_id),
         worked=asked.worked,
         project_id=asked.project_id,
         task_id=asked.task_id,
         run_id=asked.run_id,
     )
-    pattern = await knowledge.queries.get(pattern_id)
+    pattern = await knowledge.queries.get(counted)
     return OutcomeKept(success_count=pattern.success_count, attempt_count=pattern.attempt_count)
 
 

@@ -83,8 +83,11 @@ class KeyStore(Protocol):
         """Return keys in the order of their ids, from behind `after` on."""
         ...
 
-    async def retire(self, key_id: str, *, expires_at: datetime, replaced_by: str) -> None:
-        """Have a key end at a moment, if it does not end before, and say what replaces it."""
+    async def replace(self, key_id: str, key: ApiKey, hashed: KeyHash, *, expires_at: datetime) -> bool:
+        """Keep a new key in the place of one, which ends at a moment, if it does not end before.
+
+        In one step; False, and nothing is kept, where another one has taken its place.
+        """
         ...
 
     async def revoke(self, key_id: str, now: datetime) -> None:
@@ -193,23 +196,25 @@ class KeyService:
         now = self.clock.now()
         if not old.live(now):
             raise NotFound(f"key {key_id} has ended: make another with hardwon keys create")
-        if old.replaced_by is not None:
-            raise NotFound(f"key {key_id} was rotated already: rotate {old.replaced_by}, which took its place")
         lifetime = None if old.expires_at is None else old.expires_at - old.created_at
-        new = await self._add(
-            replace(
-                old,
-                key_id=secrets.token_hex(6),
-                created_at=now,
-                expires_at=None if lifetime is None else now + lifetime,
-                last_used_at=None,
-            )
+        new = replace(
+            old,
+            key_id=secrets.token_hex(6),
+            created_at=now,
+            expires_at=None if lifetime is None else now + lifetime,
+            last_used_at=None,
         )
-        await self.store.retire(key_id, expires_at=now + overlap, replaced_by=new.key.key_id)
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        if not await self.store.replace(key_id, new, hashed(self.pepper(), secret), expires_at=now + overlap):
+            by = (await self._seen(key_id)).replaced_by
+            raise NotFound(
+                f"key {key_id} was rotated already: rotate {by}, which took its place, also where nobody has its secret"
+            )
         self.memory.forget(key_id)
-        await self.audit.note("key rotated", key=key_id, replaced_by=new.key.key_id)
-        log.info("key_rotated", key_id=key_id, replaced_by=new.key.key_id)
-        return new
+        made = await self._made(new, secret)
+        await self.audit.note("key rotated", key=key_id, replaced_by=new.key_id)
+        log.info("key_rotated", key_id=key_id, replaced_by=new.key_id)
+        return made
 
     async def revoke(self, key_id: str) -> None:
         """End a key, for good: here at once, in other processes within seconds. Raises NotFound."""
@@ -222,6 +227,9 @@ class KeyService:
     async def _add(self, key: ApiKey) -> NewKey:
         secret = secrets.token_urlsafe(SECRET_BYTES)
         await self.store.add(key, hashed(self.pepper(), secret))
+        return await self._made(key, secret)
+
+    async def _made(self, key: ApiKey, secret: str) -> NewKey:
         self.memory.forget(key.key_id)
         await self.audit.note("key made", key=key.key_id, scopes=",".join(key.scopes), of=key.workspace)
         log.info("key_made", key_id=key.key_id, scopes=list(key.scopes))

@@ -94,7 +94,7 @@ class Journal(Protocol):
         ...
 
     async def close(self, escalation_id: EscalationId, now: datetime) -> None:
-        """Note that a gap is closed. Raises NotFound."""
+        """Note that a gap is closed; the first time counts. Raises NotFound."""
         ...
 
     async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None, now: datetime) -> None:

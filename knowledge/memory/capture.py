@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
 from knowledge.memory.limits import check_text
-from knowledge.memory.outcomes import taken_for_outcome
+from knowledge.memory.outcomes import taken_for_outcome, told_before
 from knowledge.memory.redacting import as_stored, redacted
 from knowledge.memory.settling import settle_if_possible
 from knowledge.memory.suspicion import SHOWN, UNREVIEWED, suspicions
@@ -104,14 +104,17 @@ class KnowledgeCaptureService:
         solution_steps = self._text("solution_steps", solution_steps)
         verified_by = self._text("verified_by", verified_by)
         when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
-        await self._must_be(entry_id, EntryType.FAILURE_SOLUTION, "resolve_failure")
-        entry = await self.stores.entries.resolve(
-            entry_id,
-            solution_steps=solution_steps,
-            verified_by=verified_by,
-            when_to_try=when_to_try,
-            by=self._judged(solution_steps, verified_by, when_to_try),
-        )
+        try:
+            await self._must_be(entry_id, EntryType.FAILURE_SOLUTION, "resolve_failure")
+            entry = await self.stores.entries.resolve(
+                entry_id,
+                solution_steps=solution_steps,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                by=self._judged(solution_steps, verified_by, when_to_try),
+            )
+        except NotFound:
+            return await self._told_before(entry_id, solution_steps)
         return await self._resolved(entry)
 
     async def capture_gate_rejection(
@@ -170,14 +173,17 @@ class KnowledgeCaptureService:
         revision_approach = self._text("revision_approach", revision_approach)
         verified_by = verified_by if verified_by is None else self._text("verified_by", verified_by)
         when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
-        await self._must_be(entry_id, EntryType.GATE_REJECTION, "resolve_gate_rejection")
-        entry = await self.stores.entries.resolve(
-            entry_id,
-            revision_approach=revision_approach,
-            verified_by=verified_by,
-            when_to_try=when_to_try,
-            by=self._judged(revision_approach, verified_by, when_to_try),
-        )
+        try:
+            await self._must_be(entry_id, EntryType.GATE_REJECTION, "resolve_gate_rejection")
+            entry = await self.stores.entries.resolve(
+                entry_id,
+                revision_approach=revision_approach,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                by=self._judged(revision_approach, verified_by, when_to_try),
+            )
+        except NotFound:
+            return await self._told_before(entry_id, revision_approach)
         return await self._resolved(entry)
 
     async def capture_gate_approval(
@@ -256,13 +262,20 @@ class KnowledgeCaptureService:
     async def _add(self, entries: Sequence[Entry]) -> list[Captured]:
         """Store entries; one that repeats what was handed out for its own task becomes an outcome of that."""
         answers = await self.stores.entries.add(entries)
-        return [
-            await self._or_outcome(entry, answer) if answer.informed and not entry.suspicions else answer
-            for entry, answer in zip(entries, answers, strict=True)
-        ]
+        return [await self._taken(entry, answer) for entry, answer in zip(entries, answers, strict=True)]
+
+    async def _taken(self, entry: Entry, answer: Captured) -> Captured:
+        if answer.informed and not entry.suspicions:
+            return await self._or_outcome(entry, answer)
+        waits = answer.entry_id if answer.status is EntryStatus.QUARANTINED and not entry.low_trust else None
+        if waits is None or not await self.stores.entries.vouch(waits, entry):
+            return answer
+        await self.audit.note("entry approved", entry=str(waits), told="again, by who is trusted")
+        return replace(answer, status=entry.status)
 
     async def _or_outcome(self, entry: Entry, answer: Captured) -> Captured:
-        echoed = await taken_for_outcome(self.stores, entry)
+        stored = replace(entry, entry_id=answer.entry_id or entry.entry_id)
+        echoed = await taken_for_outcome(self.stores, stored)
         if echoed is None:
             return answer
         return replace(answer, outcome=CaptureOutcome.DUPLICATE, entry_id=echoed, status=EntryStatus.EMBEDDED)
@@ -271,6 +284,13 @@ class KnowledgeCaptureService:
         """Return an entry that was just resolved, or the one whose resolution it repeats."""
         echoed = await taken_for_outcome(self.stores, entry) if entry.status is EntryStatus.STAGED else None
         return entry.entry_id if echoed is None else echoed
+
+    async def _told_before(self, entry_id: EntryId, resolution: str) -> EntryId:
+        """Return the entry that one repeats which is no more, for it was an echo. Raises NotFound for any other."""
+        echoed = await told_before(self.stores, entry_id, resolution)
+        if echoed is None:
+            raise NotFound(f"there is no entry {entry_id} in workspace {self.stores.workspace}")
+        return echoed
 
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry. Raises NotFound."""

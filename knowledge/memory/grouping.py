@@ -10,6 +10,7 @@ from uuid import uuid4
 from knowledge.errors import InvalidInput, NotFound
 from knowledge.logs import get_logger
 from knowledge.memory import texts
+from knowledge.memory.outcomes import joined_to
 from knowledge.memory.query import to_pattern
 from knowledge.memory.settling import settle_if_possible
 from knowledge.models import (
@@ -24,7 +25,7 @@ from knowledge.models import (
     View,
     point_id_of,
 )
-from knowledge.ports import GroupingStore, Stores
+from knowledge.ports import GroupingStore, Regrouping, Stores
 from knowledge.provenance import UNHEARD, Auditor
 
 MAX_SUGGESTIONS = 1000
@@ -84,11 +85,24 @@ class PatternGroupingService:
     async def join(self, keep: PatternId, other: PatternId) -> Pattern:
         """Make two patterns one, for good: what repeats an entry of either comes to the one that is kept.
 
-        No text is changed. Raises NotFound for a pattern that is not live, InvalidInput for two that cannot be one.
+        No text is changed. Two that are one already stay so: a call whose answer was lost may be repeated. Raises
+        NotFound for a pattern that is not live, InvalidInput for two that cannot be one.
         """
         if keep == other:
             raise InvalidInput("other", "is the pattern to keep: give two patterns")
         now = self.stores.clock.now()
+        try:
+            moved = await self._absorb(keep, other, now)
+        except NotFound:
+            if await joined_to(self.stores, other) != keep:
+                raise
+            moved = 0  # done before, and maybe never written down
+        await settle_if_possible(self.stores, whole=False)
+        await self.audit.note("patterns joined", kept=str(keep), other=str(other), entries=moved)
+        log.info("patterns_joined", kept=str(keep), other=str(other), entries=moved)
+        return to_pattern(await self.stores.patterns.get(keep, now=now))
+
+    async def _absorb(self, keep: PatternId, other: PatternId, now: datetime) -> int:
         async with self.grouping.regrouping() as regrouping:
             kept, moving = await regrouping.entries(keep), await regrouping.entries(other)
             for pattern_id, entries in ((keep, kept), (other, moving)):
@@ -98,35 +112,41 @@ class PatternGroupingService:
                 raise InvalidInput("other", f"is of {moving[0].entry_type}, the one to keep of {kept[0].entry_type}")
             await regrouping.move(self._moves(moving, other, keep), keep, now=now)
             await regrouping.absorb(keep, other, key=texts.pattern_key(other), now=now)
-        await settle_if_possible(self.stores, whole=False)
-        await self.audit.note("patterns joined", kept=str(keep), other=str(other), entries=len(moving))
-        log.info("patterns_joined", kept=str(keep), other=str(other), entries=len(moving))
-        return to_pattern(await self.stores.patterns.get(keep, now=now))
+        return len(moving)
 
     async def split(self, entry_ids: Sequence[EntryId]) -> Pattern:
         """Take entries, and all with the same words, out of their pattern into one of their own, for good.
 
-        The two are never proposed as twins again. Raises NotFound or InvalidInput (field `entry_ids`).
+        The two are never proposed as twins again. What was split off already stays so: a call whose answer was lost
+        may be repeated. Raises NotFound or InvalidInput (field `entry_ids`).
         """
         now = self.stores.clock.now()
-        new = PatternId(uuid4())
         async with self.grouping.regrouping() as regrouping:
             old = _only(await regrouping.patterns_of(entry_ids), entry_ids)
             entries = await regrouping.entries(old)
             keys = {texts.match_key(entry) for entry in entries if entry.entry_id in entry_ids}
             leaving = [entry for entry in entries if texts.match_key(entry) in keys]
-            if len(leaving) == len(entries):
+            there = len(leaving) == len(entries) and await regrouping.key_of(old) == texts.pattern_key(old)
+            if len(leaving) == len(entries) and not there:
                 raise InvalidInput("entry_ids", f"are all that pattern {old} has, with those that say the same")
             if not any(_is_live(entry, now) for entry in leaving):
                 raise InvalidInput("entry_ids", "are no live ones: of a pattern of their own nothing would be shown")
-            # an entry's own key stays with the pattern it founded: the ruling goes before it
-            await regrouping.found(new, leaving[0], match_key=texts.pattern_key(new), founded_at=now)
-            await regrouping.move(self._moves(leaving, old, new), new, now=now)
-            await regrouping.keep_apart(old, new, now=now)
+            new = old if there else await self._split_off(regrouping, leaving, old, now)
         await settle_if_possible(self.stores, whole=False)
-        await self.audit.note("pattern split", old=str(old), new=str(new), entries=len(leaving))
-        log.info("pattern_split", old=str(old), new=str(new), entries=len(leaving))
+        moved = 0 if there else len(leaving)
+        await self.audit.note("pattern split", old=str(old), new=str(new), entries=moved)
+        log.info("pattern_split", old=str(old), new=str(new), entries=moved)
         return to_pattern(await self.stores.patterns.get(new, now=now))
+
+    async def _split_off(
+        self, regrouping: Regrouping, leaving: Sequence[Entry], old: PatternId, now: datetime
+    ) -> PatternId:
+        new = PatternId(uuid4())
+        # an entry's own key stays with the pattern it founded: the ruling goes before it
+        await regrouping.found(new, leaving[0], match_key=texts.pattern_key(new), founded_at=now)
+        await regrouping.move(self._moves(leaving, old, new), new, now=now)
+        await regrouping.keep_apart(old, new, now=now)
+        return new
 
     def _moves(self, entries: Sequence[Entry], old: PatternId, new: PatternId) -> list[Move]:
         def point(pattern_id: PatternId, view: View, text: str) -> PointId:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from knowledge.errors import InvalidInput, NotFound
+from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory import texts
 from knowledge.memory.limits import check_text
 from knowledge.memory.ranking import shared
@@ -31,8 +31,8 @@ class OutcomeService:
         project_id: str | None = None,
         task_id: str | None = None,
         run_id: str | None = None,
-    ) -> None:
-        """Count an attempt with a pattern of a context, and a success if it worked.
+    ) -> PatternId:
+        """Count an attempt with a pattern of a context, and a success if it worked; return whose it is.
 
         A distinct (project, task, run) is one attempt: told again it adds nothing, told otherwise it replaces what was
         told. What is not given is taken from the context. Where the pattern was joined to another one since, it is that
@@ -60,6 +60,7 @@ class OutcomeService:
             worked=worked,
         )
         await self.stores.contexts.record_outcomes([outcome], self.stores.clock.now())
+        return pattern_id
 
 
 async def joined_to(stores: Stores, pattern_id: PatternId) -> PatternId:
@@ -103,6 +104,23 @@ async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
                 continue
             return words.entry_id
     return None
+
+
+async def told_before(stores: Stores, entry_id: EntryId, resolution: str) -> EntryId | None:
+    """Return the entry whose resolution one repeated that was taken for an outcome and deleted, None for any other.
+
+    So a call whose answer was lost may be repeated. Raises NotOpen where it was another resolution.
+    """
+    pattern_id = await stores.contexts.told_by(entry_id)
+    if pattern_id is None:
+        return None
+    words = (await stores.patterns.get(pattern_id, now=stores.clock.now())).words
+    if not repeats(resolution, texts.resolution(words)):
+        raise NotOpen(
+            f"entry {entry_id} was resolved with what had been handed out, and is an outcome of pattern {pattern_id}:"
+            " it cannot be given another resolution"
+        )
+    return words.entry_id
 
 
 def repeats(told: str, known: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from knowledge.errors import Conflict, InvalidInput
+from knowledge.errors import Conflict, InvalidInput, NotFound
 from knowledge.models import Entry, EntryId, EntryStatus
 from knowledge.ports import Stores
 from knowledge.provenance import UNHEARD, Auditor, OftenShown, ProvenanceStore
@@ -16,6 +16,7 @@ OFTEN = 20
 TIMES_ITS_SUCCESSES = 10
 """A pattern that is shown for so many times more tasks than it worked for; ours."""
 LATELY = timedelta(days=30)
+_REJECTED = "entry rejected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +38,38 @@ class ReviewService:
         return await self.stores.entries.get(entry_id)
 
     async def approve(self, entry_id: EntryId) -> Entry:
-        """Let an entry go on, as one that a person vouches for; return it. Raises NotFound, or Conflict."""
-        entry = await self._waiting(entry_id)
-        approved = await self.provenance.approve(entry, self.audit.who)
+        """Let an entry go on, as one that a person vouches for; return it. Raises NotFound, or Conflict.
+
+        One that was approved stays so: a call whose answer was lost may be repeated.
+        """
+        entry = await self.stores.entries.get(entry_id)
+        if entry.status is EntryStatus.QUARANTINED:
+            approved = await self.provenance.approve(entry, self.audit.who)
+        elif entry.suspicions and not entry.low_trust:
+            approved = entry
+        else:
+            raise _waits_for_none(entry)
         if approved is None:
             raise Conflict(f"entry {entry_id} was changed meanwhile: look at it again")
         await self.audit.note("entry approved", entry=str(entry_id), suspicions=", ".join(entry.suspicions))
         return approved
 
     async def reject(self, entry_id: EntryId) -> None:
-        """Delete an entry that waits. Raises NotFound, or Conflict for one that does not wait."""
-        entry = await self._waiting(entry_id)
+        """Delete an entry that waits. Raises NotFound, or Conflict for one that does not wait.
+
+        One that was rejected lately stays so: a call whose answer was lost may be repeated.
+        """
+        try:
+            entry = await self.stores.entries.get(entry_id)
+        except NotFound:
+            if str(entry_id) in [row.get("entry") for row in await self.audit.noted(_REJECTED)]:
+                return
+            raise
+        if entry.status is not EntryStatus.QUARANTINED:
+            raise _waits_for_none(entry)
         await self.stores.entries.delete(entry_id, while_it_is=EntryStatus.QUARANTINED)
         await self.audit.note(
-            "entry rejected", entry=str(entry_id), captured_by=entry.captured_by, suspicions=", ".join(entry.suspicions)
+            _REJECTED, entry=str(entry_id), captured_by=entry.captured_by, suspicions=", ".join(entry.suspicions)
         )
 
     async def alarms(self) -> list[OftenShown]:
@@ -58,8 +77,6 @@ class ReviewService:
         since = self.stores.clock.now() - LATELY
         return await self.provenance.often_shown(since=since, least=OFTEN, times=TIMES_ITS_SUCCESSES)
 
-    async def _waiting(self, entry_id: EntryId) -> Entry:
-        entry = await self.stores.entries.get(entry_id)
-        if entry.status is not EntryStatus.QUARANTINED:
-            raise Conflict(f"entry {entry_id} is {entry.status}: it waits for no review")
-        return entry
+
+def _waits_for_none(entry: Entry) -> Conflict:
+    return Conflict(f"entry {entry.entry_id} is {entry.status}: it waits for no review")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from uuid import UUID
 
 from knowledge.errors import HardwonError, InvalidInput
 from knowledge.logs import get_logger
@@ -14,6 +16,9 @@ from knowledge.provenance import UNHEARD, AffectedTask, Auditor, Chosen, Provena
 
 MOST_AFFECTED = 10_000
 _SLICE = 500
+_NAMED = 100
+"""Contexts that one row of the audit log names: a person reads it, too."""
+_BEGUN = "revocation begun"
 
 log = get_logger(__name__)
 
@@ -29,29 +34,39 @@ class RevocationService:
     async def revoke(self, chosen: Chosen, *, dry_run: bool = False, progress: Progress | None = None) -> Revocation:
         """Delete the entries that are meant from both stores, with what rests on them alone; counts follow.
 
-        Some at a time: killed, it leaves no entry half deleted; called again, it goes on. Raises InvalidInput where
-        nothing is asked for.
+        Some at a time: killed, it leaves no entry half deleted; called again, it goes on, and names whom the entries
+        had reached that are gone by then. Raises InvalidInput where nothing is asked for.
         """
-        affected = tuple(await self.affected(chosen))
+        now = await self.affected(chosen)
+        affected = await self._with_those_before(chosen, now)
         if dry_run:
             return Revocation(entries=await self.provenance.count(chosen), affected=affected, dry_run=True)
+        for at in range(0, len(now), _NAMED):
+            ids = " ".join(str(task.context_id) for task in now[at : at + _NAMED])
+            await self.audit.note(_BEGUN, **_told(chosen), contexts=ids)
         gone = 0
         while found := await self.provenance.chosen(chosen, limit=_SLICE):
             gone += await self.stores.entries.delete_all(found)
             if progress:
                 progress(gone, None)
         settled = await self._settled()
-        await self.audit.note(
-            "entries revoked",
-            key=chosen.key_id,
-            project=chosen.project_id,
-            entry=None if chosen.entry_id is None else str(chosen.entry_id),
-            since=None if chosen.since is None else chosen.since.isoformat(),
-            until=None if chosen.until is None else chosen.until.isoformat(),
-            entries=gone,
-            affected=len(affected),
-        )
+        await self.audit.note("entries revoked", **_told(chosen), entries=gone, affected=len(affected))
         return Revocation(entries=gone, affected=affected, settled=settled)
+
+    async def _with_those_before(self, chosen: Chosen, now: Sequence[AffectedTask]) -> tuple[AffectedTask, ...]:
+        """Return tasks with those of entries that an earlier call took back, the latest first.
+
+        Nothing but its note knows them, once the entries are gone: its answer may have been lost.
+        """
+        told = _told(chosen)
+        named = {
+            ContextId(UUID(each))
+            for row in await self.audit.noted(_BEGUN)
+            if {name: value for name, value in row.items() if name != "contexts"} == told
+            for each in str(row["contexts"]).split()
+        }
+        before = await self.provenance.tasks_of(sorted(named - {task.context_id for task in now}))
+        return tuple(sorted([*now, *before], key=lambda task: task.handed_out_at, reverse=True))
 
     async def affected(
         self, chosen: Chosen, *, limit: int = MOST_AFFECTED, after: ContextId | None = None
@@ -74,6 +89,18 @@ class RevocationService:
             log.warning("settling_put_off", reason=str(error))
             return False
         return True
+
+
+def _told(chosen: Chosen) -> dict[str, str]:
+    """Return what was asked for as the audit log has it."""
+    told = {
+        "key": chosen.key_id,
+        "project": chosen.project_id,
+        "entry": None if chosen.entry_id is None else str(chosen.entry_id),
+        "since": None if chosen.since is None else chosen.since.isoformat(),
+        "until": None if chosen.until is None else chosen.until.isoformat(),
+    }
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _check_moment(name: str, told: datetime) -> None:

@@ -152,7 +152,7 @@ class CaptureOutcome(StrEnum):
 class Captured:
     """The answer to one captured entry. A duplicate names the entry that is already there; a refusal says why.
 
-    `informed`: patterns had been handed out for the entry's task.
+    `informed`: patterns had been handed out for the entry's task; of a duplicate, before it was told, and it is staged.
     """
 
     outcome: CaptureOutcome

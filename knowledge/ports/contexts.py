@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, Task
+from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, PatternId, Task
 
 
 class ContextStore(Protocol):
@@ -33,9 +33,13 @@ class ContextStore(Protocol):
     ) -> None:
         """Keep what came of patterns and recount them; what is told again of the same run replaces what was told.
 
-        `instead_of`: the entry that told of it, and is deleted in the same transaction where it is there. Raises
-        NotFound for a pattern or a context that is gone.
+        `instead_of`: the entry that told of it, and is deleted in the same transaction where it is there; what it told
+        is found by its id from then on. Raises NotFound for a pattern or a context that is gone.
         """
+        ...
+
+    async def told_by(self, entry_id: EntryId) -> PatternId | None:
+        """Return the pattern of whose outcome an entry told that was deleted for it, None where there is none."""
         ...
 
     async def prune(self, before: datetime, *, limit: int) -> int:

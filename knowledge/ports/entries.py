@@ -53,12 +53,20 @@ class EntryStore(Protocol):
         """Store new entries and their projects in one transaction; answer each, in order.
 
         A repeated idempotency key with the same content, or the same content of the same (project, task, run), is a
-        duplicate; a repeated key with other content is refused (field `idempotency_key`).
+        duplicate; a repeated key with other content is refused (field `idempotency_key`). What was told without a key
+        takes that of its first duplicate that has one.
         """
         ...
 
     async def known(self, entry: Entry) -> Captured | None:
         """Return what `add` would answer to an entry that is told again, None for one that is new."""
+        ...
+
+    async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
+        """Let a quarantined entry go on as who is trusted tells the very same; return whether it does.
+
+        It is theirs from then on. One that was given a resolution since, which was not told, waits on.
+        """
         ...
 
     async def get(self, entry_id: EntryId) -> Entry:

@@ -130,6 +130,10 @@ class Regrouping(Protocol):
         """Return all entries of a pattern, the oldest first."""
         ...
 
+    async def key_of(self, pattern_id: PatternId) -> str | None:
+        """Return the key that a pattern was founded with, None where there is no such pattern."""
+        ...
+
     async def found(self, pattern_id: PatternId, founder: Entry, *, match_key: str, founded_at: datetime) -> None:
         """Write a pattern without entries."""
         ...

@@ -335,6 +335,7 @@ async def waiting_half_a_second(opens: Opens, monkeypatch: pytest.MonkeyPatch) -
     """Serve one request at a time, whose body may take half a second and one more for each 100 bytes; give the port."""
     monkeypatch.setattr(http_bodies, "BODY_SECONDS", 0.5)
     monkeypatch.setattr(http_bodies, "BODY_BYTES_PER_SECOND", 100)
+    monkeypatch.setattr(http_bodies, "ARCHIVE_SECONDS", 0.5)
     async with opens(max_concurrent=1, max_waiting=8) as knowledge:
         app = make_app(knowledge)
         with _listen("127.0.0.1", 0) as listener:
@@ -347,7 +348,9 @@ def head_of(path: str, body: bytes) -> bytes:
     return f"{head}Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n".encode()
 
 
-@pytest.mark.parametrize("path", ["/v1/entries", "/v1/entries:batch", "/api/kb/global/-/documents?uri=a.md", "/mcp"])
+@pytest.mark.parametrize(
+    "path", ["/v1/entries", "/v1/entries:batch", "/api/kb/global/-/documents?uri=a.md", "/mcp", "/v1/archive"]
+)
 async def test_g18_a_body_that_stops_coming_is_given_up_and_lets_others_in(
     opens: Opens, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
@@ -360,6 +363,19 @@ async def test_g18_a_body_that_stops_coming_is_given_up_and_lets_others_in(
             told = json.loads(await reader.read())
             assert (told["status"], told["field"]) == (408, "body"), "and the connection is closed"
             writer.close()
+
+
+async def test_an_archive_is_waited_for_as_long_as_it_comes(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opens() as knowledge:
+        archive = b"".join([piece async for piece in knowledge.archives.export_archive()])
+    async with waiting_half_a_second(opens, monkeypatch) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head_of("/v1/archive", archive))
+        for piece in (archive[:100], archive[100:200], archive[200:300], archive[300:]):
+            await asyncio.sleep(0.3)
+            writer.write(piece)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        writer.close()
 
 
 async def test_a_body_that_comes_slowly_is_waited_for(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,10 @@ def test_what_waits_is_listed_shown_approved_and_rejected(typed: Any) -> None:
     assert "approved; it is staged" in typed("review", "approve", first)
     assert "rejected" in typed("review", "reject", second)
     assert typed("review", "list") == "nothing waits for a review\n"
-    typed("review", "approve", first, code=1)
+    assert "approved; it is staged" in typed("review", "approve", first), "whose answer was lost, asks again"
+    assert "rejected" in typed("review", "reject", second)
+    typed("review", "approve", second, code=1)
+    typed("review", "reject", first, code=1)
 
 
 def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:

@@ -25,6 +25,7 @@ from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.http_api import make_app
 from tests.conftest import SetClock
 from tests.support.entries import failure
+from tests.support.faults import Trips, wired
 
 AGENT = Principal(trust=Trust.KEY, scopes=frozenset({Scope.CAPTURE}), workspace="default", key_id="agent1")
 ADMIN = Principal(trust=Trust.KEY, scopes=frozenset(Scope), workspace="default", key_id="admin1")
@@ -75,6 +76,25 @@ async def test_t5_what_a_key_planted_is_gone_within_a_minute_and_the_tasks_it_re
     assert await knowledge.queries.query_for_failure("planted case 1 of the cart", min_relevance=0.5) == []
     assert {task.task_id for task in await knowledge.revocations.affected(Chosen(entry_id=ids[0]))} == {"T-0"}
     assert (await knowledge.revocations.revoke(chosen)).entries == 0
+
+
+async def test_t5_a_revocation_that_was_killed_or_whose_answer_was_lost_names_all_it_had_reached(
+    knowledge: Knowledge,
+) -> None:
+    """What a key had planted is gone, and nothing but the note of the first call knows any more who had it."""
+    await planted(knowledge)
+    chosen = Chosen(key_id="agent1")
+
+    async def killed() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await wired(knowledge, Trips({"entries.delete:after:60": killed})).revocations.revoke(chosen)
+    for entries in (40, 0):
+        report = await knowledge.revocations.revoke(chosen)
+        assert (report.entries, {task.task_id for task in report.affected}) == (entries, {"T-0", "T-1", "T-2"})
+        assert len({task.context_id for task in report.affected}) == len(report.affected)
+    assert (await knowledge.revocations.revoke(Chosen(key_id="agent2"))).affected == ()
 
 
 async def test_t5_a_revocation_by_project_and_time_takes_what_meets_both(knowledge: Knowledge, clock: SetClock) -> None:

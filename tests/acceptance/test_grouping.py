@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -128,6 +129,21 @@ async def test_a_split_can_be_joined_again(knowledge: Knowledge) -> None:
     assert await sound(knowledge)
 
 
+async def test_a_join_and_a_split_whose_answers_were_lost_are_repeated_and_say_the_same(knowledge: Knowledge) -> None:
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    joined = [await knowledge.grouping.join(keep, gone) for _ in range(2)]
+    assert [(each.pattern_id, each.success_count) for each in joined] == [(keep, 2)] * 2
+    with pytest.raises(NotFound, match=f"no live pattern {gone}"):
+        await knowledge.grouping.join(gone, keep)
+    split = [await knowledge.grouping.split([other]) for _ in range(2)]
+    assert split[0] == split[1]
+    assert await patterns_of(knowledge, one, other) == [keep, split[0].pattern_id]
+    decided = [(row.what, json.loads(row.details)["entries"]) for row in await knowledge.audits.list()]
+    assert decided == [("pattern split", 0), ("pattern split", 1), ("patterns joined", 0), ("patterns joined", 1)]
+    assert await sound(knowledge)
+
+
 async def test_outcomes_of_the_joined_pattern_count_for_the_one_that_is_kept(knowledge: Knowledge) -> None:
     keep, gone = await patterns_of(knowledge, *await two(knowledge))
     task = Task(description=OTHER, project_id="z", task_id="T", run_id="1")
@@ -242,7 +258,8 @@ async def test_likely_twins_are_proposed_until_a_person_says_what_they_are(bundl
 def beside(settings: KnowledgeSettings) -> Iterator[Commands]:
     """Commands beside a running server, with the bundled embedding model."""
     assert settings.database_url is not None
-    commands = Commands(settings.home, {"HARDWON_DATABASE_URL": settings.database_url.get_secret_value()})
+    slowly = {"HARDWON_QUERY_DEADLINE_MS": "20000"}  # no deadline that a busy machine could miss
+    commands = Commands(settings.home, slowly | {"HARDWON_DATABASE_URL": settings.database_url.get_secret_value()})
     with commands.serving():
         yield commands
 
@@ -262,8 +279,12 @@ def test_the_commands_show_join_and_split(beside: Commands, tmp_path: Path) -> N
     commands.json("checkpoint")
     (pair,) = commands.json("patterns", "suggest")["pairs"]
     keep, gone = (pattern["pattern_id"] for pattern in pair["patterns"])
+    given = commands.json("context", pair["patterns"][1]["problem"], "--agent-type", "backend")
+    assert gone in [pattern["pattern_id"] for pattern in given["patterns"]]
     assert f"hardwon patterns join {keep} {gone}" in commands.run("patterns", "suggest").stdout
     assert commands.json("patterns", "join", keep, gone)["success_count"] == 2
+    told = commands.json("outcome", given["context_id"], gone, "--worked", "--project", "d", "--task", "T")
+    assert (told["pattern_id"], told["success_count"]) == (keep, 3), "and no error: it was kept"
     shown = commands.json("patterns", "show", keep)
     assert len(shown["entries"]) == 2
     split = commands.json("patterns", "split", shown["entries"][1]["entry_id"])

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
+from typing import cast
 
 import pytest
 
-from knowledge.errors import InvalidInput, NotFound
-from knowledge.models import Context, ContextId, EntryId, EntryStatus, NewEntry, Pattern, PatternId, Task
+from knowledge.errors import InvalidInput, NotFound, NotOpen
+from knowledge.models import Context, ContextId, EntryId, EntryStatus, EntryType, NewEntry, Pattern, PatternId, Task
+from knowledge.ports import ContextStore
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.test_the_loop import fail
 from tests.conftest import Opens, SetClock
+from tests.support.faults import Trips, Wired
 from tests.support.stores import numbered
 
 SOLUTION = "Treat a missing price as zero and log the product"
 FAILURE = "Cart total raises TypeError when a product has no price"
+OWN = NewEntry(
+    entry_type=EntryType.FAILURE_SOLUTION,
+    project_id="second",
+    task_id="T-1",
+    run_id="1",
+    agent_type="backend",
+    failure_description=FAILURE,
+    solution_steps="Refuse to add a product that has no price to the catalogue",
+    success_verified=True,
+)
+"""A solution of one's own, of the task that contexts are handed out for."""
 
 
 @pytest.fixture
@@ -110,17 +126,7 @@ async def test_fifty_rounds_of_inject_and_capture_add_no_entry_and_one_success_a
 async def test_a_solution_of_ones_own_is_evidence_though_something_was_handed_out(knowledge: Knowledge) -> None:
     await learned(knowledge)
     await given(knowledge)
-    own = NewEntry(
-        entry_type="failure_solution",  # type: ignore[arg-type]
-        project_id="second",
-        task_id="T-1",
-        run_id="1",
-        agent_type="backend",
-        failure_description=FAILURE,
-        solution_steps="Refuse to add a product that has no price to the catalogue",
-        success_verified=True,
-    )
-    (answer,) = await knowledge.capture.capture_all([own])
+    (answer,) = await knowledge.capture.capture_all([OWN])
     assert (answer.outcome, answer.status, answer.informed) == ("accepted", EntryStatus.STAGED, True)
 
 
@@ -140,6 +146,55 @@ async def test_resolving_with_what_was_handed_out_is_an_outcome(knowledge: Knowl
     assert await knowledge.capture.resolve_failure(opened, solution_steps=SOLUTION, verified_by="pytest") == first
     assert record(await the_pattern(knowledge)) == (2, 2, 2)
     assert dict((await knowledge.stats()).entries) == {"embedded": 1}
+
+
+async def test_resolving_with_what_was_handed_out_may_be_repeated_where_the_answer_was_lost(
+    knowledge: Knowledge,
+) -> None:
+    first = await learned(knowledge)
+    opened = await fail(
+        knowledge, project_id="second", task_id="T-1", run_id="1", solution_steps=None, success_verified=False
+    )
+    await given(knowledge)
+    for said in (SOLUTION, f"{SOLUTION}!", SOLUTION):
+        assert await knowledge.capture.resolve_failure(opened, solution_steps=said, verified_by="pytest") == first
+    with pytest.raises(NotOpen, match="and is an outcome of pattern"):
+        await knowledge.capture.resolve_failure(opened, solution_steps="Restart the database", verified_by="pytest")
+    assert record(await the_pattern(knowledge)) == (2, 2, 2)
+    await knowledge.capture.delete(first)
+    with pytest.raises(NotFound):
+        await knowledge.capture.resolve_failure(opened, solution_steps=SOLUTION, verified_by="pytest")
+
+
+async def test_an_echo_that_was_stored_and_no_more_is_an_outcome_when_it_is_told_again(knowledge: Knowledge) -> None:
+    """Its deadline was over, or its process killed, while it waited for its turn: it stayed as evidence for good."""
+    first = await learned(knowledge)
+    await given(knowledge)
+    echo = replace(OWN, solution_steps=SOLUTION)
+
+    async def killed() -> None:
+        raise asyncio.CancelledError
+
+    wire = Trips({"contexts.record_outcomes:before:1": killed})
+    stores = replace(knowledge.stores, contexts=cast(ContextStore, Wired(knowledge.stores.contexts, "contexts", wire)))
+    with pytest.raises(asyncio.CancelledError):
+        await replace(knowledge.capture, stores=stores).capture(echo)
+    assert (await knowledge.stats()).entries == {"embedded": 1, "staged": 1}
+    for _ in range(2):
+        assert await knowledge.capture.capture(echo) == first
+        assert (await knowledge.stats()).entries == {"embedded": 1}
+    assert record(await the_pattern(knowledge)) == (2, 2, 2)
+
+
+async def test_what_was_told_before_anything_was_handed_out_is_no_echo_when_it_is_told_again(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    await learned(knowledge)
+    of_its_own = await knowledge.capture.capture(replace(OWN, solution_steps=SOLUTION))
+    clock.move(timedelta(minutes=1))
+    await given(knowledge)
+    assert await knowledge.capture.capture(replace(OWN, solution_steps=SOLUTION)) == of_its_own
+    assert (await knowledge.stats()).entries == {"embedded": 1, "staged": 1}
 
 
 async def test_outcomes_live_a_year_as_knowledge_does(knowledge: Knowledge, clock: SetClock) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.errors import AccessDenied, Conflict, NotFound
-from knowledge.models import EntryStatus, NewEntry, Review, Task
+from knowledge.models import EntryId, EntryStatus, NewEntry, Review, Task
+from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
 from tests.conftest import Opens, SetClock
@@ -118,13 +122,50 @@ async def test_an_approved_entry_is_embedded_and_shown_and_a_rejected_one_is_gon
     approved = await reviewer.reviews.approve(ids[0])
     assert (approved.status, approved.low_trust, approved.captured_by) == (EntryStatus.STAGED, False, "agent1")
     await reviewer.reviews.reject(ids[1])
-    for gone in ids:
-        with pytest.raises((Conflict, NotFound)):
-            await reviewer.reviews.approve(gone)
+    await reviewer.reviews.reject(ids[1])
+    assert [row.what for row in await knowledge.audits.list()].count("entry rejected") == 1
+    with pytest.raises(NotFound):
+        await reviewer.reviews.approve(ids[1])
+    with pytest.raises(NotFound):
+        await reviewer.reviews.reject(EntryId(uuid4()))
+    assert await reviewer.reviews.approve(ids[0]) == approved
+    with pytest.raises(Conflict, match="is staged: it waits for no review"):
+        await reviewer.reviews.reject(ids[0])
+    never = await agent.capture.capture(failure(failure_description="the search fails"))
+    with pytest.raises(Conflict, match="waits for no review"):
+        await reviewer.reviews.approve(never)
+    await knowledge.capture.delete(never)
     await knowledge.checkpoints.process_all()
     (pattern,) = await knowledge.queries.query_for_failure("the cart fails", min_relevance=0.0)
     assert pattern.source is None
     assert (await knowledge.stats()).entries == {"embedded": 1}
+
+
+async def test_what_waits_goes_on_where_who_is_trusted_tells_the_very_same(knowledge: Knowledge) -> None:
+    """The trusted word was answered as a duplicate of what waits, and went with it when that was rejected."""
+    agent, boss = knowledge.acting_for(AGENT), knowledge.acting_for(ORCHESTRATOR)
+    told = failure(solution_steps=POISON)
+    (held_back,) = await agent.capture.capture_all([told])
+    (again,) = await boss.capture.capture_all([told])
+    assert (again.outcome, again.entry_id, again.status) == ("duplicate", held_back.entry_id, EntryStatus.STAGED)
+    entry_id = await agent.capture.capture(told)
+    entry = await knowledge.capture.get(entry_id)
+    assert (entry.captured_by, entry.low_trust, entry.status) == ("boss", False, EntryStatus.STAGED)
+    assert (await knowledge.revocations.revoke(Chosen(key_id="agent1"))).entries == 0
+    noted = (await knowledge.audits.list())[1]
+    assert (noted.who, noted.what, json.loads(noted.details)["entry"]) == ("key boss", "entry approved", str(entry_id))
+
+
+async def test_what_an_agent_made_of_an_entry_since_is_not_what_who_is_trusted_told(knowledge: Knowledge) -> None:
+    agent, boss = knowledge.acting_for(AGENT), knowledge.acting_for(ORCHESTRATOR)
+    unresolved = failure(failure_description=POISON, solution_steps=None, success_verified=False, verified_by=None)
+    entry_id = await agent.capture.capture(unresolved)
+    await agent.capture.resolve_failure(entry_id, solution_steps="Never mind", verified_by="me")
+    (again,) = await boss.capture.capture_all([unresolved])
+    assert (again.entry_id, again.status) == (entry_id, EntryStatus.QUARANTINED)
+    other = replace(unresolved, task_id="another")
+    assert await agent.capture.capture(other) == await boss.capture.capture(other)
+    assert (await knowledge.stats()).entries == {"quarantined": 1, "open": 1}
 
 
 async def test_a_resolution_that_came_after_the_look_is_not_approved_with_it(knowledge: Knowledge) -> None:

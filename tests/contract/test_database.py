@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres import database
 from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.database import (
     _CONNECT_SECONDS,
@@ -135,6 +136,27 @@ async def test_a_workspace_never_gets_a_connection_that_postgres_said_it_would_c
             assert await connection.scalar(sa.text("SELECT pg_backend_pid()")) != pid
         await engine.dispose()
         await others.dispose()
+
+
+async def test_a_lock_that_another_program_holds_is_not_waited_for_for_good(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction forgotten in a terminal kept every caller, and every connection, until the process was ended."""
+    monkeypatch.setattr(database, "_TURN_SECONDS", 0.3)
+    engine, other = make_engine(database_url), make_engine(database_url)
+    try:
+        async with transaction(other) as forgotten:
+            await forgotten.execute(sa.text("LOCK TABLE points IN ACCESS EXCLUSIVE MODE"))
+            async with asyncio.timeout(10):
+                for opening in (reading, transaction):
+                    with pytest.raises(StorageUnavailable, match="another program holds a lock"):
+                        async with opening(within(engine, "default")) as connection:
+                            await connection.execute(sa.select(points.c.id))
+        async with reading(within(engine, "default")) as connection:
+            assert (await connection.execute(sa.select(points.c.id))).all() == []
+    finally:
+        await engine.dispose()
+        await other.dispose()
 
 
 async def test_statements_stay_prepared_when_postgres_looks_at_its_tables_again(database_url: str) -> None:

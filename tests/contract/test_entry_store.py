@@ -140,6 +140,31 @@ async def test_the_same_event_is_a_duplicate_without_any_key(
     assert (keyed.outcome, keyed.entry_id) == (CaptureOutcome.DUPLICATE, first.entry_id)
 
 
+async def test_a_key_that_came_with_a_duplicate_is_kept_and_means_nothing_else_from_then_on(stores: Stores) -> None:
+    """G3: who told an event anew, now with a key, and then something else with that key, was told that it is new."""
+    told = failure(task_id="T-1")
+    first, other = stored(told), stored(failure(task_id="T-2", idempotency_key="k"))
+    for batch in ([first], [stored(replace(told, idempotency_key="k")), staged(7)]):
+        assert (await stores.entries.add(batch))[0].entry_id == first.entry_id
+    (refused,) = await stores.entries.add([other])
+    assert (refused.outcome, refused.field, refused.entry_id) == ("refused", "idempotency_key", first.entry_id)
+    assert (await stores.entries.get(first.entry_id)).idempotency_key == "k"
+    (again,) = await stores.entries.add([stored(replace(told, idempotency_key="another"))])
+    assert (again.outcome, again.entry_id) == (CaptureOutcome.DUPLICATE, first.entry_id)
+    assert (await stores.entries.get(first.entry_id)).idempotency_key == "k", "the first one it had"
+
+
+async def test_of_a_duplicate_and_something_new_with_one_key_at_once_one_has_it(stores: Stores) -> None:
+    """G3."""
+    for number in range(20):
+        key, told = f"k{number}", failure(task_id=f"T-{number}")
+        await stores.entries.add([stored(told)])
+        repeated, new = stored(replace(told, idempotency_key=key)), stored(failure(task_id="new", idempotency_key=key))
+        new = replace(new, task_id=f"new {number}")
+        answers = await asyncio.gather(*(stores.entries.add([each]) for each in (repeated, new)))
+        assert sorted(answer.outcome for (answer,) in answers) in (["duplicate", "refused"], ["accepted", "refused"])
+
+
 @pytest.mark.parametrize(
     "changed", [{"task_id": "T-2"}, {"run_id": "2"}, {"project_id": "b"}, {"technology": "go"}, {"task_id": None}]
 )

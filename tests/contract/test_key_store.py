@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -62,13 +63,24 @@ async def test_keys_are_listed_page_by_page_in_the_order_of_their_ids(keys: KeyS
     assert len(await keys.list(None, after=None, limit=9)) == 6
 
 
-async def test_a_retired_key_ends_at_the_earlier_of_two_moments(keys: KeyStore) -> None:
+async def test_a_replaced_key_ends_at_the_earlier_of_two_moments(keys: KeyStore) -> None:
     await keys.add(key(1), HASH)
     await keys.add(key(2, expires_at=NOON + DAY), HASH)
     for number in (1, 2):
-        await keys.retire(f"{number:012x}", expires_at=NOON + 2 * DAY, replaced_by="new")
+        assert await keys.replace(f"{number:012x}", key(number + 6), HASH, expires_at=NOON + 2 * DAY)
     assert [(await kept(keys, number)).expires_at for number in (1, 2)] == [NOON + 2 * DAY, NOON + DAY]
-    assert (await kept(keys, 1)).replaced_by == "new"
+    assert (await kept(keys, 1)).replaced_by == key(7).key_id
+    assert await kept(keys, 7) == key(7)
+
+
+async def test_of_eight_that_replace_a_key_at_once_one_does(keys: KeyStore) -> None:
+    """Each other one would open, and be known to nobody as what took its place."""
+    await keys.add(key(1), HASH)
+    each = [keys.replace(key(1).key_id, key(number), HASH, expires_at=NOON + DAY) for number in range(2, 10)]
+    assert sum(await asyncio.gather(*each)) == 1
+    assert {found.key_id for found in await keys.list(None, after=None, limit=9)} == {
+        key(1).key_id, (await kept(keys, 1)).replaced_by
+    }  # fmt: skip
 
 
 async def test_a_key_is_revoked_once_and_its_last_use_never_moves_back(keys: KeyStore) -> None:

@@ -229,6 +229,9 @@ async def test_an_outcome_takes_the_place_of_the_entry_that_told_of_it_or_of_non
     with pytest.raises(NotFound, match="there is no entry"):
         await ours.entries.get(echo.entry_id)
     assert (await ours.patterns.get(known, now=NOON)).success_count == 2
+    assert await ours.contexts.told_by(echo.entry_id) == known
+    assert await ours.contexts.told_by(numbered(1)) is None
+    assert await store.of("theirs").contexts.told_by(echo.entry_id) is None
 
 
 # jobs

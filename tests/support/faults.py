@@ -148,6 +148,7 @@ def wired(knowledge: Knowledge, wire: Wire, *, lease: timedelta | None = None) -
         store_upkeep=replace(knowledge.store_upkeep, of=upkeep_of),
         queries=replace(knowledge.queries, stores=stores),
         reviews=replace(knowledge.reviews, stores=stores),
+        revocations=replace(knowledge.revocations, stores=stores),
         grouping=replace(knowledge.grouping, stores=stores),
         capture=replace(knowledge.capture, stores=stores),
         checkpoints=replace(knowledge.checkpoints, stores=stores, lease=lease or knowledge.checkpoints.lease),

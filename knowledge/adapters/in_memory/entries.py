@@ -37,15 +37,17 @@ class InMemoryEntries(EntryStore):
 
     def _add(self, entry: Entry) -> Captured:
         if self._state.insert(entry):
-            told = entry.task_id is not None and self._state.contexts_of(
-                self._workspace, entry.project_id, entry.task_id
-            )
             return Captured(
-                outcome=CaptureOutcome.ACCEPTED, entry_id=entry.entry_id, status=entry.status, informed=bool(told)
+                outcome=CaptureOutcome.ACCEPTED,
+                entry_id=entry.entry_id,
+                status=entry.status,
+                informed=bool(self._handed_out(entry)),
             )
         known = self._known(entry)
         if known is None:
             raise ValueError(f"two different entries have the id {entry.entry_id}")
+        if known.outcome is CaptureOutcome.DUPLICATE and known.entry_id is not None:
+            self._state.take_key(known.entry_id, entry.idempotency_key)
         return known
 
     async def known(self, entry: Entry) -> Captured | None:
@@ -62,7 +64,30 @@ class InMemoryEntries(EntryStore):
                 error="was used before for another entry",
                 entry_id=found.entry_id,
             )
-        return Captured(outcome=CaptureOutcome.DUPLICATE, entry_id=found.entry_id, status=found.status)
+        before = [at for at in self._handed_out(found) if at <= found.captured_at]
+        return Captured(
+            outcome=CaptureOutcome.DUPLICATE,
+            entry_id=found.entry_id,
+            status=found.status,
+            informed=found.status is EntryStatus.STAGED and bool(before),
+        )
+
+    def _handed_out(self, entry: Entry) -> list[datetime]:
+        """Return when patterns were handed out for the task of an entry."""
+        if entry.task_id is None:
+            return []
+        rows = self._state.contexts_of(self._workspace, entry.project_id, entry.task_id)
+        return [row.created_at for row in rows]
+
+    async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
+        row = self._state.entries.get(entry_id)
+        if row is None or row.entry.status is not EntryStatus.QUARANTINED:
+            return False
+        resolutions = [(each.solution_steps, each.revision_approach) for each in (row.entry, told)]
+        if resolutions[0] != resolutions[1]:
+            return False
+        self._state.change(entry_id, status=told.status, low_trust=False, captured_by=told.captured_by)
+        return True
 
     async def get(self, entry_id: EntryId) -> Entry:
         return self._row(entry_id).entry

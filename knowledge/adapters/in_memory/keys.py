@@ -24,10 +24,14 @@ class InMemoryKeys(KeyStore):
         seen = (key for _, (key, _) in sorted(self._kept.items()) if workspace in {None, key.workspace})
         return [key for key in seen if after is None or key.key_id > after][:limit]
 
-    async def retire(self, key_id: str, *, expires_at: datetime, replaced_by: str) -> None:
-        key = self._kept[key_id][0]
-        ends = expires_at if key.expires_at is None else min(key.expires_at, expires_at)
-        self._change(replace(key, expires_at=ends, replaced_by=replaced_by))
+    async def replace(self, key_id: str, key: ApiKey, hashed: KeyHash, *, expires_at: datetime) -> bool:
+        old = self._kept[key_id][0]
+        if old.replaced_by is not None:
+            return False
+        ends = expires_at if old.expires_at is None else min(old.expires_at, expires_at)
+        self._change(replace(old, expires_at=ends, replaced_by=key.key_id))
+        await self.add(key, hashed)
+        return True
 
     async def revoke(self, key_id: str, now: datetime) -> None:
         key = self._kept[key_id][0]

@@ -22,6 +22,7 @@ from knowledge.models import (
     EntryStatus,
     HandedOut,
     Outcome,
+    PatternId,
     Task,
     WorkspaceStats,
 )
@@ -124,13 +125,20 @@ class InMemoryContexts(ContextStore):
             for outcome in told:
                 if outcome.pattern_id not in self._state.patterns:
                     raise NotFound(f"there is no pattern {outcome.pattern_id} in workspace {self._workspace} any more")
+            if instead_of is not None:
+                if instead_of not in self._state.entries:
+                    return
+                self._state.remove([instead_of])
             for outcome in told:
                 run = (outcome.pattern_id, outcome.project_id, outcome.task_id, outcome.run_id)
                 self._state.outcomes[self._workspace, *run] = outcome
                 self._state.told_at[self._workspace, *run] = now
+                if instead_of is not None:
+                    self._state.told_by[self._workspace, instead_of] = outcome.pattern_id
             self._state.recount({outcome.pattern_id for outcome in told})
-            if instead_of in self._state.entries:
-                self._state.remove([instead_of])
+
+    async def told_by(self, entry_id: EntryId) -> PatternId | None:
+        return self._state.told_by.get((self._workspace, entry_id))
 
     async def prune(self, before: datetime, *, limit: int) -> int:
         async with self._state.deciding[self._workspace]:

@@ -133,6 +133,8 @@ class InMemoryState:
     """By workspace, pattern, project, task and run."""
     told_at: dict[tuple[str, PatternId, str, str, str], datetime] = field(default_factory=dict)
     """When outcomes were told; of those that are gone as well."""
+    told_by: dict[tuple[str, EntryId], PatternId] = field(default_factory=dict)
+    """By workspace and entry: of what those told that were deleted for it; of what is gone as well."""
     job_runs: dict[tuple[str, datetime], JobRun] = field(default_factory=dict)
     deciding: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One lock a workspace; what changes leased rows, or may delete a pattern, waits for it."""
@@ -154,6 +156,12 @@ class InMemoryState:
         self.entries[entry.entry_id] = EntryRow(entry=entry)
         self._unique.update(dict.fromkeys(keys, entry.entry_id))
         return True
+
+    def take_key(self, entry_id: EntryId, idempotency_key: str | None) -> None:
+        """Give an entry an idempotency key, unless it has one."""
+        if self.entries[entry_id].entry.idempotency_key is None:
+            row = self.change(entry_id, idempotency_key=idempotency_key)
+            self._unique.update(dict.fromkeys(_unique_keys(row.entry), entry_id))
 
     def same_as(self, entry: Entry) -> Entry | None:
         """Return the entry that keeps this one out: by its idempotency key first, else by its event."""

@@ -176,12 +176,12 @@ class PostgresJournal(Journal):
     async def close(self, escalation_id: EscalationId, now: datetime) -> None:
         done = (
             sa.update(escalations)
-            .where(_S.workspace == self._workspace, _S.id == escalation_id, _S.closed_at.is_(None))
-            .values(closed_at=now)
+            .where(_S.workspace == self._workspace, _S.id == escalation_id)
+            .values(closed_at=sa.func.coalesce(_S.closed_at, now))
         )
         async with transaction(self._engine) as connection:
             if not (await connection.execute(done)).rowcount:
-                raise NotFound(f"there is no open escalation {escalation_id} in workspace {self._workspace}")
+                raise NotFound(f"there is no escalation {escalation_id} in workspace {self._workspace}")
 
     async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None, now: datetime) -> None:
         row = insert(answer_feedback).values(

@@ -102,10 +102,11 @@ class PostgresContexts(ContextStore):
     ) -> None:
         new = insert(outcomes)
         run = [_O.workspace, _O.pattern_id, _O.project_id, _O.task_id, _O.run_id]
-        replaced = {name: new.excluded[name] for name in ("context_id", "worked", "recorded_at")}
+        names = ("context_id", "worked", "recorded_at") + (() if instead_of is None else ("id",))
+        replaced = {name: new.excluded[name] for name in names}
         rows = [
             {
-                "id": uuid4(),
+                "id": instead_of or uuid4(),
                 "workspace": self._workspace,
                 "context_id": outcome.context_id,
                 "pattern_id": outcome.pattern_id,
@@ -124,11 +125,17 @@ class PostgresContexts(ContextStore):
             gone = ids - set((await connection.execute(there)).scalars())
             if gone:
                 raise NotFound(f"there is no pattern {min(gone)} in workspace {self._workspace} any more")
+            if instead_of is not None and not await delete_entries(connection, self._workspace, [instead_of]):
+                return  # told by whoever deleted it, or taken back
             if rows:
                 await connection.execute(new.on_conflict_do_update(index_elements=run, set_=replaced), rows)
                 await recount(connection, ids)
-            if instead_of is not None:
-                await delete_entries(connection, self._workspace, [instead_of])
+
+    async def told_by(self, entry_id: EntryId) -> PatternId | None:
+        query = sa.select(_O.pattern_id).where(_O.workspace == self._workspace, _O.id == entry_id)
+        async with reading(self._engine) as connection:
+            found = await connection.scalar(query)
+        return None if found is None else PatternId(found)
 
     async def _hold_contexts(self, connection: AsyncConnection, ids: Collection[ContextId]) -> None:
         """Have no context of an outcome go before it is told. Raises NotFound for one that went."""

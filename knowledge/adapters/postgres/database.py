@@ -83,7 +83,7 @@ _OF_A_WORKSPACE = 2
 """Transactions that wait for each other, of one workspace: one works, one is at hand when it is done."""
 
 _TURN_SECONDS = 90.0
-"""What a turn is waited for: longer than Postgres lets one that hangs hold up others."""
+"""What a turn, or a lock, is waited for: longer than Postgres lets one of us that hangs hold up others."""
 
 
 @asynccontextmanager
@@ -137,6 +137,7 @@ def _forget_texts(context: ExceptionContext) -> None:
 
 _BUSY = (TimeoutError, PoolTimeout, asyncpg.TooManyConnectionsError)
 """Nobody refuses; there are too many of us: a turn at the event loop, or a connection, did not come in time."""
+_WAITED = (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
 _RETRY_AFTER_SECONDS = 1.0
 _TOO_MUCH = "there is more to do than Postgres has connections for"
 _GONE = (
@@ -182,8 +183,8 @@ def translate(error: BaseException) -> StorageUnavailable | InvalidInput | None:
 def _unavailable(cause: BaseException) -> StorageUnavailable | None:
     if isinstance(cause, _REFUSED):
         return StorageUnavailable(f"Postgres refuses the connection: {_first_line(cause)}; check HARDWON_DATABASE_URL")
-    if isinstance(cause, asyncpg.DeadlockDetectedError):
-        return StorageUnavailable("Postgres broke off two operations that waited for each other; do it again")
+    if isinstance(cause, _WAITED):
+        return _kept_out(cause)
     if isinstance(cause, asyncpg.DiskFullError):
         return StorageUnavailable(
             f"there is no space left for Postgres ({_first_line(cause)}): make room on its disk, and it goes on"
@@ -193,6 +194,15 @@ def _unavailable(cause: BaseException) -> StorageUnavailable | None:
     if isinstance(cause, DBAPIError) and cause.connection_invalidated:
         return StorageUnavailable("Postgres closed the connection; the same call may work now")
     return None
+
+
+def _kept_out(cause: BaseException) -> StorageUnavailable:
+    if isinstance(cause, asyncpg.DeadlockDetectedError):
+        return StorageUnavailable("Postgres broke off two operations that waited for each other; do it again")
+    return StorageUnavailable(
+        "another program holds a lock in Postgres that this has to wait for, and has not let go of it for"
+        f" {_TURN_SECONDS:.0f} s: end its transaction (pg_stat_activity shows it), and do it again"
+    )
 
 
 def _silent(cause: BaseException) -> StorageUnavailable:
@@ -222,9 +232,12 @@ _TAKE = """
         WHERE rolname = 'hardwon_app' AND has_table_privilege(oid, 'knowledge_staging', 'INSERT')
             AND pg_has_role(session_user, oid,
                 CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END)
-    ) END, 'none'), false), set_config('hardwon.workspace', $1, false)
+    ) END, 'none'), false), set_config('hardwon.workspace', $1, false), set_config('lock_timeout', $2, false)
 """
-"""Names a workspace and takes the role, where it can be taken; the empty name gives both back."""
+"""Names a workspace and takes the role, where it can be taken; the empty name gives both back.
+
+No statement waits for a lock for good from then on.
+"""
 
 
 def within(engine: AsyncEngine, workspace: str) -> AsyncEngine:
@@ -268,7 +281,7 @@ def _taken(connection: sa.Connection, workspace: str) -> bool:
     connection.info[_WORKSPACE] = None  # unknown, should this be cancelled
     adapted = cast(AdaptedConnection, connection.connection.dbapi_connection)
     try:
-        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace))
+        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace, f"{_TURN_SECONDS * 1000:.0f}ms"))
     except _DEAD:
         if fresh:  # it was made just now: nothing says that another one is better
             raise

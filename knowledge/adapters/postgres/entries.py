@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, locked_in_order, recount
@@ -53,16 +54,17 @@ _PROJECT = (
 )
 # The entry is made of what the project's insert gives, so that the project comes first, as in a batch: holding the
 # entry's keys while waiting for a project that a batch inserts would be a deadlock.
-_INFORMED = (
-    sa.exists()
-    .where(
-        # spelt out: the row that is inserted, and not a table to be read
-        contexts.c.workspace == sa.literal_column("knowledge_staging.workspace"),
-        contexts.c.project_id == sa.literal_column("knowledge_staging.project_id"),
-        contexts.c.task_id == sa.literal_column("knowledge_staging.task_id"),
-    )
-    .label("informed")
+_OF_ITS_TASK = sa.exists().where(
+    # spelt out: the row that is inserted, and not a table to be read
+    contexts.c.workspace == sa.literal_column("knowledge_staging.workspace"),
+    contexts.c.project_id == sa.literal_column("knowledge_staging.project_id"),
+    contexts.c.task_id == sa.literal_column("knowledge_staging.task_id"),
 )
+_INFORMED = _OF_ITS_TASK.label("informed")
+_WAS_INFORMED = sa.and_(
+    _E.status == EntryStatus.STAGED,
+    _OF_ITS_TASK.where(contexts.c.created_at <= sa.literal_column("knowledge_staging.timestamp")),
+).label("informed")
 _INSERT_ONE = (
     insert(knowledge_staging)
     .from_select(
@@ -160,7 +162,7 @@ class PostgresEntries(EntryStore):
                     informed=stored[entry.entry_id],
                 )
             else:
-                answer = there[event] = there.get(event) or await self.known(entry) or _DELETED_MEANWHILE
+                answer = there[event] = there.get(event) or await self._there(entry) or _DELETED_MEANWHILE
             answers.append(answer)
         return answers
 
@@ -172,7 +174,27 @@ class PostgresEntries(EntryStore):
         await connection.execute(insert(projects).on_conflict_do_nothing(), named)
         return {row.id: row.informed for row in await connection.execute(_INSERT_MANY, _by_event(rows))}
 
+    async def _there(self, entry: Entry) -> Captured | None:
+        """Return what is there in place of an entry; one without an idempotency key takes that of this one."""
+        row = await self._row_in_place_of(entry)
+        if row is not None and row.idempotency_key is None and entry.idempotency_key is not None:
+            takes = (
+                sa.update(knowledge_staging)
+                .where(_E.workspace == self._workspace, _E.id == row.id, _E.idempotency_key.is_(None))
+                .values(idempotency_key=entry.idempotency_key)
+            )
+            try:
+                async with reading(self._engine) as connection:
+                    await connection.execute(takes)
+            except IntegrityError:  # another entry came with that key just now
+                row = await self._row_in_place_of(entry)
+        return None if row is None else _answer(row, entry)
+
     async def known(self, entry: Entry) -> Captured | None:
+        row = await self._row_in_place_of(entry)
+        return None if row is None else _answer(row, entry)
+
+    async def _row_in_place_of(self, entry: Entry) -> sa.Row[*tuple[Any, ...]] | None:
         # by its idempotency key first, else by its content
         same_key = sa.and_(_E.idempotency_key.is_not(None), _E.idempotency_key == entry.idempotency_key)
         same_event = sa.and_(
@@ -182,24 +204,35 @@ class PostgresEntries(EntryStore):
             _E.content_hash == entry.content_hash,
         )
         query = (
-            sa.select(_E.id, _E.status, _E.content_hash, _E.project_id, _E.task_id, _E.run_id)
+            sa.select(
+                _E.id,
+                _E.status,
+                _E.content_hash,
+                _E.project_id,
+                _E.task_id,
+                _E.run_id,
+                _E.idempotency_key,
+                _WAS_INFORMED,
+            )
             .where(_E.workspace == self._workspace, sa.or_(same_key, same_event))
             .order_by(sa.case((same_key, 0), else_=1))
             .limit(1)
         )
         async with reading(self._engine) as connection:
-            row = (await connection.execute(query)).first()
-        if row is None:
-            return None
-        told = (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)
-        if (row.content_hash, row.project_id, row.task_id, row.run_id) != told:
-            return Captured(
-                outcome=CaptureOutcome.REFUSED,
-                field="idempotency_key",
-                error="was used before for another entry",
-                entry_id=EntryId(row.id),
-            )
-        return Captured(outcome=CaptureOutcome.DUPLICATE, entry_id=EntryId(row.id), status=EntryStatus(row.status))
+            return (await connection.execute(query)).first()
+
+    async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
+        same = (
+            _E.solution_steps.is_not_distinct_from(told.solution_steps),
+            _E.revision_approach.is_not_distinct_from(told.revision_approach),
+        )
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.status == EntryStatus.QUARANTINED, *same)
+            .values(status=told.status, low_trust=False, captured_by=told.captured_by)
+        )
+        async with reading(self._engine) as connection:
+            return bool((await connection.execute(update)).rowcount)
 
     async def get(self, entry_id: EntryId) -> Entry:
         query = sa.select(*ENTRY_COLUMNS).where(_E.workspace == self._workspace, _E.id == entry_id)
@@ -403,6 +436,24 @@ class PostgresEntries(EntryStore):
                 await connection.execute(sa.delete(table).where(of_project(table)))
             await recount(connection, others)
         return True
+
+
+def _answer(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> Captured:
+    """Return the answer to an entry that this row keeps out."""
+    told = (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)
+    if (row.content_hash, row.project_id, row.task_id, row.run_id) != told:
+        return Captured(
+            outcome=CaptureOutcome.REFUSED,
+            field="idempotency_key",
+            error="was used before for another entry",
+            entry_id=EntryId(row.id),
+        )
+    return Captured(
+        outcome=CaptureOutcome.DUPLICATE,
+        entry_id=EntryId(row.id),
+        status=EntryStatus(row.status),
+        informed=row.informed,
+    )
 
 
 async def delete_entries(

@@ -65,6 +65,12 @@ class PostgresRegrouping(Regrouping):
         query = _entries_of(self._workspace, pattern_id)
         return [to_entry(row) for row in await self._connection.execute(query)]
 
+    async def key_of(self, pattern_id: PatternId) -> str | None:
+        query = sa.select(patterns.c.match_key).where(
+            patterns.c.workspace == self._workspace, patterns.c.id == pattern_id
+        )
+        return (await self._connection.execute(query)).scalar()
+
     async def found(self, pattern_id: PatternId, founder: Entry, *, match_key: str, founded_at: datetime) -> None:
         new = insert(patterns).values(
             id=pattern_id,

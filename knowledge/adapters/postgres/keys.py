@@ -30,6 +30,19 @@ def _to_key(row: sa.Row[Any]) -> ApiKey:
     )
 
 
+def _new(key: ApiKey, hashed: KeyHash) -> sa.Insert:
+    return sa.insert(api_keys).values(
+        id=key.key_id,
+        name=key.name,
+        scopes=list(key.scopes),
+        workspace=key.workspace,
+        secret_hash=hashed.digest,
+        pepper=hashed.pepper,
+        created_at=key.created_at,
+        expires_at=key.expires_at,
+    )
+
+
 class PostgresKeys(KeyStore):
     """Keys of the whole store."""
 
@@ -37,18 +50,8 @@ class PostgresKeys(KeyStore):
         self._engine = engine
 
     async def add(self, key: ApiKey, hashed: KeyHash) -> None:
-        new = sa.insert(api_keys).values(
-            id=key.key_id,
-            name=key.name,
-            scopes=list(key.scopes),
-            workspace=key.workspace,
-            secret_hash=hashed.digest,
-            pepper=hashed.pepper,
-            created_at=key.created_at,
-            expires_at=key.expires_at,
-        )
         async with transaction(self._engine) as connection:
-            await connection.execute(new)
+            await connection.execute(_new(key, hashed))
 
     async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
         async with reading(self._engine) as connection:
@@ -64,9 +67,17 @@ class PostgresKeys(KeyStore):
         async with reading(self._engine) as connection:
             return [_to_key(row) for row in await connection.execute(query)]
 
-    async def retire(self, key_id: str, *, expires_at: datetime, replaced_by: str) -> None:
-        # LEAST passes over a NULL
-        await self._set(key_id, expires_at=sa.func.least(_K.expires_at, expires_at), replaced_by=replaced_by)
+    async def replace(self, key_id: str, key: ApiKey, hashed: KeyHash, *, expires_at: datetime) -> bool:
+        ends = (
+            sa.update(api_keys)
+            .where(_K.id == key_id, _K.replaced_by.is_(None))
+            .values(expires_at=sa.func.least(_K.expires_at, expires_at), replaced_by=key.key_id)  # passes over a NULL
+        )
+        async with transaction(self._engine) as connection:
+            if not (await connection.execute(ends)).rowcount:
+                return False
+            await connection.execute(_new(key, hashed))
+        return True
 
     async def revoke(self, key_id: str, now: datetime) -> None:
         await self._set(key_id, revoked_at=sa.func.coalesce(_K.revoked_at, now))

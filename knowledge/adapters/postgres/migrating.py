@@ -130,8 +130,9 @@ async def _applied(engine: AsyncEngine, scripts: ScriptDirectory, revision: str)
         async with transaction(engine) as connection:
             await connection.execute(sa.select(sa.func.set_config("lock_timeout", str(_LOCK_MS), sa.true())))
             await connection.run_sync(upgrade)
-    except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+    except StorageUnavailable as error:
+        told = error.__cause__
+        if not isinstance(told, DBAPIError) or getattr(told.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
             raise
         return False
     return True

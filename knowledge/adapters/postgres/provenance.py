@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres.counting import among
 from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, captured_at, to_entry
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, patterns
@@ -19,6 +21,7 @@ from knowledge.provenance import AffectedTask, Chosen, OftenShown, ProvenanceSto
 _E = knowledge_staging.c
 _C = contexts.c
 _P = patterns.c
+_TASK = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.agent_type, _C.created_at)
 _HELD_BACK = _E.status == sa.literal_column("'quarantined'")
 _READY = sa.case(
     (_E.entry_type == EntryType.FAILURE_SOLUTION, sa.and_(_E.solution_steps.is_not(None), _E.success_verified)),
@@ -29,6 +32,17 @@ _READY = sa.case(
 
 def _overlap(one: sa.ColumnElement[Any], other: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     return one.op("&&", is_comparison=True)(other)
+
+
+def _to_task(row: sa.Row[*tuple[Any, ...]]) -> AffectedTask:
+    return AffectedTask(
+        context_id=ContextId(row.id),
+        project_id=row.project_id,
+        task_id=row.task_id,
+        run_id=row.run_id,
+        agent_type=row.agent_type,
+        handed_out_at=row.created_at,
+    )
 
 
 class PostgresProvenance(ProvenanceStore):
@@ -108,7 +122,7 @@ class PostgresProvenance(ProvenanceStore):
             _overlap(_C.pattern_ids, sa.func.array(of_patterns.scalar_subquery())),
         )
         query = (
-            sa.select(_C.id, _C.project_id, _C.task_id, _C.run_id, _C.agent_type, _C.created_at)
+            sa.select(*_TASK)
             .where(_C.workspace == self._workspace, sa.or_(*held, unnamed))
             .order_by(_C.created_at.desc(), _C.id)
             .limit(limit)
@@ -117,17 +131,12 @@ class PostgresProvenance(ProvenanceStore):
             if after is not None:
                 at = await self._handed_out_at(connection, after)
                 query = query.where(sa.or_(_C.created_at < at, sa.and_(_C.created_at == at, _C.id > after)))
-            return [
-                AffectedTask(
-                    context_id=ContextId(row.id),
-                    project_id=row.project_id,
-                    task_id=row.task_id,
-                    run_id=row.run_id,
-                    agent_type=row.agent_type,
-                    handed_out_at=row.created_at,
-                )
-                for row in await connection.execute(query)
-            ]
+            return [_to_task(row) for row in await connection.execute(query)]
+
+    async def tasks_of(self, context_ids: Sequence[ContextId]) -> list[AffectedTask]:
+        query = sa.select(*_TASK).where(_C.workspace == self._workspace, among(_C.id, context_ids))
+        async with reading(self._engine) as connection:
+            return [_to_task(row) for row in await connection.execute(query)]
 
     async def _handed_out_at(self, connection: AsyncConnection, context_id: ContextId) -> datetime:
         query = sa.select(_C.created_at).where(_C.workspace == self._workspace, _C.id == context_id)
