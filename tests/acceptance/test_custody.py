@@ -78,8 +78,9 @@ async def test_t5_what_a_key_planted_is_gone_within_a_minute_and_the_tasks_it_re
     assert (await knowledge.revocations.revoke(chosen)).entries == 0
 
 
+@pytest.mark.parametrize(("moment", "left"), [("before", 100), ("after", 0)])
 async def test_t5_a_revocation_that_was_killed_or_whose_answer_was_lost_names_all_it_had_reached(
-    knowledge: Knowledge,
+    knowledge: Knowledge, moment: str, left: int
 ) -> None:
     """What a key had planted is gone, and nothing but the note of the first call knows any more who had it."""
     await planted(knowledge)
@@ -89,8 +90,8 @@ async def test_t5_a_revocation_that_was_killed_or_whose_answer_was_lost_names_al
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        await wired(knowledge, Trips({"entries.delete:after:60": killed})).revocations.revoke(chosen)
-    for entries in (40, 0):
+        await wired(knowledge, Trips({f"entries.delete_all:{moment}:1": killed})).revocations.revoke(chosen)
+    for entries in (left, 0):
         report = await knowledge.revocations.revoke(chosen)
         assert (report.entries, {task.task_id for task in report.affected}) == (entries, {"T-0", "T-1", "T-2"})
         assert len({task.context_id for task in report.affected}) == len(report.affected)
