@@ -149,8 +149,11 @@ async def test_g20_an_old_writer_goes_on_while_a_new_version_migrates_and_works(
                 writer.stop()
                 await going_on
                 await all_is_there(knowledge, writer.alive + left)
-                # of the four shared texts, both may count one that they write at the same moment, or neither
-                assert abs(await documents(knowledge) - (writer.number + 4 + 6)) <= 4, "the words of each text, once"
+                # of the four shared texts, both may count one that they write at the same moment, or neither; one that
+                # was deleted may be gone before it is counted
+                told, deleted = writer.number + 4 + 6, writer.number // 3 + 6
+                counted = await documents(knowledge)
+                assert told - deleted - 4 <= counted <= told + 4, "the words of each text, once"
 
 
 async def test_g20_a_data_directory_of_the_release_before_is_opened_as_it_is(old_database: str, home: Path) -> None:
