@@ -62,14 +62,14 @@ def add(
     from knowledge.documents.syncing import NewSource
     from knowledge.errors import InvalidInput
     from orchestrator import connect
-    from orchestrator.folders import contents_of, files_of
+    from orchestrator.folders import contents_of, files_at
     from orchestrator.reports_kb import print_added, print_reports
     from orchestrator.terminal import stages
 
     base, scope_id = base_of(case, user, team)
 
     async def work() -> None:
-        files = [found for path in paths if "://" not in path for found in files_of(Path(path))]
+        files = files_at(Path(path) for path in paths if "://" not in path)
         if title is not None and len(files) > 1:
             raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")
         async with connect(workspace=workspace) as knowledge:
@@ -84,7 +84,12 @@ def add(
                     new = NewDocument(
                         uri=found.uri, content=content, title=title, category=category, tags=tuple(tag or ())
                     )
-                    added.append(await knowledge.kb.add(base, scope_id, new))
+                    try:
+                        added.append(await knowledge.kb.add(base, scope_id, new))
+                    except InvalidInput as error:
+                        if error.field != "uri":
+                            raise  # what is said of all of them
+                        passed.append(f"{found.uri}: {error.reason}")
                     if told:
                         told(number, len(files))
                 sources = [each for each in paths if "://" in each]
