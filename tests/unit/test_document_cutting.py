@@ -189,6 +189,8 @@ def test_front_matter_gives_title_category_and_tags() -> None:
         ("eins".encode("utf-16"), "eins"),
         (b"caf\xe9", "café"),
         ("naïve ✓".encode(), "naïve ✓"),
+        ("Müller sagt ja\n".encode() + b"cut of\xc3\n" + "✓".encode(), "Müller sagt ja\ncut ofÃ\n✓"),
+        ("größer\n".encode() + "größer\n".encode("cp1252"), "größer\ngrößer\n"),
     ],
 )
 def test_text_is_read_in_the_encodings_that_files_come_in(content: bytes, text: str) -> None:
