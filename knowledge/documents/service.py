@@ -75,8 +75,10 @@ class KnowledgeBases:
         return await self.documents.library.delete(await self._writable(kb, scope_id), document_ids)
 
     async def close_case(self, case_id: str) -> int:
-        """Close a case; its documents go."""
-        return await self.documents.library.close_case(self.principal, case_id)
+        """Close a case; its documents go, and its sources with what was fetched of them."""
+        closed = await self.documents.library.close_case(self.principal, case_id)
+        await self.documents.syncing.forget_closed()
+        return closed
 
     async def delete_user(self, user_id: str) -> int:
         """Delete the knowledge base of a user, with its sources and what was fetched of them."""
