@@ -54,11 +54,13 @@ class RemoteKnowledgeBases:
 
     async def close_case(self, case_id: str) -> int:
         """Close a case; its documents go."""
-        return (await self.api.call("POST", f"/api/cases/{in_path('scope_id', case_id)}/close", dict[str, int]))["documents"]
+        path = f"/api/cases/{in_path('scope_id', case_id)}/close"
+        return (await self.api.call("POST", path, dict[str, int]))["documents"]
 
     async def delete_user(self, user_id: str) -> int:
         """Delete the knowledge base of a user."""
-        return (await self.api.call("DELETE", f"/api/users/{in_path('scope_id', user_id)}/kb", dict[str, int]))["documents"]
+        path = f"/api/users/{in_path('scope_id', user_id)}/kb"
+        return (await self.api.call("DELETE", path, dict[str, int]))["documents"]
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
         """Have documents indexed again that failed."""
