@@ -75,12 +75,12 @@ async def test_an_error_nobody_thought_of_is_noted_and_stops_no_other(knowledge:
     assert [passage.uri for passage in (await find(knowledge, "when are tulips planted?")).passages] == ["tulips.md"]
 
 
-@pytest.mark.parametrize("read", ["on_their_way", "points"])
+@pytest.mark.parametrize(("of", "read"), [("index", "scan"), ("store", "standing")])
 @pytest.mark.parametrize("beside", ["before", "after"])
 async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
-    knowledge: Knowledge, read: str, beside: str
+    knowledge: Knowledge, of: str, read: str, beside: str
 ) -> None:
-    """Whenever that is: before or after anything that is read of Postgres."""
+    """Whenever that is: before or after anything that is read of either."""
     await add(knowledge, "guide.md", GUIDE)
     await put(knowledge, "tulips.md", TULIPS)
     indexing, upkeep = knowledge.documents.indexing, knowledge.documents.upkeep
@@ -94,11 +94,12 @@ async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
         async def look(*asked: Any, **named: Any) -> Any:
             if beside == "before":
                 await show()
-            found = await getattr(indexing.store, read)(*asked, **named)
+            found = await getattr(part, read)(*asked, **named)
             await show()
             return found
 
-        doing = replace(indexing, store=cast(IndexingStore, Around(indexing.store, **{read: look})))
+        part = getattr(indexing, of)
+        doing = replace(indexing, **{of: cast(Any, Around(part, **{read: look}))})
         await replace(upkeep, indexing=doing).reconcile()
         return shown[0]
 

@@ -14,7 +14,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V, changed, count_terms, locked_partition, moment_of
-from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents, kb_lines, kb_vectors, kb_versions
+from knowledge.adapters.postgres.document_tables import (
+    kb_chunks,
+    kb_documents,
+    kb_lines,
+    kb_partitions,
+    kb_vectors,
+    kb_versions,
+)
 from knowledge.documents.indexing import TRIES
 from knowledge.documents.models import (
     Chunk,
@@ -264,19 +271,28 @@ class PostgresIndexing(IndexingStore):
                 for row in await connection.execute(query)
             ]
 
-    async def on_their_way(self) -> list[PassageId]:
-        next_one = sa.and_(D.id == C.document_id, D.latest == C.generation, D.status == DocumentStatus.PENDING)
-        query = sa.select(C.id).select_from(kb_chunks.join(kb_documents, next_one))
-        async with reading(self._engine) as connection:
-            found = (await connection.execute(query.where(D.workspace == self._workspace))).scalars()
-            return [PassageId(each) for each in found]
-
-    async def count_points(self) -> int:
-        shown = sa.select(sa.func.count()).select_from(
-            kb_chunks.join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
+    async def standing(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
+        shown = sa.and_(SHOWN, C.generation == D.active_generation)
+        on_its_way = sa.and_(D.status == DocumentStatus.PENDING, C.generation == D.latest)
+        query = (
+            sa.select(C.id, sa.func.coalesce(shown, sa.false()).label("shown"))
+            .join(kb_documents, D.id == C.document_id)
+            .where(D.workspace == self._workspace, sa.or_(shown, on_its_way))
+            .order_by(C.id)
+            .limit(limit)
         )
+        if after is not None:
+            query = query.where(C.id > after)
         async with reading(self._engine) as connection:
-            return await connection.scalar(shown.where(D.workspace == self._workspace, SHOWN)) or 0
+            return {PassageId(row.id): row.shown for row in await connection.execute(query)}
+
+    async def renew(self) -> None:
+        p = kb_partitions.c
+        later = sa.update(kb_partitions).where(p.workspace == self._workspace).values(version=p.version + 1)
+        async with transaction(self._engine) as connection:
+            ours = sa.select(p.partition).where(p.workspace == self._workspace).order_by(p.partition)
+            await connection.execute(ours.with_for_update())  # in one order: no two of these wait for each other
+            await connection.execute(later)
 
 
 def _held(job: Job) -> sa.ColumnElement[bool]:

@@ -192,10 +192,13 @@ class IndexingStore(Protocol):
         """
         ...
 
-    async def on_their_way(self) -> list[PassageId]:
-        """Return the passages that are written and may be shown yet."""
+    async def standing(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
+        """Return the passages that are shown (True) or written and may be shown yet (False), ascending by id.
+
+        All of them as they are at one moment.
+        """
         ...
 
-    async def count_points(self) -> int:
-        """Return how many points the index is to hold."""
+    async def renew(self) -> None:
+        """Say that what is found may have changed in every partition, so that no kept answer is given any more."""
         ...
