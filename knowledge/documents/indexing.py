@@ -181,9 +181,11 @@ class DocumentIndexing:
             if not jobs:
                 work.taken -= 1
                 return
-            work.note(jobs[0].partition, await self._index_or_note(jobs[0]))
+            if outcome := await self._index_or_note(jobs[0]):
+                work.note(jobs[0].partition, outcome)
 
-    async def _index_or_note(self, job: Job) -> str:
+    async def _index_or_note(self, job: Job) -> str | None:
+        """Index a document; return what became of it, None where somebody else has it by now, or it is gone."""
         try:
             async with self._kept(job):
                 shown = await self._index(job)
@@ -201,7 +203,7 @@ class DocumentIndexing:
             await self._fail(job, f"{type(error).__name__} while it was indexed: a defect of hardwon's", None)
             return "failed"
         log.info("document_indexed", document_id=str(job.document_id), generation=job.generation, shown=shown)
-        return "indexed" if shown else "postponed"
+        return "indexed" if shown else None
 
     async def _fail(self, job: Job, reason: str, retry_after: timedelta | None) -> None:
         log.warning("document_not_indexed", document_id=str(job.document_id), reason=reason)
@@ -212,7 +214,8 @@ class DocumentIndexing:
         """Write a generation and show it; return whether it is shown."""
         room = await self.room()
         indexed, lexical, vectors = await self._made(job, room)
-        await self.store.write(job, indexed)
+        if not await self.store.write(job, indexed):
+            return False
         points = [
             PassagePoint(
                 passage_id=passage,
@@ -235,6 +238,8 @@ class DocumentIndexing:
         if (await self.room()).space.fingerprint != room.space.fingerprint:
             raise EmbedderUnavailable("The embedding model was changed meanwhile: the document is indexed again.")
         if not await self.store.activate(job, room.space, indexed.notes):
+            if await self.store.overtaken(job):  # what was left of it may have been removed before these came
+                await self.index.delete(room.space, indexed.passage_ids)
             return False
         # a rebuild that dropped them before they were shown knew nothing of them; one that begins now does
         if lost := set(await self.index.lacking(room.space, indexed.passage_ids)):

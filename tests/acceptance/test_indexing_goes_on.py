@@ -109,6 +109,32 @@ async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
     assert await points_of(knowledge)
 
 
+@pytest.mark.parametrize("ends", ["deleted", "replaced"])
+@pytest.mark.parametrize("before", ["write", "upsert", "activate"])
+async def test_a_document_that_goes_while_it_is_indexed_leaves_no_points(
+    knowledge: Knowledge, before: str, ends: str
+) -> None:
+    """T25: whatever was left of it was removed before they came."""
+    document = await put(knowledge, "tulips.md", TULIPS)
+    indexing = knowledge.documents.indexing
+    part = indexing.index if before == "upsert" else indexing.store
+    gone: list[int] = []
+
+    async def meanwhile(*told: Any) -> Any:
+        if not gone:
+            if ends == "deleted":
+                gone.append(await knowledge.kb.delete("global", None, [document.document_id]))
+            else:
+                gone.append((await put(knowledge, "tulips.md", GUIDE)).version)
+            await indexing.remove_stale()
+        return await getattr(part, before)(*told)
+
+    around = cast(Any, Around(part, **{before: meanwhile}))
+    await replace(indexing, **{"index" if before == "upsert" else "store": around}).run()
+    assert gone
+    assert len(await points_of(knowledge)) == (0 if ends == "deleted" else 3)
+
+
 async def test_a_document_indexed_while_the_index_is_rebuilt_is_in_it(knowledge: Knowledge) -> None:
     """Its points were there before the collection was dropped, and it was shown after all others were put back."""
     await add(knowledge, "guide.md", GUIDE)

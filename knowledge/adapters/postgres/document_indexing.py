@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V, changed, count_terms, locked_partition, moment_of
+from knowledge.adapters.postgres.document_rows import ALIVE, SHOWN, C, D, V, changed, count_terms, locked_partition, moment_of
 from knowledge.adapters.postgres.document_tables import (
     kb_chunks,
     kb_documents,
@@ -107,13 +107,13 @@ class PostgresIndexing(IndexingStore):
         async with reading(self._engine) as connection:
             return bool((await connection.execute(later)).rowcount)
 
-    async def write(self, job: Job, indexed: Indexed) -> None:
+    async def write(self, job: Job, indexed: Indexed) -> bool:
         of_generation = (C.document_id == job.document_id, C.generation == job.generation)
         lines = (kb_lines.c.document_id == job.document_id, kb_lines.c.generation == job.generation)
         async with transaction(self._engine) as connection:
             held = sa.select(D.id).where(_held(job)).with_for_update()
             if (await connection.execute(held)).first() is None:
-                return  # whoever has the lease now writes
+                return False  # whoever has the lease now writes
             await connection.execute(sa.delete(kb_chunks).where(*of_generation))
             await connection.execute(sa.delete(kb_lines).where(*lines))
             rows = [
@@ -123,6 +123,7 @@ class PostgresIndexing(IndexingStore):
             if rows:
                 await connection.execute(insert(kb_chunks), rows)
             await _write_lines(connection, job, indexed)
+            return True
 
     async def activate(self, job: Job, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
         async with transaction(self._engine) as connection:
@@ -145,6 +146,12 @@ class PostgresIndexing(IndexingStore):
             await connection.execute(described)
             await changed(connection, self._workspace, job.partition)
             return True
+
+    async def overtaken(self, job: Job) -> bool:
+        either = sa.or_(D.latest == job.generation, D.active_generation == job.generation)
+        stands = sa.exists().where(D.id == job.document_id, ALIVE, either)
+        async with reading(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(~stands)))
 
     async def fail(self, job: Job, reason: str, *, retry_after: timedelta | None) -> None:
         update = sa.update(kb_documents).where(_held(job))

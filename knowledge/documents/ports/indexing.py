@@ -143,12 +143,19 @@ class IndexingStore(Protocol):
         """Extend a lease; return whether it still holds."""
         ...
 
-    async def write(self, job: Job, indexed: Indexed) -> None:
-        """Write passages and lines beside those that are shown; written again, they replace what was written."""
+    async def write(self, job: Job, indexed: Indexed) -> bool:
+        """Write passages and lines beside those that are shown; False, and nothing written, where the lease is lost.
+
+        Written again, they replace what was written.
+        """
         ...
 
     async def activate(self, job: Job, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
         """Show a written generation instead of the one before, in one transaction; False where the lease is lost."""
+        ...
+
+    async def overtaken(self, job: Job) -> bool:
+        """Return whether the generation of a job is not shown, and never will be: deleted, or a newer one came."""
         ...
 
     async def fail(self, job: Job, reason: str, *, retry_after: timedelta | None) -> None:
