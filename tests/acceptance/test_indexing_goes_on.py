@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
+import httpx
 import pytest
 
 from knowledge.documents.indexing import TRIES
@@ -14,6 +16,7 @@ from knowledge.documents.models import DocumentStatus, PassagePoint
 from knowledge.documents.ports import IndexingStore, PassageIndex
 from knowledge.models import EmbeddingSpace
 from knowledge.wiring import Knowledge
+from orchestrator.http_api import make_app
 from tests.acceptance.test_document_archive import points_of
 from tests.support.documents import GUIDE, add, find, put, readable
 
@@ -156,3 +159,27 @@ async def test_how_far_indexing_is_is_told_document_by_document(knowledge: Knowl
     told: list[tuple[int, int | None]] = []
     report = await knowledge.kb.index(progress=lambda done, total: told.append((done, total)))
     assert (report.indexed, told) == (7, [(done, None) for done in range(1, 8)])
+
+
+async def test_a_document_sent_as_indexing_ends_is_indexed_at_once(knowledge: Knowledge) -> None:
+    """Behind the last look for one that waits: no job is there to come to it for ten minutes."""
+    indexing = knowledge.documents.indexing
+    path = "/api/kb/global/-/documents"
+    sent: list[httpx.Response] = []
+
+    async def stale(limit: int) -> Any:
+        if not sent:
+            sent.append(await client.post(path, params={"uri": "tulips.md"}, content=TULIPS))
+        return await indexing.store.stale(limit)
+
+    store = cast(IndexingStore, Around(indexing.store, stale=stale))
+    documents = replace(knowledge.documents, indexing=replace(indexing, store=store))
+    app = make_app(replace(knowledge, documents=documents))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
+        await client.post(path, params={"uri": "guide.md"}, content=GUIDE)
+        async with asyncio.timeout(30):
+            while app.state.indexing:
+                await asyncio.sleep(0.01)
+    assert [response.status_code for response in sent] == [200]
+    listed = await knowledge.documents.library.listed(await readable(knowledge))
+    assert [document.status for document in listed] == [DocumentStatus.INDEXED] * 2
