@@ -178,8 +178,7 @@ async def test_a_document_sent_as_indexing_ends_is_indexed_at_once(knowledge: Kn
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
         await client.post(path, params={"uri": "guide.md"}, content=GUIDE)
         async with asyncio.timeout(30):
-            while app.state.indexing:
-                await asyncio.sleep(0.01)
+            await asyncio.gather(*app.state.indexing.values())
     assert [response.status_code for response in sent] == [200]
     listed = await knowledge.documents.library.listed(await readable(knowledge))
     assert [document.status for document in listed] == [DocumentStatus.INDEXED] * 2

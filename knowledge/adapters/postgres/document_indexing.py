@@ -13,7 +13,17 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.document_rows import ALIVE, SHOWN, C, D, V, changed, count_terms, locked_partition, moment_of
+from knowledge.adapters.postgres.document_rows import (
+    ALIVE,
+    SHOWN,
+    C,
+    D,
+    V,
+    changed,
+    count_terms,
+    locked_partition,
+    moment_of,
+)
 from knowledge.adapters.postgres.document_tables import (
     kb_chunks,
     kb_documents,
