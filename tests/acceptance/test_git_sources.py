@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -317,6 +318,42 @@ async def test_a_copy_of_a_repository_that_goes_while_it_is_read_is_a_source_tha
     async with GitRepositories(tmp_path / "copies").fetched(source) as (_, repository):
         with pytest.raises(SourceUnavailable, match="the next sync"):
             await repository.content("0" * 40)
+
+
+def half_made(copy: Path) -> None:
+    (copy / "HEAD").unlink()
+
+
+def cut_short(copy: Path) -> None:
+    for pack in (copy / "objects/pack").glob("*.pack"):
+        pack.chmod(0o600)
+        pack.write_bytes(pack.read_bytes()[:40])
+
+
+def without_its_list(copy: Path) -> None:
+    for listed in (copy / "objects/pack").glob("*.idx"):
+        listed.chmod(0o600)
+        listed.write_bytes(b"")
+
+
+def without_packs(copy: Path) -> None:
+    shutil.rmtree(copy / "objects/pack")
+
+
+@pytest.mark.parametrize("damaged", [half_made, cut_short, without_its_list, without_packs])
+async def test_a_copy_of_a_repository_that_is_not_whole_is_fetched_anew(
+    opens: Opens, writes: Writes, home: Path, tmp_path: Path, damaged: Callable[[Path], None]
+) -> None:
+    """As a kill, a power cut or a full disk leaves it."""
+    writes.commit({"pool.md": "# Pool\n\nThe pool has 40.\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        source = await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
+        await knowledge.kb.sync("global", None)
+        damaged(home / "git" / str(source.source_id))
+        (report,) = await knowledge.kb.sync("global", None)
+        assert report.error in {None, "what was fetched of it is gone: the next sync fetches it again"}
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.error, report.unchanged) == (None, 1)
 
 
 async def test_nothing_is_fetched_unless_the_settings_say_from_where(knowledge: Knowledge) -> None:
