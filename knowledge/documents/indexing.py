@@ -39,10 +39,10 @@ from knowledge.turns import let_others_run
 log = get_logger(__name__)
 
 TRIES: Final = 5
-"""How often a document is tried again where a part does not answer, or the process ends.
+"""How often a document is begun whose process ends each time. An outage lasts as long as it lasts."""
 
-The waits for a part double, from a minute.
-"""
+PUT_OFF: Final = timedelta(minutes=1)
+"""How long a document waits at least where a part does not answer."""
 
 ABREAST: Final = 3
 """Documents under way at once: while one is written, others are embedded. A question waits for two texts of each."""
@@ -190,9 +190,8 @@ class DocumentIndexing:
             async with self._kept(job):
                 shown = await self._index(job)
         except Unavailable as error:
-            last = job.attempts >= TRIES
-            await self._fail(job, str(error), None if last else timedelta(minutes=2 ** (job.attempts - 1)))
-            return "failed" if last else "postponed"
+            await self._fail(job, str(error), PUT_OFF)
+            return "postponed"
         except (EmbedderRejected, LocalOnly, StorageRejected) as error:
             await self._fail(job, str(error), None)
             return "failed"

@@ -6,19 +6,25 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
-from knowledge.documents.indexing import TRIES
+from knowledge.adapters.postgres.database import transaction
+from knowledge.adapters.postgres.document_tables import kb_documents
+from knowledge.documents.indexing import ABREAST, TRIES
 from knowledge.documents.models import DocumentStatus, PassagePoint
 from knowledge.documents.ports import IndexingStore, PassageIndex
-from knowledge.models import EmbeddingSpace
+from knowledge.errors import EmbedderUnavailable
+from knowledge.models import Embedded, EmbeddingSpace
 from knowledge.wiring import Knowledge
 from orchestrator.http_api import make_app
 from tests.acceptance.test_document_archive import points_of
+from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find, put, readable
+from tests.support.embedders import HashingEmbedder
 
 TULIPS = b"# Tulips\n\nTulips are planted in autumn.\n"
 OVER = timedelta(seconds=-1)
@@ -66,6 +72,51 @@ async def test_a_document_is_not_given_up_while_it_is_held(knowledge: Knowledge)
     (last,) = await store.claim(limit=1, lease=timedelta(minutes=1))
     assert await store.claim(limit=1, lease=OVER) == []
     assert await store.extend(last, timedelta(minutes=1))
+
+
+async def an_hour_later(knowledge: Knowledge) -> None:
+    """Have what was put off be due."""
+    async with transaction(knowledge.engine) as connection:
+        due = {"not_before": sa.func.now() - timedelta(hours=1)}
+        await connection.execute(sa.update(kb_documents).where(kb_documents.c.not_before.is_not(None)).values(due))
+
+
+async def test_an_outage_of_any_length_fails_no_document(opens: Opens) -> None:
+    """G5."""
+    embedder = HashingEmbedder(dims=256)
+    async with opens(embedder=embedder) as knowledge:
+        indexing = knowledge.documents.indexing
+        await put(knowledge, "guide.md", GUIDE)
+        embedder.unavailable = "the endpoint is away"
+        for _ in range(2 * TRIES):
+            assert (await indexing.run()).postponed == 1
+            assert await indexing.store.claim(limit=1, lease=OVER) == [], "not at once"
+            await an_hour_later(knowledge)
+        assert await indexing.store.claim(limit=1, lease=OVER), "by a process that is killed"
+        (document,) = await knowledge.documents.library.listed(await readable(knowledge))
+        assert (document.status, document.error) == (DocumentStatus.PENDING, "the endpoint is away")
+        embedder.unavailable = None
+        assert (await indexing.run()).indexed == 1
+
+
+class Chokes(HashingEmbedder):
+    """An embedder that does not answer to one text."""
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        if any("Tulips" in text for text in texts):
+            raise EmbedderUnavailable("no answer")
+        return await super().embed(texts, kind)
+
+
+async def test_a_document_that_is_put_off_each_time_stops_no_other(opens: Opens) -> None:
+    async with opens(embedder=Chokes(dims=256)) as knowledge:
+        await put(knowledge, "tulips.md", TULIPS)
+        await knowledge.documents.indexing.run()
+        for number in range(2 * ABREAST):
+            await put(knowledge, f"{number}.md", b"# Note %d\n" % number)
+        await an_hour_later(knowledge)
+        report = await knowledge.documents.indexing.run()
+        assert (report.indexed, report.postponed) == (2 * ABREAST, 1)
 
 
 async def test_an_error_nobody_thought_of_is_noted_and_stops_no_other(knowledge: Knowledge) -> None:

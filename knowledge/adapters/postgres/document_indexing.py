@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import numpy as np
 import sqlalchemy as sa
@@ -64,25 +64,19 @@ class PostgresIndexing(IndexingStore):
         self._workspace = workspace
 
     async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
-        now = sa.func.now()
-        due = sa.and_(
+        free = sa.and_(
             D.workspace == self._workspace,
             D.status == DocumentStatus.PENDING,
-            sa.or_(D.not_before.is_(None), D.not_before <= now),
-            sa.or_(D.lease_until.is_(None), D.lease_until < now),
+            sa.or_(D.lease_until.is_(None), D.lease_until < sa.func.now()),
         )
-        oldest = sa.select(D.id).where(due).order_by(D.added_at, D.id).limit(limit)
-        taken = oldest.with_for_update(skip_locked=True).cte("taken")
         token = LeaseToken(uuid4())
-        take = (
-            sa.update(kb_documents)
-            .where(D.id.in_(sa.select(taken.c.id)))
-            .values(lease_token=token, lease_until=now + lease, attempts=D.attempts + 1)
-            .returning(D.id)
-        )
         async with transaction(self._engine) as connection:
             await connection.execute(self._given_up())
-            ids = list((await connection.execute(take)).scalars())
+            # what was put off waits behind all others: it may be what a part does not answer to
+            for due in (D.not_before.is_(None), D.not_before <= sa.func.now()):
+                ids = await self._taken(connection, sa.and_(free, due), token, limit=limit, lease=lease)
+                if ids:
+                    break
             query = (
                 sa.select(kb_documents, *(each for each in kb_versions.c if each.name != "document_id"))
                 .join(kb_versions, sa.and_(V.document_id == D.id, V.generation == D.latest))
@@ -90,6 +84,26 @@ class PostgresIndexing(IndexingStore):
                 .order_by(D.added_at, D.id)
             )
             return [_job(row, token) for row in await connection.execute(query)]
+
+    async def _taken(
+        self,
+        connection: AsyncConnection,
+        due: sa.ColumnElement[bool],
+        token: LeaseToken,
+        *,
+        limit: int,
+        lease: timedelta,
+    ) -> list[UUID]:
+        """Lease the oldest documents that are due; return their ids."""
+        oldest = sa.select(D.id).where(due).order_by(D.added_at, D.id).limit(limit)
+        taken = oldest.with_for_update(skip_locked=True).cte("taken")
+        take = (
+            sa.update(kb_documents)
+            .where(D.id.in_(sa.select(taken.c.id)))
+            .values(lease_token=token, lease_until=sa.func.now() + lease, attempts=D.attempts + 1)
+            .returning(D.id)
+        )
+        return list((await connection.execute(take)).scalars())
 
     def _given_up(self) -> sa.Update:
         """Return what notes as failed whatever was taken as often as it may be, and never let go of."""
@@ -165,8 +179,9 @@ class PostgresIndexing(IndexingStore):
 
     async def fail(self, job: Job, reason: str, *, retry_after: timedelta | None) -> None:
         update = sa.update(kb_documents).where(_held(job))
-        again = {"status": DocumentStatus.PENDING, "not_before": sa.func.now() + (retry_after or timedelta(0))}
-        told = {"status": DocumentStatus.FAILED} if retry_after is None else again
+        told: dict[str, Any] = {"status": DocumentStatus.FAILED}
+        if retry_after is not None:  # that it was begun does not count: it was not the document's doing
+            told = {"not_before": sa.func.now() + retry_after, "attempts": D.attempts - 1}
         async with transaction(self._engine) as connection:
             await connection.execute(update.values(**told, error=reason, **_FREE))
 
@@ -335,7 +350,6 @@ def _job(row: sa.Row[Any], token: LeaseToken) -> Job:
         generation=row.latest,
         title=row.title,
         parsed=parsed,
-        attempts=row.attempts,
     )
 
 

@@ -42,7 +42,6 @@ class Job:
     generation: int
     title: str
     parsed: Parsed
-    attempts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +126,8 @@ class IndexingStore(Protocol):
     async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
         """Lease documents to be indexed, the oldest first, by the database's clock; skips what others hold.
 
-        One whose lease ran out, and that was leased as often as it may be, is noted as failed.
+        Those that were put off come last. One whose lease ran out, and that was leased as often as it may be, is noted
+        as failed.
         """
         ...
 
@@ -159,7 +159,10 @@ class IndexingStore(Protocol):
         ...
 
     async def fail(self, job: Job, reason: str, *, retry_after: timedelta | None) -> None:
-        """Note why a document could not be indexed; without `retry_after` for good."""
+        """Note why a document could not be indexed; without `retry_after` for good.
+
+        With it, that it was leased does not count, and it waits behind those that were not put off.
+        """
         ...
 
     async def requeue(self, space: EmbeddingSpace) -> int:
