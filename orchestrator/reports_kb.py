@@ -111,6 +111,7 @@ def print_reports(reports: Sequence[SyncReport], *, as_json: bool) -> None:
             out.print(f"{each.url}: {each.error}", style="red", markup=False)
         else:
             told = f"{each.added} new or changed, {each.unchanged} as before, {each.deleted} deleted"
+            told += f", {each.unreadable} could not be read: hardwon kb list says why" if each.unreadable else ""
             print_text(f"{each.url} at {(each.commit or '')[:12]}: {told}")
 
 

@@ -126,13 +126,13 @@ class GitSync:
                 source_id=source.source_id,
             )
             try:
-                document = (await self.library.add(new, scope)).document
+                taken = await self.library.add(new, scope)
             except InvalidInput as error:  # a name that no document may have
                 log.warning("file_passed_over", reason=str(error))
                 unreadable += 1
                 continue
-            added += 1
-            unreadable += document.status is DocumentStatus.FAILED
+            added += taken.changed
+            unreadable += taken.changed and taken.document.status is DocumentStatus.FAILED
         gone = [document_id for uri, (document_id, _) in known.items() if uri not in wanted]
         deleted = await self.library.delete(scope, gone) if gone else 0
         return SyncReport(

@@ -22,7 +22,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.folders import contents_of, files_at, files_of
 from orchestrator.http_api import make_app
-from orchestrator.reports_kb import print_added, print_passages
+from orchestrator.reports_kb import print_added, print_passages, print_reports
 from tests.support.documents import add, put
 from tests.support.processes import Commands
 
@@ -164,6 +164,12 @@ def test_files_and_repositories_that_are_added_together_are_told_of_in_one_docum
     print_added([], None, ["huge.txt: it is large"], [report], as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert (told["synced"][0]["url"], told["passed_over"]) == ("https://example.org/a", ["huge.txt: it is large"])
+
+
+def test_files_of_a_repository_that_cannot_be_read_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    report = SyncReport(source_id=SourceId(UUID(int=1)), url="https://example.org/a", added=2, unreadable=1)
+    print_reports([report], as_json=False)
+    assert "2 new or changed, 0 as before, 0 deleted, 1 could not be read: hardwon kb list" in capsys.readouterr().out
 
 
 CODE = """class Lease:

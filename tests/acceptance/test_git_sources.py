@@ -285,6 +285,17 @@ async def test_a_source_that_nothing_is_taken_from_says_so(
         assert [each.last_error for each in await knowledge.kb.sources("global", None)] == [report.error]
 
 
+async def test_a_file_of_two_sources_is_new_once(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    writes.commit({"docs/pool.md": "# Pool\n\nThe pool has 40.\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        for subdir in ("", "docs"):
+            await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}", subdir=subdir))
+        reports = await knowledge.kb.sync("global", None)
+        assert sorted((each.added, each.unchanged) for each in reports) == [(0, 1), (1, 0)]
+        for report in await knowledge.kb.sync("global", None):
+            assert (report.added, report.unchanged, report.deleted) == (0, 1, 0)
+
+
 async def test_two_repositories_of_one_name_share_no_document(opens: Opens, tmp_path: Path) -> None:
     """Whoever was there first keeps its uris, also when the other one is gone."""
     (tmp_path / "acme").mkdir()
