@@ -246,6 +246,14 @@ def _index_soon(app: FastAPI, bases: KnowledgeBases) -> None:
         app.state.indexing[workspace] = asyncio.create_task(_indexed(app, bases))
 
 
+async def stop_indexing(app: FastAPI) -> None:
+    """End what goes on in the background of an app, before its stores are closed: what it held is free again."""
+    tasks = list(app.state.indexing.values())
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def _indexed(app: FastAPI, bases: KnowledgeBases) -> None:
     """Index until nobody asked for it since the last run began, which may have been past what came meanwhile."""
     workspace = bases.documents.workspace

@@ -171,7 +171,8 @@ class DocumentIndexing:
             await asyncio.gather(*hands)
         finally:
             for hand in hands:
-                hand.cancel()
+                if not hand.cancelling():  # a second time would break off what it gives back
+                    hand.cancel()
             await asyncio.gather(*hands, return_exceptions=True)
 
     async def _take(self, work: _Work) -> None:
@@ -195,6 +196,10 @@ class DocumentIndexing:
         except (EmbedderRejected, LocalOnly, StorageRejected) as error:
             await self._fail(job, str(error), None)
             return "failed"
+        except asyncio.CancelledError:
+            with suppress(HardwonError):
+                await self.store.give_back(job)
+            raise
         except HardwonError:
             raise  # not this document's: it would be that of each
         except Exception as error:  # whatever a text brings about, others wait behind it

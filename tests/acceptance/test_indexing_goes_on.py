@@ -21,6 +21,7 @@ from knowledge.errors import EmbedderUnavailable
 from knowledge.models import Embedded, EmbeddingSpace
 from knowledge.wiring import Knowledge
 from orchestrator.http_api import make_app
+from orchestrator.http_kb import stop_indexing
 from tests.acceptance.test_document_archive import points_of
 from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find, put, readable
@@ -233,3 +234,26 @@ async def test_a_document_sent_as_indexing_ends_is_indexed_at_once(knowledge: Kn
     assert [response.status_code for response in sent] == [200]
     listed = await knowledge.documents.library.listed(await readable(knowledge))
     assert [document.status for document in listed] == [DocumentStatus.INDEXED] * 2
+
+
+async def test_a_server_that_stops_lets_go_of_the_document_it_is_at(knowledge: Knowledge) -> None:
+    """G16: whoever comes next waits for no lease, and that it was begun does not count."""
+    indexing, begun = knowledge.documents.indexing, asyncio.Event()
+
+    class Slow:
+        async def summarise(self, title: str, text: str) -> str | None:
+            begun.set()
+            await asyncio.Event().wait()
+            return None
+
+    documents = replace(knowledge.documents, indexing=replace(indexing, summariser=Slow()))
+    app = make_app(replace(knowledge, documents=documents))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
+        for _ in range(TRIES):
+            await client.post("/api/kb/global/-/documents", params={"uri": "guide.md"}, content=GUIDE)
+            async with asyncio.timeout(30):
+                await begun.wait()
+            begun.clear()
+            await stop_indexing(app)
+            assert not await indexing.store.held()
+    assert (await indexing.run()).indexed == 1

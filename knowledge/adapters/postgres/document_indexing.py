@@ -185,6 +185,11 @@ class PostgresIndexing(IndexingStore):
         async with transaction(self._engine) as connection:
             await connection.execute(update.values(**told, error=reason, **_FREE))
 
+    async def give_back(self, job: Job) -> None:
+        free = sa.update(kb_documents).where(_held(job)).values(attempts=D.attempts - 1, **_FREE)
+        async with transaction(self._engine) as connection:
+            await connection.execute(free)
+
     async def requeue(self, space: EmbeddingSpace) -> int:
         other = sa.exists().where(
             V.document_id == D.id, V.generation == D.active_generation, V.space.is_distinct_from(space.fingerprint)

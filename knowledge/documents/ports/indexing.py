@@ -165,6 +165,10 @@ class IndexingStore(Protocol):
         """
         ...
 
+    async def give_back(self, job: Job) -> None:
+        """End a lease as if it had never been: whoever asks next gets the document."""
+        ...
+
     async def requeue(self, space: EmbeddingSpace) -> int:
         """Have documents indexed again whose passages are not in a space; return how many."""
         ...
