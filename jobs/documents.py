@@ -44,7 +44,7 @@ async def sweep_cases(knowledge: Knowledge) -> int:
     """Let go of what is left of closed cases; return how many documents."""
 
     async def sweep(one: Knowledge) -> int:
-        return await one.documents.upkeep.sweep_cases()
+        return await one.documents.syncing.forget_closed() + await one.documents.upkeep.sweep_cases()
 
     return await in_each_workspace(knowledge, sweep)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -113,6 +113,7 @@ class Api:
 
         A server that says when to come again is asked again then, while there is time left.
         """
+        _check(params or {})
         content_type = FILE_TYPE if isinstance(body, bytes) else "application/json"
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()  # whatever text: ASCII
         clock = asyncio.get_running_loop().time
@@ -254,6 +255,19 @@ def _asked_again_after(response: httpx.Response, *, quick: bool) -> float | None
 
 def _our_own(response: httpx.Response) -> bool:
     return str(response.headers.get("Content-Type", "")).startswith(PROBLEM)
+
+
+def in_path(name: str, text: str) -> str:
+    """Return a text as a part of a path. Raises InvalidInput for what is no text and cannot be sent."""
+    _check({name: text})
+    return quote(text, safe="")
+
+
+def _check(params: Mapping[str, object]) -> None:
+    for name, value in params.items():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and any("\ud800" <= sign <= "\udfff" for sign in text):
+                raise InvalidInput(name, "holds a lone surrogate, which is no Unicode text")
 
 
 def _error(response: httpx.Response, place: str) -> HardwonError:

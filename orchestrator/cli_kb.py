@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -13,10 +14,15 @@ from orchestrator.cli_run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from knowledge.documents.indexing import IndexReport
+    from knowledge.documents.library import Added
+    from knowledge.documents.models import NewDocument
     from knowledge.documents.service import KnowledgeBases
     from knowledge.documents.syncing import SyncReport
     from orchestrator.client_kb import RemoteKnowledgeBases
+    from orchestrator.folders import Found
     from orchestrator.progress import Stages
 
     Bases = KnowledgeBases | RemoteKnowledgeBases
@@ -62,31 +68,20 @@ def add(
     from knowledge.documents.syncing import NewSource
     from knowledge.errors import InvalidInput
     from orchestrator import connect
-    from orchestrator.folders import contents_of, files_of
+    from orchestrator.folders import files_at
     from orchestrator.reports_kb import print_added, print_reports
     from orchestrator.terminal import stages
 
     base, scope_id = base_of(case, user, team)
 
     async def work() -> None:
-        files = [found for path in paths if "://" not in path for found in files_of(Path(path))]
+        files = files_at(Path(path) for path in paths if "://" not in path)
         if title is not None and len(files) > 1:
             raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")
         async with connect(workspace=workspace) as knowledge:
             with stages(quiet=as_json) as progress:
-                added, passed = [], []
-                told = progress.stage("Reading") if files else None
-                for number, found in enumerate(files, 1):
-                    content = contents_of(found.path)
-                    if isinstance(content, str):
-                        passed.append(f"{found.uri}: {content}")
-                        continue
-                    new = NewDocument(
-                        uri=found.uri, content=content, title=title, category=category, tags=tuple(tag or ())
-                    )
-                    added.append(await knowledge.kb.add(base, scope_id, new))
-                    if told:
-                        told(number, len(files))
+                documents = functools.partial(NewDocument, title=title, category=category, tags=tuple(tag or ()))
+                added, passed = await _added(knowledge.kb, base, scope_id, files, documents, progress)
                 sources = [each for each in paths if "://" in each]
                 for url in sources:
                     source = NewSource(url=url, branch=branch, subdir=subdir, globs=tuple(glob or ()))
@@ -102,6 +97,36 @@ def add(
             raise typer.Exit(1)
 
     run(work)
+
+
+async def _added(
+    bases: Bases,
+    base: str,
+    scope_id: str | None,
+    files: Sequence[Found],
+    document: Callable[..., NewDocument],
+    progress: Stages,
+) -> tuple[list[Added], list[str]]:
+    """Add files; return what came of them, and of which no document could be made, with the reasons."""
+    from knowledge.errors import InvalidInput
+    from orchestrator.folders import contents_of
+
+    added, passed = [], []
+    told = progress.stage("Reading") if files else None
+    for number, found in enumerate(files, 1):
+        content = contents_of(found.path)
+        if isinstance(content, str):
+            passed.append(f"{found.uri}: {content}")
+            continue
+        try:
+            added.append(await bases.add(base, scope_id, document(uri=found.uri, content=content)))
+        except InvalidInput as error:
+            if error.field != "uri":
+                raise  # what is said of all of them
+            passed.append(f"{found.uri}: {error.reason}")
+        if told:
+            told(number, len(files))
+    return added, passed
 
 
 async def _synced(bases: Bases, base: str, scope_id: str | None, progress: Stages) -> list[SyncReport]:

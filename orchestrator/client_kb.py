@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
-from urllib.parse import quote
 
 from knowledge.documents.calibrating import Calibrated
 from knowledge.documents.indexing import IndexReport
@@ -14,7 +13,7 @@ from knowledge.documents.models import Document, DocumentId, Finding, NewDocumen
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import NewSource, SyncReport
 from knowledge.ports import Progress
-from orchestrator.calls import Api, watched
+from orchestrator.calls import Api, in_path, watched
 
 _ONE = "-"
 
@@ -54,11 +53,12 @@ class RemoteKnowledgeBases:
 
     async def close_case(self, case_id: str) -> int:
         """Close a case; its documents go."""
-        return (await self.api.call("POST", f"/api/cases/{_quoted(case_id)}/close", dict[str, int]))["documents"]
+        path = f"/api/cases/{in_path('scope_id', case_id)}/close"
+        return (await self.api.call("POST", path, dict[str, int]))["documents"]
 
     async def delete_user(self, user_id: str) -> int:
         """Delete the knowledge base of a user."""
-        return await self.api.removed(f"/api/users/{_quoted(user_id)}/kb", "documents")
+        return await self.api.removed(f"/api/users/{in_path('scope_id', user_id)}/kb", "documents")
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
         """Have documents indexed again that failed."""
@@ -104,11 +104,11 @@ class RemoteKnowledgeBases:
 
     async def grant(self, kb: str, scope_id: str, principal: str) -> None:
         """Give a principal access to a case or a team."""
-        await self.api.send("PUT", f"{_base(kb, scope_id)}/members/{_quoted(principal)}")
+        await self.api.send("PUT", f"{_base(kb, scope_id)}/members/{in_path('principal', principal)}")
 
     async def revoke(self, kb: str, scope_id: str, principal: str) -> bool:
         """Take access away, from the next question on."""
-        path = f"{_base(kb, scope_id)}/members/{_quoted(principal)}"
+        path = f"{_base(kb, scope_id)}/members/{in_path('principal', principal)}"
         return (await self.api.call("DELETE", path, dict[str, bool]))["revoked"]
 
     async def granted(self, kb: str, scope_id: str) -> list[str]:
@@ -117,8 +117,4 @@ class RemoteKnowledgeBases:
 
 
 def _base(kb: str, scope_id: str | None) -> str:
-    return f"/api/kb/{_quoted(kb)}/{_ONE if scope_id is None else _quoted(scope_id)}"
-
-
-def _quoted(part: str) -> str:
-    return quote(part, safe="")
+    return f"/api/kb/{in_path('kb', kb)}/{_ONE if scope_id is None else in_path('scope_id', scope_id)}"

@@ -312,7 +312,8 @@ async def _serving(knowledge: Knowledge, path: Path) -> AsyncIterator[None]:
     from orchestrator.serving import serve_on  # noqa: PLC0415
 
     with _listening(path) as listener:
-        async with serve_on(_MadeWhenAsked(knowledge), listener, grace_seconds=GRACE_SECONDS):
+        made = _MadeWhenAsked(knowledge)
+        async with contextlib.aclosing(made), serve_on(made, listener, grace_seconds=GRACE_SECONDS):
             yield
 
 
@@ -334,6 +335,13 @@ class _MadeWhenAsked:
                     self._app = await asyncio.to_thread(self._make)  # it takes a second, and the owner works on
                     self._made = True
         await self._app(scope, receive, send)
+
+    async def aclose(self) -> None:
+        """End what goes on in the background."""
+        if self._made:
+            from orchestrator.http_kb import stop_indexing  # noqa: PLC0415
+
+            await stop_indexing(self._app)
 
     def _make(self) -> Any:
         from orchestrator.http_api import make_app  # noqa: PLC0415

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +22,30 @@ class Found:
     path: Path
 
 
+def files_at(paths: Iterable[Path]) -> list[Found]:
+    """Return the files of all paths, each once.
+
+    Raises InvalidInput where there is nothing to read, or two files would get one name: the second would replace the
+    first.
+    """
+    by_name: dict[str, Found] = {}
+    for path in paths:
+        for found in files_of(path):
+            first = by_name.setdefault(found.uri, found)
+            if first.path.resolve() != found.path.resolve():
+                raise InvalidInput(
+                    "path", f"{first.path} and {found.path} would both be {found.uri}: add a folder that holds both"
+                )
+    return list(by_name.values())
+
+
 def files_of(path: Path) -> Iterator[Found]:
     """Yield a file, or the readable files below a folder in order; hidden ones and links that lead out are passed over.
 
     Names are relative to the folder, with its own name first. Raises InvalidInput where there is nothing to read.
     """
     if path.is_file():
-        yield Found(uri=path.name, path=path)
+        yield Found(uri=_named(path.name), path=path)
         return
     if not path.is_dir():
         raise InvalidInput("path", f"there is no file or folder {path}")
@@ -59,7 +76,12 @@ def _below(root: Path) -> Iterator[Found]:
             found = Path(folder, name)
             if name.startswith(".") or not readable(name) or not _within(found, root):
                 continue
-            yield Found(uri=f"{root.name}/{found.relative_to(root).as_posix()}", path=found)
+            yield Found(uri=_named(f"{root.name}/{found.relative_to(root).as_posix()}"), path=found)
+
+
+def _named(path: str) -> str:
+    """Return a name as text, whatever bytes the system holds it in."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _within(path: Path, root: Path) -> bool:

@@ -61,7 +61,8 @@ def _scope(scope: str) -> str | None:
 
 def add_kb(app: FastAPI) -> None:
     """Add the routes of knowledge bases to an app."""
-    app.state.indexing = {}
+    app.state.indexing = {}  # the task of each workspace
+    app.state.to_index = set()
     _add_documents(app)
     _add_ends(app)
     _add_sources(app)
@@ -239,16 +240,28 @@ def _add_members(app: FastAPI) -> None:
 
 def _index_soon(app: FastAPI, bases: KnowledgeBases) -> None:
     """Index what waits in the background, unless that is under way; what comes meanwhile is taken along."""
-    under_way: dict[str, asyncio.Task[None]] = app.state.indexing
     workspace = bases.documents.workspace
-    if workspace not in under_way:
-        task = asyncio.create_task(_indexed(bases))
-        under_way[workspace] = task
-        task.add_done_callback(lambda _: under_way.pop(workspace, None))
+    app.state.to_index.add(workspace)
+    if workspace not in app.state.indexing:
+        app.state.indexing[workspace] = asyncio.create_task(_indexed(app, bases))
 
 
-async def _indexed(bases: KnowledgeBases) -> None:
+async def stop_indexing(app: FastAPI) -> None:
+    """End what goes on in the background of an app, before its stores are closed: what it held is free again."""
+    tasks = list(app.state.indexing.values())
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _indexed(app: FastAPI, bases: KnowledgeBases) -> None:
+    """Index until nobody asked for it since the last run began, which may have been past what came meanwhile."""
+    workspace = bases.documents.workspace
     try:
-        await bases.documents.indexing.run()
+        while workspace in app.state.to_index:
+            app.state.to_index.discard(workspace)
+            await bases.documents.indexing.run()
     except HardwonError as error:  # the job comes to it
         log.warning("documents_not_indexed", reason=str(error))
+    finally:
+        app.state.indexing.pop(workspace)

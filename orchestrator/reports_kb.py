@@ -111,6 +111,7 @@ def print_reports(reports: Sequence[SyncReport], *, as_json: bool) -> None:
             out.print(f"{each.url}: {each.error}", style="red", markup=False)
         else:
             told = f"{each.added} new or changed, {each.unchanged} as before, {each.deleted} deleted"
+            told += f", {each.unreadable} could not be read: hardwon kb list says why" if each.unreadable else ""
             print_text(f"{each.url} at {(each.commit or '')[:12]}: {told}")
 
 
@@ -122,7 +123,8 @@ def print_sources(sources: Sequence[Source], *, as_json: bool) -> None:
     if not sources:
         print_text("no repositories here: hardwon kb add https://...")
     for each in sources:
-        print_text(f"{each.source_id}  {each.url}  {(each.last_commit or 'not fetched yet')[:12]}")
+        told = " ".join(filter(None, (each.url, each.branch and f"branch {each.branch}", each.subdir, *each.globs)))
+        print_text(f"{each.source_id}  {told}  {(each.last_commit or '')[:12] or 'not fetched yet'}")
         if each.last_error:
             out.print(f"  {each.last_error}", style="red", markup=False)
 

@@ -8,8 +8,10 @@ import gc
 import ipaddress
 import os
 import socket as sockets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+
+from fastapi import FastAPI
 
 from jobs.scheduler import scheduling
 from knowledge.adapters.owner_lock import read_owner
@@ -20,6 +22,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.connection import Membership
 from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
+from orchestrator.http_kb import stop_indexing
 from orchestrator.mcp_http import serving_mcp
 from orchestrator.metrics import metrics_of_process
 from orchestrator.serving import raise_file_limit, serve_on
@@ -70,11 +73,21 @@ async def run_service(
             )
             app = make_app(knowledge, doorway=doorway)
             stack.enter_context(watched_by(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
-            async with scheduling(knowledge), serving_mcp(app), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
+            async with _served(knowledge, app, listener):
                 gc.freeze()  # all that is there stays: a search for garbage among it would be 0.1 s of a question's 0.3
                 shown = f"[{host}]" if ":" in host else host
                 on_start(Serving(url=f"http://{shown}:{port}", home=str(settings.home), pid=os.getpid()))
                 await asyncio.Event().wait()
+
+
+@contextlib.asynccontextmanager
+async def _served(knowledge: Knowledge, app: FastAPI, listener: sockets.socket) -> AsyncIterator[None]:
+    """Run the jobs and answer requests for a block; what goes on in the background ends with it."""
+    try:
+        async with scheduling(knowledge), serving_mcp(app), serve_on(app, listener, grace_seconds=GRACE_SECONDS):
+            yield
+    finally:
+        await stop_indexing(app)
 
 
 def _loopback(listener: sockets.socket) -> bool:

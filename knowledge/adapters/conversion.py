@@ -48,8 +48,8 @@ class SubprocessConverter(Converter):
     async def convert(self, uri: str, content: bytes) -> Converted:
         if importlib.util.find_spec("kreuzberg") is None:
             raise Unreadable("its format is read with an extra: install hardwon[documents]")
-        _check_archive(content)
         async with self._turn:
+            await asyncio.to_thread(_check_archive, content)
             told = json.loads(await self._run(suffix(uri) or ".pdf", content))
         return _joined(told["text"], told["pages"], told["title"])
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import struct
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +19,13 @@ from weakref import WeakValueDictionary
 
 import urllib3
 from dulwich.client import LocalGitClient
-from dulwich.errors import GitProtocolError, NotGitRepository
+from dulwich.errors import (
+    ApplyDeltaError,
+    ChecksumMismatch,
+    FileFormatException,
+    GitProtocolError,
+    NotGitRepository,
+)
 from dulwich.object_store import iter_tree_contents
 from dulwich.objects import Blob, Commit, ObjectID
 from dulwich.refs import Ref
@@ -33,6 +41,9 @@ _TIMEOUT_SECONDS: Final = 30.0
 _MOST_BYTES: Final = 500_000_000
 _TURNS: WeakValueDictionary[SourceId, asyncio.Lock] = WeakValueDictionary()
 """One fetch of a source at a time."""
+_DAMAGED: Final = (ChecksumMismatch, FileFormatException, ApplyDeltaError, struct.error, zlib.error, AssertionError)
+"""What dulwich raises where a file of a repository is not whole, as a power cut leaves it."""
+_GONE: Final = "what was fetched of it is gone: the next sync fetches it again"
 _PLAIN: Final = frozenset({0o100644, 0o100755, 0o100664})
 
 
@@ -55,21 +66,36 @@ class GitRepositories(Repositories):
                 OSError,
                 KeyError,
                 ValueError,
+                *_DAMAGED,
             ) as exc:
+                if isinstance(exc, _DAMAGED) or self._is_of_copy(exc, source):
+                    await self.forget(source.source_id)
+                    raise SourceUnavailable(_GONE) from exc
                 why = " ".join(str(exc).split()).rsplit("Caused by ", 1)[-1][:300] or type(exc).__name__
                 raise SourceUnavailable(f"{source.url} cannot be fetched: {why}") from exc
             try:
                 yield commit.decode(), _Fetched(repo, commit)
+            except SourceUnavailable:
+                await self.forget(source.source_id)  # a part of it cannot be read: so it is fetched anew
+                raise
             finally:
                 repo.close()
 
     async def forget(self, source_id: SourceId) -> None:
         await asyncio.to_thread(shutil.rmtree, self._folder / str(source_id), ignore_errors=True)
 
+    def _is_of_copy(self, error: Exception, source: Source) -> bool:
+        """Return whether it is a file of the copy that the system refused."""
+        return isinstance(error, OSError) and str(self._folder / str(source.source_id)) in str(error.filename)
+
     def _fetch(self, source: Source) -> tuple[Repo, ObjectID]:
         place = self._folder / str(source.source_id)
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        repo = Repo(str(place)) if (place / "HEAD").exists() else Repo.init_bare(str(place))
+        if (place / "HEAD").exists():
+            repo = Repo(str(place))
+        else:
+            shutil.rmtree(place, ignore_errors=True)  # a kill left it half made: HEAD comes last
+            place.mkdir(parents=True, mode=0o700)
+            repo = Repo.init_bare(str(place))
         try:
             wanted: list[ObjectID] = []
 
@@ -112,7 +138,10 @@ class _Fetched(Repository):
         self._commit = commit
 
     async def files(self) -> list[TreeFile]:
-        return await asyncio.to_thread(self._files)
+        try:
+            return await asyncio.to_thread(self._files)
+        except (KeyError, OSError, *_DAMAGED) as exc:
+            raise SourceUnavailable(_GONE) from exc
 
     def _files(self) -> list[TreeFile]:
         store = self._repo.object_store
@@ -130,6 +159,6 @@ class _Fetched(Repository):
     async def content(self, mark: str) -> bytes:
         try:
             blob = self._repo[ObjectID(mark.encode())]
-        except (KeyError, OSError) as exc:
-            raise SourceUnavailable("what was fetched of it is gone: the next sync fetches it again") from exc
+        except (KeyError, OSError, *_DAMAGED) as exc:
+            raise SourceUnavailable(_GONE) from exc
         return blob.data if isinstance(blob, Blob) else b""

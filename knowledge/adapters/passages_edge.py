@@ -66,17 +66,13 @@ class _Shards(QdrantEdgeIndex):
     """The shards, with what is written of a passage."""
 
     async def make(self, space: EmbeddingSpace) -> None:
-        """Create the shard of the space with the payload indexes of passages, if absent."""
-        new = not self._path(space).exists()
+        """Create the shard of the space with the payload indexes of passages, where they are absent."""
         await self.ensure(space, in_use=False)
-        if new:
-            index = edge.UpdateOperation.create_field_index
-            for field in shape.KEYWORDS:
-                self._update(space, index(field, edge.KeywordIndexParams(enable_hnsw=False)))
-            for field in shape.MOMENTS:
-                self._update(space, index(field, edge.DatetimeIndexParams(enable_hnsw=False)))
-            for field in shape.NUMBERS:
-                self._update(space, index(field, edge.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False)))
+        with translated(self._path(space)):
+            there = self._shard(space).info().payload_schema
+        for field, params in _payload_indexes().items():
+            if field not in there:
+                self._update(space, edge.UpdateOperation.create_field_index(field, params))
 
     async def put(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
         """Write points, and put them on the disk."""
@@ -119,6 +115,17 @@ class _Shards(QdrantEdgeIndex):
                 with_payload=False,
             )
             return [PassageId(UUID(str(found.id))) for found in self._shard(space).scroll(asked)[0]]
+
+
+def _payload_indexes() -> dict[str, Any]:
+    keywords = edge.KeywordIndexParams(enable_hnsw=False)
+    moments = edge.DatetimeIndexParams(enable_hnsw=False)
+    numbers = edge.IntegerIndexParams(lookup=False, range=True, enable_hnsw=False)
+    return {
+        **dict.fromkeys(shape.KEYWORDS, keywords),
+        **dict.fromkeys(shape.MOMENTS, moments),
+        **dict.fromkeys(shape.NUMBERS, numbers),
+    }
 
 
 def _stored(point: PassagePoint) -> edge.Point:

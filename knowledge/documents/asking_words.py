@@ -19,8 +19,8 @@ _SEVERITY = re.compile(
     r"|(?i:\b(?:severity|level)\s*(?:=|:|is|of)?\s*(critical|fatal|error|warning|warn|info|debug)\b)"
 )
 _MOMENT = r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?)?)"
-_SINCE = re.compile(rf"(?i)\b(?:since|after|from)\s+{_MOMENT}")
-_UNTIL = re.compile(rf"(?i)\b(?:until|till|before|to|by)\s+{_MOMENT}")
+_SINCE = re.compile(rf"(?i)\b(?:since|after|from|between)\s+{_MOMENT}")
+_UNTIL = re.compile(rf"(?i)\b(?:(before)|until|till|to|by|through|between\s+{_MOMENT}\s+and)\s+{_MOMENT}")
 _AT = re.compile(rf"(?i)\b(?:on|at|during)\s+{_MOMENT}")
 _FILE = re.compile(r"[\w-]\.[A-Za-z]\w{0,9}\b")
 _DAY: Final = 10
@@ -77,13 +77,31 @@ def _lines(question: str) -> tuple[int, ...]:
 
 
 def _times(question: str) -> tuple[datetime | None, datetime | None]:
+    """Return the first and the last moment that a question asks for: a day without a time is all of it."""
     since = _first(_SINCE, question)
-    until = _first(_UNTIL, question)
+    until = _last(question)
     if (at := _AT.search(question)) and since is None and until is None:
-        when = _moment(at[1])
-        if when is not None:
-            return when, when + (timedelta(days=1) if len(at[1].strip()) == _DAY else timedelta(minutes=1))
+        return _moment(at[1]), _end(at[1], timedelta(seconds=1) if at[1].count(":") > 1 else timedelta(minutes=1))
     return since, until
+
+
+def _last(question: str) -> datetime | None:
+    found = _UNTIL.search(question)
+    if found is None:
+        return None
+    before, _, told = found.groups()
+    when = _moment(told)
+    if before and when is not None:
+        return when - datetime.resolution
+    return _end(told, datetime.resolution)
+
+
+def _end(told: str, length: timedelta) -> datetime | None:
+    """Return the last moment of a day that is told without a time, else of what begins then and has a length."""
+    when = _moment(told)
+    if when is None:
+        return None
+    return when + (timedelta(days=1) if len(told.strip()) == _DAY else length) - datetime.resolution
 
 
 def _first(pattern: re.Pattern[str], question: str) -> datetime | None:

@@ -39,10 +39,10 @@ from knowledge.turns import let_others_run
 log = get_logger(__name__)
 
 TRIES: Final = 5
-"""How often a document is tried again where a part does not answer, or the process ends.
+"""How often a document is begun whose process ends each time. An outage lasts as long as it lasts."""
 
-The waits for a part double, from a minute.
-"""
+PUT_OFF: Final = timedelta(minutes=1)
+"""How long a document waits at least where a part does not answer."""
 
 ABREAST: Final = 3
 """Documents under way at once: while one is written, others are embedded. A question waits for two texts of each."""
@@ -171,7 +171,8 @@ class DocumentIndexing:
             await asyncio.gather(*hands)
         finally:
             for hand in hands:
-                hand.cancel()
+                if not hand.cancelling():  # a second time would break off what it gives back
+                    hand.cancel()
             await asyncio.gather(*hands, return_exceptions=True)
 
     async def _take(self, work: _Work) -> None:
@@ -181,19 +182,24 @@ class DocumentIndexing:
             if not jobs:
                 work.taken -= 1
                 return
-            work.note(jobs[0].partition, await self._index_or_note(jobs[0]))
+            if outcome := await self._index_or_note(jobs[0]):
+                work.note(jobs[0].partition, outcome)
 
-    async def _index_or_note(self, job: Job) -> str:
+    async def _index_or_note(self, job: Job) -> str | None:
+        """Index a document; return what became of it, None where somebody else has it by now, or it is gone."""
         try:
             async with self._kept(job):
                 shown = await self._index(job)
         except Unavailable as error:
-            last = job.attempts >= TRIES
-            await self._fail(job, str(error), None if last else timedelta(minutes=2 ** (job.attempts - 1)))
-            return "failed" if last else "postponed"
+            await self._fail(job, str(error), PUT_OFF)
+            return "postponed"
         except (EmbedderRejected, LocalOnly, StorageRejected) as error:
             await self._fail(job, str(error), None)
             return "failed"
+        except asyncio.CancelledError:
+            with suppress(HardwonError):
+                await self.store.give_back(job)
+            raise
         except HardwonError:
             raise  # not this document's: it would be that of each
         except Exception as error:  # whatever a text brings about, others wait behind it
@@ -201,7 +207,7 @@ class DocumentIndexing:
             await self._fail(job, f"{type(error).__name__} while it was indexed: a defect of hardwon's", None)
             return "failed"
         log.info("document_indexed", document_id=str(job.document_id), generation=job.generation, shown=shown)
-        return "indexed" if shown else "postponed"
+        return "indexed" if shown else None
 
     async def _fail(self, job: Job, reason: str, retry_after: timedelta | None) -> None:
         log.warning("document_not_indexed", document_id=str(job.document_id), reason=reason)
@@ -212,7 +218,8 @@ class DocumentIndexing:
         """Write a generation and show it; return whether it is shown."""
         room = await self.room()
         indexed, lexical, vectors = await self._made(job, room)
-        await self.store.write(job, indexed)
+        if not await self.store.write(job, indexed):
+            return False
         points = [
             PassagePoint(
                 passage_id=passage,
@@ -235,6 +242,8 @@ class DocumentIndexing:
         if (await self.room()).space.fingerprint != room.space.fingerprint:
             raise EmbedderUnavailable("The embedding model was changed meanwhile: the document is indexed again.")
         if not await self.store.activate(job, room.space, indexed.notes):
+            if await self.store.overtaken(job):  # what was left of it may have been removed before these came
+                await self.index.delete(room.space, indexed.passage_ids)
             return False
         # a rebuild that dropped them before they were shown knew nothing of them; one that begins now does
         if lost := set(await self.index.lacking(room.space, indexed.passage_ids)):

@@ -31,10 +31,6 @@ class MovingStore(Protocol):
         """Return texts of shown passages without an embedding in a space, by their hashes."""
         ...
 
-    async def renew(self) -> None:
-        """Say that what is found may have changed in every partition, so that no kept answer is given any more."""
-        ...
-
     async def adopt(self, before: EmbeddingSpace, space: EmbeddingSpace) -> int:
         """Have what was indexed for a space count as indexed for another; return how many versions."""
         ...
@@ -70,7 +66,7 @@ class DocumentMoves:
         if not (await self._any()):
             return Refilled()
         moved = await self._filled(await self.upkeep.indexing.room(), progress)
-        await self.store.renew()
+        await self.upkeep.indexing.store.renew()
         return moved
 
     async def backfill(
@@ -92,7 +88,7 @@ class DocumentMoves:
         most = self.upkeep.indexing.chunk_tokens
         if longest_passage(space, most) >= longest_passage(before, most):
             await self.store.adopt(before, space)
-        await self.store.renew()
+        await self.upkeep.indexing.store.renew()
 
     async def forget(self, space: EmbeddingSpace) -> None:
         """Drop what there is of a space that is not in use."""

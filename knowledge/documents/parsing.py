@@ -43,6 +43,8 @@ LONGEST_NAME: Final = 300
 MOST_TAGS: Final = 100
 
 _LOOKED_AT = 8_192
+_AS_1252 = {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
+"""What bytes that are no UTF-8 stand for, as `surrogateescape` shows them."""
 
 
 class Unreadable(HardwonError):
@@ -78,8 +80,8 @@ def decode(content: bytes) -> str:
     else:
         try:
             text = content.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            text = content.decode("cp1252", "replace")
+        except UnicodeDecodeError:  # of those bytes alone: a broken one in a log changes no other line
+            text = content.decode("utf-8-sig", "surrogateescape").translate(_AS_1252)
     if _strange(text):
         raise Unreadable("this is no text, and no format that hardwon reads")
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")

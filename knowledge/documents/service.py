@@ -15,7 +15,7 @@ from knowledge.documents.ports import PassageStore, Source
 from knowledge.documents.searching import DocumentSearch
 from knowledge.documents.syncing import GitSync, NewSource, SyncReport
 from knowledge.documents.upkeep import DocumentUpkeep
-from knowledge.errors import NoAccess
+from knowledge.errors import InvalidInput, NoAccess
 from knowledge.ports import Progress
 
 LOCAL = Principal(name="local", admin=True)
@@ -75,8 +75,10 @@ class KnowledgeBases:
         return await self.documents.library.delete(await self._writable(kb, scope_id), document_ids)
 
     async def close_case(self, case_id: str) -> int:
-        """Close a case; its documents go."""
-        return await self.documents.library.close_case(self.principal, case_id)
+        """Close a case; its documents go, and its sources with what was fetched of them."""
+        closed = await self.documents.library.close_case(self.principal, case_id)
+        await self.documents.syncing.forget_closed()
+        return closed
 
     async def delete_user(self, user_id: str) -> int:
         """Delete the knowledge base of a user, with its sources and what was fetched of them."""
@@ -101,7 +103,12 @@ class KnowledgeBases:
         documents: Sequence[DocumentId] = (),
         min_relevance: float = 0.0,
     ) -> Finding:
-        """Return the best passages of a knowledge base, or of all that the principal may read."""
+        """Return the best passages of a knowledge base, or of all that the principal may read.
+
+        Raises InvalidInput for a scope id without its knowledge base: all would be searched, where one was meant.
+        """
+        if kb is None and scope_id is not None:
+            raise InvalidInput("kb", f"name the knowledge base that {scope_id} is of")
         access = self.documents.access
         scope = await (access.everything(self.principal) if kb is None else access.scope(self.principal, kb, scope_id))
         query = Query(

@@ -110,6 +110,8 @@ class GitSync:
         known = await self.documents.marks(source.partition, source.source_id)
         name = await self._name(source, known)
         wanted, passed_over = self._by_uri(name, source, await repository.files())
+        if not wanted and not known:
+            raise _nothing(source)
         if len(wanted) > MOST_FILES:
             raise InvalidInput("url", f"holds {len(wanted)} files, more than {MOST_FILES}: name a folder or patterns")
         added, unreadable = 0, passed_over
@@ -124,13 +126,13 @@ class GitSync:
                 source_id=source.source_id,
             )
             try:
-                document = (await self.library.add(new, scope)).document
+                taken = await self.library.add(new, scope)
             except InvalidInput as error:  # a name that no document may have
                 log.warning("file_passed_over", reason=str(error))
                 unreadable += 1
                 continue
-            added += 1
-            unreadable += document.status is DocumentStatus.FAILED
+            added += taken.changed
+            unreadable += taken.changed and taken.document.status is DocumentStatus.FAILED
         gone = [document_id for uri, (document_id, _) in known.items() if uri not in wanted]
         deleted = await self.library.delete(scope, gone) if gone else 0
         return SyncReport(
@@ -178,6 +180,28 @@ class GitSync:
         deleted = await self.store.delete(partition, source_id)
         await self.repositories.forget(source_id)
         return deleted
+
+    async def forget_closed(self) -> int:
+        """Forget the sources of closed cases with their documents; return how many of those.
+
+        First what was fetched of them, so that a kill leaves none of that.
+        """
+        deleted = 0
+        for source in await self.store.closed():
+            await self.repositories.forget(source.source_id)
+            deleted += await self.store.delete(source.partition, source.source_id)
+        return deleted
+
+
+def _nothing(source: Source) -> InvalidInput:
+    """Return what to tell of a source that nothing is taken from: a name in it is wrong most likely."""
+    below = f"below {source.subdir}/" if source.subdir else "in it"
+    kind = f"matches {' or '.join(source.globs)}" if source.globs else "is of a kind that hardwon reads"
+    return InvalidInput(
+        "subdir" if source.subdir else "globs" if source.globs else "url",
+        f"no file {below} {kind}: add it as it is called, and take this one away with"
+        f" `hardwon kb delete --source {source.source_id}`",
+    )
 
 
 def _check_names(new: NewSource) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+from uuid import UUID
 
 from knowledge.documents.indexing import DocumentIndexing, Room
 from knowledge.documents.library import DocumentLibrary
@@ -18,6 +19,7 @@ from knowledge.turns import let_others_run
 log = get_logger(__name__)
 
 _PAGE: Final = 256
+_LAST: Final = PassageId(UUID(int=2**128 - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +42,9 @@ class DocumentUpkeep:
     async def reconcile(self) -> Reconciled:
         """Remove what is stale; have documents of another embedding model indexed again; compare the index.
 
-        Where the index holds another number of points than Postgres, each point is compared: those that are missing
-        are written, from kept embeddings, and those that nothing stands for are removed.
+        Points that are missing are written, from kept embeddings, and those that nothing stands for are removed. As
+        many may be there as there should be, and be others: of an index that was put back from a copy. Where any were
+        missing, answers that were kept meanwhile are not given any more.
         """
         store, index = self.indexing.store, self.indexing.index
         if await self.spaces.bound() is None:
@@ -53,37 +56,39 @@ class DocumentUpkeep:
         for other in await self.spaces.known():
             if other.fingerprint != room.space.fingerprint:
                 await index.drop(other)  # no search looks there any more
-        written = 0
-        if await index.count(room.space, self.indexing.workspace) != await store.count_points():
-            written, strange = await self.compare(room)
-            if written or strange:
-                log.warning("passages_reconciled", written=written, removed=strange)
-            removed += strange
-        return Reconciled(requeued=requeued, written=written, removed=removed)
+        written, strange = await self.compare(room)
+        if written:
+            await store.renew()
+        if written or strange:
+            log.warning("passages_reconciled", written=written, removed=strange)
+        return Reconciled(requeued=requeued, written=written, removed=removed + strange)
 
     async def compare(self, room: Room) -> tuple[int, int]:
         """Write the points that lack in the index of a space, and remove those of nothing; return how many of each.
 
-        What is being indexed is in the index before it is shown. So what is on its way is read after the index and
-        before what is shown: a point of neither is of something that was over before.
+        What is being indexed is in the index before it is shown, so Postgres is read after the index: a point that is
+        neither shown nor on its way by then is of something that was over before. Both are read in the order of ids,
+        a stretch of them at a time.
         """
-        there: set[PassageId] = set()
+        index, store, space = self.indexing.index, self.indexing.store, room.space
+        written = removed = 0
         after: PassageId | None = None
-        while found := await self.indexing.index.scan(room.space, self.indexing.workspace, after=after, limit=_PAGE):
-            there.update(found)
-            after = found[-1]
-        on_their_way = set(await self.indexing.store.on_their_way())
-        written, known, last = 0, set[PassageId](), None
-        while page := await self.indexing.store.points(room.space, after=last, limit=_PAGE):
-            last = page[-1][0].passage_id
-            known.update(point.passage_id for point, _ in page)
-            missing = [each for each in page if each[0].passage_id not in there]
-            await self.indexing.index.upsert(room.space, _with_words(missing))
-            written += len(missing)
+        while True:
+            there = await index.scan(space, self.indexing.workspace, after=after, limit=_PAGE)
+            standing = await store.standing(after=after, limit=_PAGE)
+            end = min((page[-1] for page in (there, [*standing]) if len(page) == _PAGE), default=_LAST)
+            strange = [each for each in there if each <= end and each not in standing]
+            await index.delete(space, strange)
+            removed += len(strange)
+            if lacking := {each for each, shown in standing.items() if shown and each <= end}.difference(there):
+                stretch = await store.points(space, after=after, limit=_PAGE)
+                missing = [each for each in stretch if each[0].passage_id in lacking]
+                await index.upsert(space, _with_words(missing))
+                written += len(missing)
+            if end == _LAST:
+                return written, removed
+            after = end
             await let_others_run()
-        strange = sorted(there - known - on_their_way)
-        await self.indexing.index.delete(room.space, strange)
-        return written, len(strange)
 
     async def sweep_cases(self) -> int:
         """Hide what is left of closed cases, then remove it from the index; return how many documents."""

@@ -34,7 +34,7 @@ from knowledge.wiring import Knowledge, open_knowledge
 from tests.acceptance.test_archive import as_stream, whole
 from tests.acceptance.test_upkeep import learn
 from tests.conftest import TEMPLATE, Opens, SetClock
-from tests.support.documents import ADMIN, GUIDE, add, find, put, readable, writable, write_log
+from tests.support.documents import ADMIN, GUIDE, add, find, put, readable, shown_points, writable, write_log
 from tests.support.embedders import HashingEmbedder
 from tests.support.postgres import create_database, drop_database
 
@@ -157,7 +157,7 @@ async def test_a_second_store_shows_the_same_documents_with_nothing_embedded_aga
 async def count(knowledge: Knowledge) -> int:
     """Return how many passages are shown in all workspaces."""
     workspaces = [knowledge.in_workspace(each) for each in await knowledge.workspaces()]
-    return sum([await each.documents.indexing.store.count_points() for each in workspaces])
+    return sum([await shown_points(each) for each in workspaces])
 
 
 async def test_again_brings_nothing_and_a_later_archive_brings_what_is_later(
@@ -179,10 +179,9 @@ async def test_again_brings_nothing_and_a_later_archive_brings_what_is_later(
         assert set(back.new.values()) == {0}
         assert await seen(second) == await seen(knowledge), "what is further here stays"
         await second.documents.indexing.remove_stale()
-        assert (
-            await second.passages.count((await second.documents.indexing.room()).space, "default")
-            == await second.documents.indexing.store.count_points()
-        )
+        assert await second.passages.count(
+            (await second.documents.indexing.room()).space, "default"
+        ) == await shown_points(second)
 
 
 async def test_documents_of_its_own_in_the_same_place_are_named_and_nothing_is_written(

@@ -10,15 +10,17 @@ from typing import Literal
 import pytest
 import sqlalchemy as sa
 
+from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.access import Permission, Principal, Scope
 from knowledge.documents.indexing import ABREAST
-from knowledge.documents.models import DocumentStatus, NewDocument, Query
+from knowledge.documents.models import Document, DocumentStatus, NewDocument, PassagePoint, Query
 from knowledge.errors import Conflict, InvalidInput, NoAccess, NotFound
 from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
+from orchestrator.asking import LocalAnswers
 from tests.conftest import Opens
-from tests.support.documents import ADMIN, GUIDE, add, find, put, readable, writable
+from tests.support.documents import ADMIN, GUIDE, add, find, put, readable, shown_points, writable
 from tests.support.embedders import HashingEmbedder
 
 ANN = Principal(name="ann")
@@ -276,13 +278,42 @@ async def test_the_index_is_written_again_from_postgres_without_embedding(
         room = await knowledge.documents.indexing.room()
         await knowledge.passages.drop(room.space)
         put_right = await knowledge.documents.upkeep.reconcile()
-        assert put_right.written == await knowledge.documents.indexing.store.count_points()
+        assert put_right.written == await shown_points(knowledge)
         assert embedder.texts == embedded
         after = await find(knowledge, "ERR-4521")
         assert [(p.passage_id, p.lexical) for p in before.passages] == [
             (p.passage_id, p.lexical) for p in after.passages
         ]
         assert (await knowledge.documents.upkeep.reconcile()).written == 0
+
+
+async def point_of(knowledge: Knowledge, document: Document) -> PassagePoint:
+    """Return the one point of a document as it is now."""
+    room = await knowledge.documents.indexing.room()
+    every = await knowledge.documents.indexing.store.points(room.space, after=None, limit=1000)
+    (point,) = (point for point, _ in every if point.document_id == document.document_id)
+    return point
+
+
+async def test_an_index_that_was_put_back_from_a_copy_is_written_again(opens: Opens) -> None:
+    """G15: it holds as many points as there should be, those of versions before."""
+    async with opens(embedder=LocalEmbedder()) as knowledge:
+        answers, asked = LocalAnswers(knowledge), "When are tulips planted?"
+        for number in range(300):  # more than are read at once
+            await put(knowledge, f"{number}.md", b"# Note\n\nThe door is green.\n")
+        copied = await point_of(knowledge, await add(knowledge, "tulips.md", b"# Tulips\n\nTulips are red.\n"))
+        document = await add(knowledge, "tulips.md", b"# Tulips\n\nTulips are planted in autumn.\n")
+        lost = await point_of(knowledge, document)
+        room = await knowledge.documents.indexing.room()
+        await knowledge.passages.delete(room.space, [lost.passage_id])
+        await knowledge.passages.upsert(room.space, [copied])
+        assert (await answers.ask_base("global", None, asked))["sources"] == []
+        put_right = await knowledge.documents.upkeep.reconcile()
+        assert (put_right.written, put_right.removed) == (1, 1)
+        told = await answers.ask_base("global", None, asked)
+        assert "planted in autumn" in told["answer"], "what was answered without it is not answered again"
+        put_right = await knowledge.documents.upkeep.reconcile()
+        assert (put_right.written, put_right.removed) == (0, 0)
 
 
 async def test_points_that_nothing_stands_for_are_removed(knowledge: Knowledge) -> None:

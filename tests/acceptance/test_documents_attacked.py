@@ -39,7 +39,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.http_access import Doorway
 from orchestrator.http_api import make_app
 from tests.conftest import Opens
-from tests.support.documents import add, find, put
+from tests.support.documents import GUIDE, add, find, put
 
 SECRET = b"# Vault\n\nThe zanzibar door opens with the seventh key of the porter.\n"
 QUESTION = "How does the zanzibar door open?"
@@ -211,6 +211,12 @@ async def test_indexing_tells_a_user_of_their_own_documents_alone(house: House) 
     assert report == {"indexed": 1, "failed": 0, "postponed": 0, "removed": 0}
     documents = await house.knowledge.kb.listed("user", "ann")
     assert [each.waiting for each in documents] == [False, False], "the others were indexed too"
+
+
+async def test_t26_a_scope_without_its_base_is_not_searched_as_everything(knowledge: Knowledge) -> None:
+    await add(knowledge, "a.md", GUIDE, "case", "1")
+    with pytest.raises(InvalidInput, match="kb: name the knowledge base that 2 is of"):
+        await knowledge.kb.search("ERR-4521", scope_id="2")
 
 
 async def test_t26_a_name_that_reads_like_a_partition_or_a_pattern_is_only_a_name(house: House) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import UUID
@@ -19,9 +20,9 @@ from knowledge.documents.syncing import SyncReport
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.folders import contents_of, files_of
+from orchestrator.folders import contents_of, files_at, files_of
 from orchestrator.http_api import make_app
-from orchestrator.reports_kb import print_added, print_passages
+from orchestrator.reports_kb import print_added, print_passages, print_reports
 from tests.support.documents import add, put
 from tests.support.processes import Commands
 
@@ -115,6 +116,47 @@ def test_names_that_are_none_are_told_and_options_that_contradict_each_other_are
     assert (closed.returncode, closed.stdout) == (0, "0 documents deleted; case 9 is closed and takes no more\n")
 
 
+@pytest.mark.timeout(300)
+def test_a_file_whose_name_no_document_may_have_stops_no_other(commands: Commands, files: Path) -> None:
+    for name in (b"a\\b.md", b"a\nb.md", b"caf\xe9.md"):
+        (Path(os.fsdecode(os.fsencode(files / "docs") + b"/" + name))).write_text(POOL)
+    (files / "docs/huge.txt").unlink()
+    added = commands.run("kb", "add", str(files / "docs"))
+    assert added.returncode == 1
+    assert "Traceback" not in added.stderr
+    assert "2 new or changed, 0 as before, 3 could not be read" in added.stdout
+    assert "docs/a\\b.md: name the file by a path without a leading '/', '..' or '\\'" in added.stdout
+    told = json.loads(commands.run("kb", "list", "--json").stdout)["documents"]
+    assert [(each["uri"], each["status"]) for each in told] == [
+        ("docs/caf\ufffd.md", "indexed"),
+        ("docs/odd.md", "failed"),
+        ("docs/pool.md", "indexed"),
+    ]
+    bad = os.fsdecode(b"caf\xe9")
+    for command, says in (
+        (("search", bad), "q: holds a lone surrogate, which is no Unicode text"),
+        (("list", "--after", bad), "after: holds a lone surrogate"),
+        (("members", "--case", "9", "--add", bad), "principal: holds a lone surrogate"),
+        (("add", str(files / "docs/pool.md"), "--tag", bad), "tag: holds a lone surrogate"),
+    ):
+        refused = commands.run("kb", *command)
+        assert refused.returncode == 1
+        assert says in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
+def test_files_that_would_get_one_name_are_refused_before_anything_is_added(files: Path) -> None:
+    """The second would replace the first without a word."""
+    for service in ("api", "web"):
+        (files / service / "docs").mkdir(parents=True)
+        (files / service / "docs/README.md").write_text(f"# {service}\n\nThe {service}.\n")
+    for below in ("docs/README.md", "docs"):
+        with pytest.raises(InvalidInput, match=r"api/docs/README.md and .*web/docs/README.md would both be"):
+            files_at([files / "api" / below, files / "web" / below])
+    same = files_at([files / "api", files / "web", files / "api", files / "web/../api"])
+    assert [found.uri for found in same] == ["api/docs/README.md", "web/docs/README.md"]
+
+
 def test_files_and_repositories_that_are_added_together_are_told_of_in_one_document(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -122,6 +164,12 @@ def test_files_and_repositories_that_are_added_together_are_told_of_in_one_docum
     print_added([], None, ["huge.txt: it is large"], [report], as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert (told["synced"][0]["url"], told["passed_over"]) == ("https://example.org/a", ["huge.txt: it is large"])
+
+
+def test_files_of_a_repository_that_cannot_be_read_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    report = SyncReport(source_id=SourceId(UUID(int=1)), url="https://example.org/a", added=2, unreadable=1)
+    print_reports([report], as_json=False)
+    assert "2 new or changed, 0 as before, 0 deleted, 1 could not be read: hardwon kb list" in capsys.readouterr().out
 
 
 CODE = """class Lease:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,7 +25,7 @@ from knowledge.documents.links import commit_of, link_of
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Repositories, Repository, Source, TreeFile
 from knowledge.documents.syncing import NewSource
-from knowledge.errors import InvalidInput, SourceUnavailable
+from knowledge.errors import Conflict, InvalidInput, SourceUnavailable
 from knowledge.wiring import Knowledge
 from orchestrator.asking import LocalAnswers
 from tests.conftest import Opens
@@ -242,6 +244,58 @@ async def test_what_was_deleted_with_a_user_is_not_fetched_again(opens: Opens, w
         assert await knowledge.kb.listed("user", "ann") == []
 
 
+async def test_a_closed_case_keeps_no_copy_of_a_repository_and_takes_none(
+    opens: Opens, writes: Writes, home: Path, tmp_path: Path
+) -> None:
+    """A0-33, T25: what was fetched for a case goes with it, at once or when its retention is over."""
+    writes.commit({"pool.md": "# Pool\n\nThe pool has 40.\n"})
+    new = NewSource(url=f"file://{writes.folder}")
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        for case in ("7", "8"):
+            await knowledge.kb.add_source("case", case, new)
+            await knowledge.kb.sync("case", case)
+        assert len(list((home / "git").iterdir())) == 2
+        assert await knowledge.kb.close_case("7") == 1
+        (other,) = await knowledge.kb.sources("case", "8")
+        assert [copy.name for copy in (home / "git").iterdir()] == [str(other.source_id)]
+        with pytest.raises(Conflict, match="case_7 is closed"):
+            await knowledge.kb.add_source("case", "7", new)
+        await knowledge.documents.library.documents.close("case_8", keep_for=timedelta(microseconds=1))
+        assert await run_job(knowledge, "sweep_cases", once_per_slot=False) == 1
+        assert list((home / "git").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"subdir": "dosc"}, "subdir: no file below dosc/ is of a kind that hardwon reads"),
+        ({"subdir": "docs", "globs": ("*.rst",)}, "subdir: no file below docs/ matches *.rst"),
+        ({"globs": ("*.rst", "*.adoc")}, "globs: no file in it matches *.rst or *.adoc"),
+    ],
+)
+async def test_a_source_that_nothing_is_taken_from_says_so(
+    opens: Opens, writes: Writes, tmp_path: Path, wrong: dict[str, Any], says: str
+) -> None:
+    writes.commit({"docs/pool.md": "# Pool\n\nThe pool has 40.\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        source = await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}", **wrong))
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.error or "").startswith(says)
+        assert f"hardwon kb delete --source {source.source_id}" in (report.error or "")
+        assert [each.last_error for each in await knowledge.kb.sources("global", None)] == [report.error]
+
+
+async def test_a_file_of_two_sources_is_new_once(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    writes.commit({"docs/pool.md": "# Pool\n\nThe pool has 40.\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        for subdir in ("", "docs"):
+            await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}", subdir=subdir))
+        reports = await knowledge.kb.sync("global", None)
+        assert sorted((each.added, each.unchanged) for each in reports) == [(0, 1), (1, 0)]
+        for report in await knowledge.kb.sync("global", None):
+            assert (report.added, report.unchanged, report.deleted) == (0, 1, 0)
+
+
 async def test_two_repositories_of_one_name_share_no_document(opens: Opens, tmp_path: Path) -> None:
     """Whoever was there first keeps its uris, also when the other one is gone."""
     (tmp_path / "acme").mkdir()
@@ -275,6 +329,42 @@ async def test_a_copy_of_a_repository_that_goes_while_it_is_read_is_a_source_tha
     async with GitRepositories(tmp_path / "copies").fetched(source) as (_, repository):
         with pytest.raises(SourceUnavailable, match="the next sync"):
             await repository.content("0" * 40)
+
+
+def half_made(copy: Path) -> None:
+    (copy / "HEAD").unlink()
+
+
+def cut_short(copy: Path) -> None:
+    for pack in (copy / "objects/pack").glob("*.pack"):
+        pack.chmod(0o600)
+        pack.write_bytes(pack.read_bytes()[:40])
+
+
+def without_its_list(copy: Path) -> None:
+    for listed in (copy / "objects/pack").glob("*.idx"):
+        listed.chmod(0o600)
+        listed.write_bytes(b"")
+
+
+def without_packs(copy: Path) -> None:
+    shutil.rmtree(copy / "objects/pack")
+
+
+@pytest.mark.parametrize("damaged", [half_made, cut_short, without_its_list, without_packs])
+async def test_a_copy_of_a_repository_that_is_not_whole_is_fetched_anew(
+    opens: Opens, writes: Writes, home: Path, tmp_path: Path, damaged: Callable[[Path], None]
+) -> None:
+    """As a kill, a power cut or a full disk leaves it."""
+    writes.commit({"pool.md": "# Pool\n\nThe pool has 40.\n"})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        source = await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
+        await knowledge.kb.sync("global", None)
+        damaged(home / "git" / str(source.source_id))
+        (report,) = await knowledge.kb.sync("global", None)
+        assert report.error in {None, "what was fetched of it is gone: the next sync fetches it again"}
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.error, report.unchanged) == (None, 1)
 
 
 async def test_nothing_is_fetched_unless_the_settings_say_from_where(knowledge: Knowledge) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
+import struct
 import time
 import zipfile
 import zlib
@@ -60,6 +62,13 @@ def lying_zip_bomb() -> bytes:
 
 def many_members() -> bytes:
     return packed({f"word/{n}.xml": b"x" for n in range(11_000)})
+
+
+def long_directory() -> bytes:
+    """Return an archive of 15 MB that is a directory alone, of 320,000 members."""
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 0, 20, 0, 0, 0, 0, 33, 0, 0, 0, 1, *[0] * 6) + b"a"
+    head, directory = b"PK\x03\x04".ljust(30, b"\0"), entry * 320_000
+    return head + directory + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 9, 9, len(directory), len(head), 0)
 
 
 def laughs() -> bytes:
@@ -137,6 +146,27 @@ async def test_a_bomb_is_over_within_ten_seconds(name: str, make: Callable[[], b
         told = converted.text[:10_000_001]
     assert time.monotonic() - began < 10
     assert len(told) <= 10_000_000
+
+
+async def test_others_are_answered_while_a_long_directory_is_read() -> None:
+    loop, gaps = asyncio.get_running_loop(), [0.0]
+
+    async def others() -> None:
+        while True:
+            before = loop.time()
+            await asyncio.sleep(0)
+            gaps.append(loop.time() - before)
+
+    content = long_directory()
+    beside = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    began = loop.time()
+    with pytest.raises(Unreadable, match="10,000 parts"):
+        await SubprocessConverter().convert("many.docx", content)
+    took = loop.time() - began
+    await asyncio.sleep(0.01)
+    beside.cancel()
+    assert max(gaps) < took / 2
 
 
 async def test_a_reader_that_never_ends_is_killed_and_the_document_says_why(knowledge: Knowledge) -> None:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import httpx
 import pytest
+import sqlalchemy as sa
 
-from knowledge.documents.indexing import TRIES
+from knowledge.adapters.postgres.database import transaction
+from knowledge.adapters.postgres.document_tables import kb_documents
+from knowledge.documents.indexing import ABREAST, TRIES
 from knowledge.documents.models import DocumentStatus, PassagePoint
 from knowledge.documents.ports import IndexingStore, PassageIndex
-from knowledge.models import EmbeddingSpace
+from knowledge.errors import EmbedderUnavailable
+from knowledge.models import Embedded, EmbeddingSpace
 from knowledge.wiring import Knowledge
+from orchestrator.http_api import make_app
+from orchestrator.http_kb import stop_indexing
 from tests.acceptance.test_document_archive import points_of
+from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find, put, readable
+from tests.support.embedders import HashingEmbedder
 
 TULIPS = b"# Tulips\n\nTulips are planted in autumn.\n"
 OVER = timedelta(seconds=-1)
@@ -65,6 +75,51 @@ async def test_a_document_is_not_given_up_while_it_is_held(knowledge: Knowledge)
     assert await store.extend(last, timedelta(minutes=1))
 
 
+async def an_hour_later(knowledge: Knowledge) -> None:
+    """Have what was put off be due."""
+    async with transaction(knowledge.engine) as connection:
+        due = {"not_before": sa.func.now() - timedelta(hours=1)}
+        await connection.execute(sa.update(kb_documents).where(kb_documents.c.not_before.is_not(None)).values(due))
+
+
+async def test_an_outage_of_any_length_fails_no_document(opens: Opens) -> None:
+    """G5."""
+    embedder = HashingEmbedder(dims=256)
+    async with opens(embedder=embedder) as knowledge:
+        indexing = knowledge.documents.indexing
+        await put(knowledge, "guide.md", GUIDE)
+        embedder.unavailable = "the endpoint is away"
+        for _ in range(2 * TRIES):
+            assert (await indexing.run()).postponed == 1
+            assert await indexing.store.claim(limit=1, lease=OVER) == [], "not at once"
+            await an_hour_later(knowledge)
+        assert await indexing.store.claim(limit=1, lease=OVER), "by a process that is killed"
+        (document,) = await knowledge.documents.library.listed(await readable(knowledge))
+        assert (document.status, document.error) == (DocumentStatus.PENDING, "the endpoint is away")
+        embedder.unavailable = None
+        assert (await indexing.run()).indexed == 1
+
+
+class Chokes(HashingEmbedder):
+    """An embedder that does not answer to one text."""
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        if any("Tulips" in text for text in texts):
+            raise EmbedderUnavailable("no answer")
+        return await super().embed(texts, kind)
+
+
+async def test_a_document_that_is_put_off_each_time_stops_no_other(opens: Opens) -> None:
+    async with opens(embedder=Chokes(dims=256)) as knowledge:
+        await put(knowledge, "tulips.md", TULIPS)
+        await knowledge.documents.indexing.run()
+        for number in range(2 * ABREAST):
+            await put(knowledge, f"{number}.md", b"# Note %d\n" % number)
+        await an_hour_later(knowledge)
+        report = await knowledge.documents.indexing.run()
+        assert (report.indexed, report.postponed) == (2 * ABREAST, 1)
+
+
 async def test_an_error_nobody_thought_of_is_noted_and_stops_no_other(knowledge: Knowledge) -> None:
     await put(knowledge, "guide.md", GUIDE)
     await put(knowledge, "tulips.md", TULIPS)
@@ -75,12 +130,12 @@ async def test_an_error_nobody_thought_of_is_noted_and_stops_no_other(knowledge:
     assert [passage.uri for passage in (await find(knowledge, "when are tulips planted?")).passages] == ["tulips.md"]
 
 
-@pytest.mark.parametrize("read", ["on_their_way", "points"])
+@pytest.mark.parametrize(("of", "read"), [("index", "scan"), ("store", "standing")])
 @pytest.mark.parametrize("beside", ["before", "after"])
 async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
-    knowledge: Knowledge, read: str, beside: str
+    knowledge: Knowledge, of: str, read: str, beside: str
 ) -> None:
-    """Whenever that is: before or after anything that is read of Postgres."""
+    """Whenever that is: before or after anything that is read of either."""
     await add(knowledge, "guide.md", GUIDE)
     await put(knowledge, "tulips.md", TULIPS)
     indexing, upkeep = knowledge.documents.indexing, knowledge.documents.upkeep
@@ -94,11 +149,12 @@ async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
         async def look(*asked: Any, **named: Any) -> Any:
             if beside == "before":
                 await show()
-            found = await getattr(indexing.store, read)(*asked, **named)
+            found = await getattr(part, read)(*asked, **named)
             await show()
             return found
 
-        doing = replace(indexing, store=cast(IndexingStore, Around(indexing.store, **{read: look})))
+        part = getattr(indexing, of)
+        doing = replace(indexing, **{of: cast(Any, Around(part, **{read: look}))})
         await replace(upkeep, indexing=doing).reconcile()
         return shown[0]
 
@@ -106,6 +162,32 @@ async def test_a_document_shown_while_the_index_is_compared_keeps_its_points(
     assert (await replace(indexing, store=store).run()).indexed == 1
     assert shown == [True]
     assert await points_of(knowledge)
+
+
+@pytest.mark.parametrize("ends", ["deleted", "replaced"])
+@pytest.mark.parametrize("before", ["write", "upsert", "activate"])
+async def test_a_document_that_goes_while_it_is_indexed_leaves_no_points(
+    knowledge: Knowledge, before: str, ends: str
+) -> None:
+    """T25: whatever was left of it was removed before they came."""
+    document = await put(knowledge, "tulips.md", TULIPS)
+    indexing = knowledge.documents.indexing
+    part = indexing.index if before == "upsert" else indexing.store
+    gone: list[int] = []
+
+    async def meanwhile(*told: Any) -> Any:
+        if not gone:
+            if ends == "deleted":
+                gone.append(await knowledge.kb.delete("global", None, [document.document_id]))
+            else:
+                gone.append((await put(knowledge, "tulips.md", GUIDE)).version)
+            await indexing.remove_stale()
+        return await getattr(part, before)(*told)
+
+    around = cast(Any, Around(part, **{before: meanwhile}))
+    await replace(indexing, **{"index" if before == "upsert" else "store": around}).run()
+    assert gone
+    assert len(await points_of(knowledge)) == (0 if ends == "deleted" else 3)
 
 
 async def test_a_document_indexed_while_the_index_is_rebuilt_is_in_it(knowledge: Knowledge) -> None:
@@ -129,3 +211,49 @@ async def test_how_far_indexing_is_is_told_document_by_document(knowledge: Knowl
     told: list[tuple[int, int | None]] = []
     report = await knowledge.kb.index(progress=lambda done, total: told.append((done, total)))
     assert (report.indexed, told) == (7, [(done, None) for done in range(1, 8)])
+
+
+async def test_a_document_sent_as_indexing_ends_is_indexed_at_once(knowledge: Knowledge) -> None:
+    """Behind the last look for one that waits: no job is there to come to it for ten minutes."""
+    indexing = knowledge.documents.indexing
+    path = "/api/kb/global/-/documents"
+    sent: list[httpx.Response] = []
+
+    async def stale(limit: int) -> Any:
+        if not sent:
+            sent.append(await client.post(path, params={"uri": "tulips.md"}, content=TULIPS))
+        return await indexing.store.stale(limit)
+
+    store = cast(IndexingStore, Around(indexing.store, stale=stale))
+    documents = replace(knowledge.documents, indexing=replace(indexing, store=store))
+    app = make_app(replace(knowledge, documents=documents))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
+        await client.post(path, params={"uri": "guide.md"}, content=GUIDE)
+        async with asyncio.timeout(30):
+            await asyncio.gather(*app.state.indexing.values())
+    assert [response.status_code for response in sent] == [200]
+    listed = await knowledge.documents.library.listed(await readable(knowledge))
+    assert [document.status for document in listed] == [DocumentStatus.INDEXED] * 2
+
+
+async def test_a_server_that_stops_lets_go_of_the_document_it_is_at(knowledge: Knowledge) -> None:
+    """G16: whoever comes next waits for no lease, and that it was begun does not count."""
+    indexing, begun = knowledge.documents.indexing, asyncio.Event()
+
+    class Slow:
+        async def summarise(self, title: str, text: str) -> str | None:
+            begun.set()
+            await asyncio.Event().wait()
+            return None
+
+    documents = replace(knowledge.documents, indexing=replace(indexing, summariser=Slow()))
+    app = make_app(replace(knowledge, documents=documents))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
+        for _ in range(TRIES):
+            await client.post("/api/kb/global/-/documents", params={"uri": "guide.md"}, content=GUIDE)
+            async with asyncio.timeout(30):
+                await begun.wait()
+            begun.clear()
+            await stop_indexing(app)
+            assert not await indexing.store.held()
+    assert (await indexing.run()).indexed == 1

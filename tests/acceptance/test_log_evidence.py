@@ -86,6 +86,37 @@ async def test_all_entries_of_a_severity_are_listed_with_their_times(knowledge: 
     assert [line.split(": ", 1)[1] for line in listed[1:]] == [line for line in lines if "CRITICAL" in line]
 
 
+MIDNIGHTS = b"""2025-10-18T23:00:00Z ERROR one
+2025-10-19T00:00:00Z ERROR two
+2025-10-19T14:32:05Z ERROR three
+2025-10-19T14:33:00Z ERROR four
+2025-10-20T00:00:00Z ERROR five
+2025-10-20T01:00:00Z ERROR six
+2025-10-21T00:00:00Z ERROR seven
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "entries"),
+    [
+        ("on 2025-10-19", 3),
+        ("at 2025-10-19T14:32Z", 1),
+        ("at 2025-10-19T14:32:05Z", 1),
+        ("before 2025-10-20", 4),
+        ("until 2025-10-20", 6),
+        ("until 2025-10-20T00:00Z", 5),
+        ("from 2025-10-19 to 2025-10-20", 5),
+        ("between 2025-10-19 and 2025-10-20", 5),
+        ("between 2025-10-19 14:33 and 2025-10-20 01:00", 3),
+    ],
+)
+async def test_entries_of_a_time_are_counted_to_its_ends(knowledge: Knowledge, when: str, entries: int) -> None:
+    """A0-48: a day is all of it, and nothing of the next."""
+    await add(knowledge, "server.log", MIDNIGHTS, "case", "1")
+    told = await facts(knowledge.documents, f"How many ERROR entries were there {when}?", knowledge)
+    assert told[0].startswith(f"server.log: {entries} ERROR entries ")
+
+
 @pytest.mark.parametrize(
     "question",
     [

@@ -11,10 +11,13 @@ from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
+import qdrant_edge
 from qdrant_client import AsyncQdrantClient
 
+from knowledge.adapters import passage_points
 from knowledge.adapters.passages_edge import EdgePassages
 from knowledge.adapters.passages_server import ServerPassages, connect
+from knowledge.adapters.qdrant_points import collection_name
 from knowledge.documents.models import DocumentId, PassageId, PassagePoint, PassageWhere, Severity, Wanted
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, SparseVector, Vector
@@ -145,3 +148,20 @@ async def test_ids_come_in_pages_in_order(index: PassageIndex) -> None:
     first = await index.scan(SPACE, "default", after=None, limit=3)
     rest = await index.scan(SPACE, "default", after=first[-1], limit=3)
     assert [each.int for each in (*first, *rest)] == [1, 2, 3, 4, 5]
+
+
+async def test_payload_indexes_that_a_kill_left_out_are_made_at_the_next_start(tmp_path: Path) -> None:
+    """The embedded engine's; without them each question reads every point."""
+    index = EdgePassages(tmp_path / "documents", reserve_mb=1)
+    own = passage_points.own_space(SPACE)
+    await index._shards.ensure(own, in_use=False)
+    await index.aclose()
+    index = EdgePassages(tmp_path / "documents", reserve_mb=1)
+    await index.ensure(SPACE)
+    await index.upsert(SPACE, [point(1)])
+    await index.aclose()
+    shard = qdrant_edge.EdgeShard.load(str(tmp_path / "documents" / collection_name(own)))
+    there = shard.info().payload_schema
+    shard.close()
+    assert there.keys() >= {*passage_points.KEYWORDS, *passage_points.MOMENTS, *passage_points.NUMBERS}
+    assert there["partition"].points == 1

@@ -59,6 +59,12 @@ async def add(
     return await knowledge.documents.library.documents.get(scope.partitions[0], document.document_id)
 
 
+async def shown_points(knowledge: Knowledge) -> int:
+    """Return how many points the index is to hold."""
+    standing = await knowledge.documents.indexing.store.standing(after=None, limit=100_000)
+    return sum(standing.values())
+
+
 async def find(
     knowledge: Knowledge, question: str, kb: str = "global", scope_id: str | None = None, *, k: int = 5
 ) -> Finding:

@@ -162,9 +162,12 @@ def test_a_question_asks_for_times() -> None:
     """A0-80: timestamp >=."""
     found = wanted("ERROR entries after 2025-10-19T14:00Z and before 2025-10-20")
     assert found.since == datetime(2025, 10, 19, 14, tzinfo=UTC)
-    assert found.until == datetime(2025, 10, 20, tzinfo=UTC)
+    assert found.until == datetime(2025, 10, 20, tzinfo=UTC) - datetime.resolution
     day = wanted("what happened on 2025-10-19?")
-    assert (day.since, day.until) == (datetime(2025, 10, 19, tzinfo=UTC), datetime(2025, 10, 20, tzinfo=UTC))
+    assert (day.since, day.until) == (
+        datetime(2025, 10, 19, tzinfo=UTC),
+        datetime(2025, 10, 20, tzinfo=UTC) - datetime.resolution,
+    )
 
 
 @pytest.mark.parametrize("end", ["9999-12-31", "9999-12-31T23:59:30Z", "0001-01-01"])
@@ -189,6 +192,8 @@ def test_front_matter_gives_title_category_and_tags() -> None:
         ("eins".encode("utf-16"), "eins"),
         (b"caf\xe9", "café"),
         ("naïve ✓".encode(), "naïve ✓"),
+        ("Müller sagt ja\n".encode() + b"cut of\xc3\n" + "✓".encode(), "Müller sagt ja\ncut ofÃ\n✓"),
+        ("größer\n".encode() + "größer\n".encode("cp1252"), "größer\ngrößer\n"),
     ],
 )
 def test_text_is_read_in_the_encodings_that_files_come_in(content: bytes, text: str) -> None:

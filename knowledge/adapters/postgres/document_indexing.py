@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import numpy as np
 import sqlalchemy as sa
@@ -13,8 +13,25 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V, changed, count_terms, locked_partition, moment_of
-from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents, kb_lines, kb_vectors, kb_versions
+from knowledge.adapters.postgres.document_rows import (
+    ALIVE,
+    SHOWN,
+    C,
+    D,
+    V,
+    changed,
+    count_terms,
+    locked_partition,
+    moment_of,
+)
+from knowledge.adapters.postgres.document_tables import (
+    kb_chunks,
+    kb_documents,
+    kb_lines,
+    kb_partitions,
+    kb_vectors,
+    kb_versions,
+)
 from knowledge.documents.indexing import TRIES
 from knowledge.documents.models import (
     Chunk,
@@ -47,25 +64,19 @@ class PostgresIndexing(IndexingStore):
         self._workspace = workspace
 
     async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
-        now = sa.func.now()
-        due = sa.and_(
+        free = sa.and_(
             D.workspace == self._workspace,
             D.status == DocumentStatus.PENDING,
-            sa.or_(D.not_before.is_(None), D.not_before <= now),
-            sa.or_(D.lease_until.is_(None), D.lease_until < now),
+            sa.or_(D.lease_until.is_(None), D.lease_until < sa.func.now()),
         )
-        oldest = sa.select(D.id).where(due).order_by(D.added_at, D.id).limit(limit)
-        taken = oldest.with_for_update(skip_locked=True).cte("taken")
         token = LeaseToken(uuid4())
-        take = (
-            sa.update(kb_documents)
-            .where(D.id.in_(sa.select(taken.c.id)))
-            .values(lease_token=token, lease_until=now + lease, attempts=D.attempts + 1)
-            .returning(D.id)
-        )
         async with transaction(self._engine) as connection:
             await connection.execute(self._given_up())
-            ids = list((await connection.execute(take)).scalars())
+            # what was put off waits behind all others: it may be what a part does not answer to
+            for due in (D.not_before.is_(None), D.not_before <= sa.func.now()):
+                ids = await self._taken(connection, sa.and_(free, due), token, limit=limit, lease=lease)
+                if ids:
+                    break
             query = (
                 sa.select(kb_documents, *(each for each in kb_versions.c if each.name != "document_id"))
                 .join(kb_versions, sa.and_(V.document_id == D.id, V.generation == D.latest))
@@ -73,6 +84,26 @@ class PostgresIndexing(IndexingStore):
                 .order_by(D.added_at, D.id)
             )
             return [_job(row, token) for row in await connection.execute(query)]
+
+    async def _taken(
+        self,
+        connection: AsyncConnection,
+        due: sa.ColumnElement[bool],
+        token: LeaseToken,
+        *,
+        limit: int,
+        lease: timedelta,
+    ) -> list[UUID]:
+        """Lease the oldest documents that are due; return their ids."""
+        oldest = sa.select(D.id).where(due).order_by(D.added_at, D.id).limit(limit)
+        taken = oldest.with_for_update(skip_locked=True).cte("taken")
+        take = (
+            sa.update(kb_documents)
+            .where(D.id.in_(sa.select(taken.c.id)))
+            .values(lease_token=token, lease_until=sa.func.now() + lease, attempts=D.attempts + 1)
+            .returning(D.id)
+        )
+        return list((await connection.execute(take)).scalars())
 
     def _given_up(self) -> sa.Update:
         """Return what notes as failed whatever was taken as often as it may be, and never let go of."""
@@ -100,13 +131,13 @@ class PostgresIndexing(IndexingStore):
         async with reading(self._engine) as connection:
             return bool((await connection.execute(later)).rowcount)
 
-    async def write(self, job: Job, indexed: Indexed) -> None:
+    async def write(self, job: Job, indexed: Indexed) -> bool:
         of_generation = (C.document_id == job.document_id, C.generation == job.generation)
         lines = (kb_lines.c.document_id == job.document_id, kb_lines.c.generation == job.generation)
         async with transaction(self._engine) as connection:
             held = sa.select(D.id).where(_held(job)).with_for_update()
             if (await connection.execute(held)).first() is None:
-                return  # whoever has the lease now writes
+                return False  # whoever has the lease now writes
             await connection.execute(sa.delete(kb_chunks).where(*of_generation))
             await connection.execute(sa.delete(kb_lines).where(*lines))
             rows = [
@@ -116,6 +147,7 @@ class PostgresIndexing(IndexingStore):
             if rows:
                 await connection.execute(insert(kb_chunks), rows)
             await _write_lines(connection, job, indexed)
+            return True
 
     async def activate(self, job: Job, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
         async with transaction(self._engine) as connection:
@@ -139,12 +171,24 @@ class PostgresIndexing(IndexingStore):
             await changed(connection, self._workspace, job.partition)
             return True
 
+    async def overtaken(self, job: Job) -> bool:
+        either = sa.or_(D.latest == job.generation, D.active_generation == job.generation)
+        stands = sa.exists().where(D.id == job.document_id, ALIVE, either)
+        async with reading(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(~stands)))
+
     async def fail(self, job: Job, reason: str, *, retry_after: timedelta | None) -> None:
         update = sa.update(kb_documents).where(_held(job))
-        again = {"status": DocumentStatus.PENDING, "not_before": sa.func.now() + (retry_after or timedelta(0))}
-        told = {"status": DocumentStatus.FAILED} if retry_after is None else again
+        told: dict[str, Any] = {"status": DocumentStatus.FAILED}
+        if retry_after is not None:  # that it was begun does not count: it was not the document's doing
+            told = {"not_before": sa.func.now() + retry_after, "attempts": D.attempts - 1}
         async with transaction(self._engine) as connection:
             await connection.execute(update.values(**told, error=reason, **_FREE))
+
+    async def give_back(self, job: Job) -> None:
+        free = sa.update(kb_documents).where(_held(job)).values(attempts=D.attempts - 1, **_FREE)
+        async with transaction(self._engine) as connection:
+            await connection.execute(free)
 
     async def requeue(self, space: EmbeddingSpace) -> int:
         other = sa.exists().where(
@@ -264,19 +308,28 @@ class PostgresIndexing(IndexingStore):
                 for row in await connection.execute(query)
             ]
 
-    async def on_their_way(self) -> list[PassageId]:
-        next_one = sa.and_(D.id == C.document_id, D.latest == C.generation, D.status == DocumentStatus.PENDING)
-        query = sa.select(C.id).select_from(kb_chunks.join(kb_documents, next_one))
-        async with reading(self._engine) as connection:
-            found = (await connection.execute(query.where(D.workspace == self._workspace))).scalars()
-            return [PassageId(each) for each in found]
-
-    async def count_points(self) -> int:
-        shown = sa.select(sa.func.count()).select_from(
-            kb_chunks.join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
+    async def standing(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
+        shown = sa.and_(SHOWN, C.generation == D.active_generation)
+        on_its_way = sa.and_(D.status == DocumentStatus.PENDING, C.generation == D.latest)
+        query = (
+            sa.select(C.id, sa.func.coalesce(shown, sa.false()).label("shown"))
+            .join(kb_documents, D.id == C.document_id)
+            .where(D.workspace == self._workspace, sa.or_(shown, on_its_way))
+            .order_by(C.id)
+            .limit(limit)
         )
+        if after is not None:
+            query = query.where(C.id > after)
         async with reading(self._engine) as connection:
-            return await connection.scalar(shown.where(D.workspace == self._workspace, SHOWN)) or 0
+            return {PassageId(row.id): row.shown for row in await connection.execute(query)}
+
+    async def renew(self) -> None:
+        p = kb_partitions.c
+        later = sa.update(kb_partitions).where(p.workspace == self._workspace).values(version=p.version + 1)
+        async with transaction(self._engine) as connection:
+            ours = sa.select(p.partition).where(p.workspace == self._workspace).order_by(p.partition)
+            await connection.execute(ours.with_for_update())  # in one order: no two of these wait for each other
+            await connection.execute(later)
 
 
 def _held(job: Job) -> sa.ColumnElement[bool]:
@@ -302,7 +355,6 @@ def _job(row: sa.Row[Any], token: LeaseToken) -> Job:
         generation=row.latest,
         title=row.title,
         parsed=parsed,
-        attempts=row.attempts,
     )
 
 

@@ -12,7 +12,6 @@ from knowledge.adapters.postgres.document_rows import SHOWN, C, D, V
 from knowledge.adapters.postgres.document_tables import (
     kb_chunks,
     kb_documents,
-    kb_partitions,
     kb_scales,
     kb_vectors,
     kb_versions,
@@ -56,14 +55,6 @@ class PostgresMoving(MovingStore):
                 row.text_hash: told_above(row.title, row.section, row.function, row.text)
                 for row in await connection.execute(bare)
             }
-
-    async def renew(self) -> None:
-        p = kb_partitions.c
-        later = sa.update(kb_partitions).where(p.workspace == self._workspace).values(version=p.version + 1)
-        async with transaction(self._engine) as connection:
-            ours = sa.select(p.partition).where(p.workspace == self._workspace).order_by(p.partition)
-            await connection.execute(ours.with_for_update())  # in one order: no two of these wait for each other
-            await connection.execute(later)
 
     async def adopt(self, before: EmbeddingSpace, space: EmbeddingSpace) -> int:
         ours = sa.exists().where(D.id == V.document_id, D.workspace == self._workspace)

@@ -13,7 +13,7 @@ from knowledge.adapters.postgres.document_rows import D, hide, locked_partition
 from knowledge.adapters.postgres.document_tables import kb_partitions, kb_sources
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Source, SourceStore
-from knowledge.errors import NotFound
+from knowledge.errors import Conflict, NotFound
 
 _S = kb_sources.c
 
@@ -37,6 +37,9 @@ class PostgresSources(SourceStore):
         )
         kept = new.on_conflict_do_update(constraint="kb_sources_url", set_=told).returning(kb_sources)
         async with transaction(self._engine) as connection:
+            where = await locked_partition(connection, self._workspace, source.partition)
+            if where.closed_at is not None:
+                raise Conflict(f"{source.partition} is closed: it takes no documents any more")
             return _source((await connection.execute(kept)).one())
 
     async def of(self, partition: str | None) -> list[Source]:
@@ -47,6 +50,13 @@ class PostgresSources(SourceStore):
             query = query.where(_S.partition == partition)
         async with reading(self._engine) as connection:
             return [_source(row) for row in await connection.execute(query)]
+
+    async def closed(self) -> list[Source]:
+        p = kb_partitions.c
+        of_it = sa.and_(p.workspace == _S.workspace, p.partition == _S.partition, p.closed_at <= sa.func.now())
+        query = sa.select(kb_sources).join(kb_partitions, of_it).where(_S.workspace == self._workspace)
+        async with reading(self._engine) as connection:
+            return [_source(row) for row in await connection.execute(query.order_by(_S.id))]
 
     async def synced(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
         told: dict[str, Any] = {"last_error": error}

@@ -42,7 +42,6 @@ class Job:
     generation: int
     title: str
     parsed: Parsed
-    attempts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +126,8 @@ class IndexingStore(Protocol):
     async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
         """Lease documents to be indexed, the oldest first, by the database's clock; skips what others hold.
 
-        One whose lease ran out, and that was leased as often as it may be, is noted as failed.
+        Those that were put off come last. One whose lease ran out, and that was leased as often as it may be, is noted
+        as failed.
         """
         ...
 
@@ -143,16 +143,30 @@ class IndexingStore(Protocol):
         """Extend a lease; return whether it still holds."""
         ...
 
-    async def write(self, job: Job, indexed: Indexed) -> None:
-        """Write passages and lines beside those that are shown; written again, they replace what was written."""
+    async def write(self, job: Job, indexed: Indexed) -> bool:
+        """Write passages and lines beside those that are shown; False, and nothing written, where the lease is lost.
+
+        Written again, they replace what was written.
+        """
         ...
 
     async def activate(self, job: Job, space: EmbeddingSpace, notes: Sequence[str]) -> bool:
         """Show a written generation instead of the one before, in one transaction; False where the lease is lost."""
         ...
 
+    async def overtaken(self, job: Job) -> bool:
+        """Return whether the generation of a job is not shown, and never will be: deleted, or a newer one came."""
+        ...
+
     async def fail(self, job: Job, reason: str, *, retry_after: timedelta | None) -> None:
-        """Note why a document could not be indexed; without `retry_after` for good."""
+        """Note why a document could not be indexed; without `retry_after` for good.
+
+        With it, that it was leased does not count, and it waits behind those that were not put off.
+        """
+        ...
+
+    async def give_back(self, job: Job) -> None:
+        """End a lease as if it had never been: whoever asks next gets the document."""
         ...
 
     async def requeue(self, space: EmbeddingSpace) -> int:
@@ -192,10 +206,13 @@ class IndexingStore(Protocol):
         """
         ...
 
-    async def on_their_way(self) -> list[PassageId]:
-        """Return the passages that are written and may be shown yet."""
+    async def standing(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
+        """Return the passages that are shown (True) or written and may be shown yet (False), ascending by id.
+
+        All of them as they are at one moment.
+        """
         ...
 
-    async def count_points(self) -> int:
-        """Return how many points the index is to hold."""
+    async def renew(self) -> None:
+        """Say that what is found may have changed in every partition, so that no kept answer is given any more."""
         ...

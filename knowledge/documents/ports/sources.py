@@ -62,11 +62,18 @@ class SourceStore(Protocol):
     """The git repositories of one workspace."""
 
     async def add(self, source: Source) -> Source:
-        """Keep a source; the same address and folder again in a partition changes it."""
+        """Keep a source; the same address and folder again in a partition changes it.
+
+        Raises Conflict for a closed case.
+        """
         ...
 
     async def of(self, partition: str | None) -> list[Source]:
         """Return the sources of a partition, or of all that are not closed."""
+        ...
+
+    async def closed(self) -> list[Source]:
+        """Return the sources of cases that are closed, and not kept any longer."""
         ...
 
     async def synced(self, source_id: SourceId, *, commit: str | None, error: str | None) -> None:
