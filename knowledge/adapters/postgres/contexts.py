@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone, among, recount
 from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.entries import delete_entries
+from knowledge.adapters.postgres.deleting import delete_entries
 from knowledge.adapters.postgres.tables import contexts, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, PatternId, Task

@@ -1,12 +1,12 @@
-"""The entries of a workspace in Postgres: capture, resolution, the lease, deletion."""
+"""The entries of a workspace in Postgres: capture, resolution, the lease."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
@@ -14,16 +14,13 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, locked_in_order, recount
+from knowledge.adapters.postgres.counting import EMBEDDED, alone, locked_in_order
 from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.points import doubt
+from knowledge.adapters.postgres.deleting import delete_entries, forget_project, leave_points
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row, told_entry
 from knowledge.adapters.postgres.tables import (
-    checkpoints,
     contexts,
     knowledge_staging,
-    outcomes,
-    points,
     projects,
 )
 from knowledge.errors import Conflict, NotFound, NotOpen
@@ -345,7 +342,7 @@ class PostgresEntries(EntryStore):
             .returning(_E.point_ids)
         )
         async with alone(self._engine, self._workspace) as connection:
-            await _leave_points(connection, (await connection.execute(dead)).scalars())
+            await leave_points(connection, (await connection.execute(dead)).scalars())
 
     async def abandon(self, project_id: str, *, unvouched: bool) -> int:
         gone = _E.status == EntryStatus.OPEN
@@ -359,7 +356,7 @@ class PostgresEntries(EntryStore):
         )
         async with alone(self._engine, self._workspace) as connection:
             of_each = (await connection.execute(update)).scalars().all()
-            await _leave_points(connection, of_each)
+            await leave_points(connection, of_each)
             return len(of_each)
 
     async def due_projects(self, captured_before: datetime) -> list[str]:
@@ -374,10 +371,6 @@ class PostgresEntries(EntryStore):
             return await connection.scalar(query) or 0
 
     async def sole_points(self, entry_id: EntryId) -> list[PointId]:
-        async with reading(self._engine) as connection:
-            return await self._sole_points(connection, entry_id)
-
-    async def _sole_points(self, connection: AsyncConnection, entry_id: EntryId) -> list[PointId]:
         other = knowledge_staging.alias("other")
         own = sa.select(sa.func.unnest(_E.point_ids).label("id"), _E.pattern_id).where(
             _E.workspace == self._workspace, _E.id == entry_id
@@ -386,8 +379,9 @@ class PostgresEntries(EntryStore):
         shared = sa.exists().where(
             other.c.pattern_id == mine.c.pattern_id, other.c.id != entry_id, mine.c.id == sa.any_(other.c.point_ids)
         )
-        found = await connection.execute(sa.select(mine.c.id).where(~shared))
-        return [PointId(point) for point in found.scalars()]
+        async with reading(self._engine) as connection:
+            found = await connection.execute(sa.select(mine.c.id).where(~shared))
+            return [PointId(point) for point in found.scalars()]
 
     async def delete(self, entry_id: EntryId, *, while_it_is: EntryStatus | None = None) -> None:
         async with alone(self._engine, self._workspace) as connection:
@@ -418,24 +412,8 @@ class PostgresEntries(EntryStore):
             return [EntryId(entry_id) for entry_id in found.scalars()]
 
     async def forget_project(self, project_id: str) -> bool:
-        def of_project(table: sa.Table) -> sa.ColumnElement[bool]:
-            return sa.and_(table.c.workspace == self._workspace, table.c.project_id == project_id)
-
         async with alone(self._engine, self._workspace) as connection:
-            # a capture that is under way holds the project's row: either it is seen, or it comes after
-            await connection.execute(sa.select(projects.c.project_id).where(of_project(projects)).with_for_update())
-            if await connection.scalar(sa.select(sa.exists().where(of_project(knowledge_staging)))):
-                return False
-            handed_out = sa.select(contexts.c.id).where(of_project(contexts))
-            told = sa.or_(of_project(outcomes), outcomes.c.context_id.in_(handed_out))
-            touched = (
-                await connection.execute(sa.delete(outcomes).where(told).returning(outcomes.c.pattern_id))
-            ).scalars()
-            others = set(touched)  # patterns of other projects that were tried in this one
-            for table in (contexts, checkpoints, projects):
-                await connection.execute(sa.delete(table).where(of_project(table)))
-            await recount(connection, others)
-        return True
+            return await forget_project(connection, self._workspace, project_id)
 
 
 def _answer(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> Captured:
@@ -454,34 +432,6 @@ def _answer(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> Captured:
         status=EntryStatus(row.status),
         informed=row.informed,
     )
-
-
-async def delete_entries(
-    connection: AsyncConnection,
-    workspace: str,
-    entry_ids: Sequence[EntryId],
-    *,
-    while_it_is: EntryStatus | None = None,
-) -> int:
-    """Delete entries, those of a status only if one is given, note down their points, recount; return how many.
-
-    Be `alone`.
-    """
-    which = [_E.workspace == workspace, among(_E.id, entry_ids)]
-    if while_it_is is not None:
-        which.append(_E.status == while_it_is)
-    gone = sa.delete(knowledge_staging).where(locked_in_order(*which))
-    rows = (await connection.execute(gone.returning(_E.pattern_id, _E.point_ids))).all()
-    await _leave_points(connection, [row.point_ids for row in rows])
-    await recount(connection, {row.pattern_id for row in rows} - {None})
-    return len(rows)
-
-
-async def _leave_points(connection: AsyncConnection, of_each: Iterable[Sequence[UUID]]) -> None:
-    """Note down the points of entries that a checkpoint decided about and that will not be embedded."""
-    left = {point_id for point_ids in of_each for point_id in point_ids}
-    if left:
-        await doubt(connection, among(points.c.id, left))
 
 
 def _by_event(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
