@@ -231,6 +231,18 @@ def test_a_key_that_was_read_from_a_file_is_taken_without_its_line_break(
     assert "k-1" not in str(refused.value)
 
 
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", *(name for name in TAKEN if name.endswith("_API_KEY"))])
+def test_a_key_that_a_client_cannot_send_is_named(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pasted key with a Cyrillic letter in it was a trace at the first call."""
+    monkeypatch.setenv(variable, "sk-п1")
+    if variable == "HARDWON_API_KEY":  # ours are sent as they are
+        assert KnowledgeSettings().api_key == SecretStr("sk-п1")
+        return
+    with pytest.raises(InvalidSetting, match=f"{variable}.*ASCII") as refused:
+        KnowledgeSettings()
+    assert "п1" not in "".join(traceback.format_exception(refused.value))
+
+
 def test_what_looks_like_a_setting_and_is_none_is_found_with_the_nearest_name() -> None:
     known = [*TAKEN, "HARDWON_LOG_LEVEL", "HARDWON_PG_KEEP", "HARDWON_TEST_QDRANT_URL", "hardwon_home", "PATH"]
     assert unknown_variables(known) == {}
