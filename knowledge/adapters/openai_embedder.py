@@ -123,6 +123,8 @@ class OpenAIEmbedder(Embedder):
         rows = {position: row for position, text in enumerate(texts) if (row := self._known(kind, text))}
         inputs = [self._input(position, text, kind) for position, text in enumerate(texts) if position not in rows]
         tokens, began = 0, asyncio.get_running_loop().time()
+        if kind == "query":  # is in a hurry, and kills nothing
+            began -= self._endpoint.retry.refusal_seconds
         for done in await all_of(self._embed(batch, space.dims, began) for batch in _batches(inputs, self._max_inputs)):
             rows.update(done.rows)
             tokens += done.tokens
