@@ -55,6 +55,29 @@ def check_http(address: str | None) -> str | None:
     return address
 
 
+def _check_sent(key: str) -> None:
+    """Raise ValueError unless a key can stand in a header."""
+    if not key.isprintable():
+        raise ValueError("holds a line break or another character that cannot be sent: is it one key?")
+
+
+def _check_ascii(key: str) -> None:
+    """Raise ValueError unless a key can be sent by clients that know ASCII only."""
+    if not key.isascii():
+        raise ValueError("holds a character beyond ASCII, which cannot be sent: is it the key?")
+
+
+def _openai_key() -> str:
+    """Return OpenAI's own variable, empty where it is not set. Raises InvalidSetting unless it can be sent."""
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    try:
+        _check_sent(key)
+        _check_ascii(key)
+    except ValueError as error:
+        raise InvalidSetting("OPENAI_API_KEY", str(error)) from None
+    return key
+
+
 class KnowledgeSettings(BaseSettings):
     """How to reach the stores, the embedder and a chat model, and the defaults of queries. Frozen.
 
@@ -81,7 +104,7 @@ class KnowledgeSettings(BaseSettings):
     embedding_base_url: str | None = None
     """An OpenAI-compatible endpoint; unset: OpenAI's."""
     embedding_api_key: SecretStr | None = None
-    """Unset: OPENAI_API_KEY."""
+    """Unset: OPENAI_API_KEY, for OpenAI's own endpoint only."""
     embedding_dims: int | None = Field(default=None, ge=2, le=65536)
     """Asks the endpoint for shorter vectors; only some models can."""
     embedding_timeout_seconds: float = Field(default=20.0, ge=1, le=3600)
@@ -219,9 +242,17 @@ class KnowledgeSettings(BaseSettings):
     def _sent(cls, value: SecretStr | None) -> SecretStr | None:
         """Take a key as a header holds it: one that was read from a file ends in a line break, which none does."""
         told = value and value.get_secret_value().strip()
-        if told and not told.isprintable():
-            raise ValueError("holds a line break or another character that cannot be sent: is it one key?")
+        if told:
+            _check_sent(told)
         return SecretStr(told) if told else value
+
+    @field_validator("qdrant_api_key", "embedding_api_key", "chat_api_key", "synthesis_api_key", "main_api_key")
+    @classmethod
+    def _sent_to_others(cls, value: SecretStr | None) -> SecretStr | None:
+        """Take a key of another program as its client sends it: in ASCII."""
+        if value:
+            _check_ascii(value.get_secret_value())
+        return value
 
     @field_validator("fetch")
     @classmethod
@@ -233,11 +264,11 @@ class KnowledgeSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _model(self) -> Self:
-        openai_key = os.environ.get("OPENAI_API_KEY", "").strip()
+        openai_key = _openai_key()
         if self.embedding_model is None:
             remote = openai_key or self.embedding_base_url or self.embedding_api_key
             object.__setattr__(self, "embedding_model", OPENAI_MODEL if remote else BUNDLED_MODEL)
-        if self.embedding_api_key is None and openai_key:
+        if self.embedding_api_key is None and self.embedding_base_url is None and openai_key:
             object.__setattr__(self, "embedding_api_key", SecretStr(openai_key))
         if self.chat_api_key is None and self.chat_base_url is None and openai_key:
             object.__setattr__(self, "chat_api_key", SecretStr(openai_key))

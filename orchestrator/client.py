@@ -33,6 +33,7 @@ from knowledge.models import (
 )
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
+from knowledge.surroundings import check_surroundings
 from orchestrator.calls import LIMITS, Api, given
 from orchestrator.paging import paged
 
@@ -316,6 +317,8 @@ class KnowledgeClient:
         place: str | None = None,
     ) -> None:
         headers = {b"Authorization": b"Bearer " + api_key.encode()} if api_key else {}
+        if transport is None:
+            check_surroundings()
         try:
             http = httpx.AsyncClient(base_url=url, headers=headers, transport=transport, limits=LIMITS)
         except httpx.InvalidURL as error:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
-from knowledge.errors import InvalidInput, Unavailable
+from knowledge.errors import InvalidInput, TextRejected, Unavailable
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
 from knowledge.models import Context, ContextId, EntryType, Pattern, PatternId, Task
@@ -269,7 +269,7 @@ class OrchestratorContextBuilder:
             built = await within(settings.query_deadline_ms / 1000, self._with_knowledge(context, task, agent_type))
         except TimeoutError:
             return self._degraded(context, f"no answer within {settings.query_deadline_ms} ms"), Cause.LATE
-        except InvalidInput as error:
+        except (InvalidInput, TextRejected) as error:
             return replace(context, degraded=str(error)), Cause.INVALID  # this task cannot be asked for; others can
         except Unavailable as error:
             return self._degraded(context, str(error)), Cause.UNAVAILABLE

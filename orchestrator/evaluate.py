@@ -23,6 +23,7 @@ from orchestrator.progress import Stages
 
 DEPTH = 10
 _CHUNK = 500
+_LABELLED = ("id", "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +53,42 @@ class AbstentionReport:
     false_silence_rate: float
 
 
-def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON lines file. Raises InvalidInput naming file and line."""
+def read_jsonl(path: Path, *, texts: Sequence[str] = (), lists: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a JSON lines file, each with these texts and lists of texts.
+
+    Raises InvalidInput naming file, line and field.
+    """
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    try:
-                        yield json.loads(line)
-                    except ValueError as error:
-                        raise InvalidInput(f"{path}:{number}", f"is not JSON ({error})") from error
+                    yield _object(f"{path}:{number}", line, texts, lists)
     except OSError as error:
         raise InvalidInput(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(str(path), "cannot be read: it is not UTF-8") from error
+
+
+def _object(place: str, line: str, texts: Sequence[str], lists: Sequence[str]) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(place, f"is not JSON ({error})") from error
+    if not isinstance(row, dict):
+        raise InvalidInput(place, "is no JSON object")
+    for name in texts:
+        if not isinstance(row.get(name), str) or not row[name].strip():
+            raise InvalidInput(place, f"needs a text `{name}`")
+    for name in lists:
+        if not isinstance(row.get(name), list) or not all(isinstance(each, str) for each in row[name]):
+            raise InvalidInput(place, f"needs a list of texts `{name}`")
+    return row
+
+
+def read_relevant(folder: Path) -> dict[str, frozenset[str]]:
+    """Return the relevant records by query, as `qrels.jsonl` tells them."""
+    rows = read_jsonl(folder / "qrels.jsonl", texts=["query_id"], lists=["relevant_ids"])
+    return {row["query_id"]: frozenset(row["relevant_ids"]) for row in rows}
 
 
 @contextmanager
@@ -177,12 +200,13 @@ def _auc(right: Sequence[float], wrong: Sequence[float]) -> float:
     return mean((bisect_left(ordered, each) + bisect_right(ordered, each)) / (2 * len(ordered)) for each in right)
 
 
-def _questions(folder: Path, limit: int | None) -> tuple[dict[str, set[str]], list[dict[str, Any]]]:
+def _questions(folder: Path, limit: int | None) -> tuple[dict[str, frozenset[str]], list[dict[str, Any]]]:
     """Return the relevant records by query, and the queries that have any."""
-    relevant = {row["query_id"]: set(row["relevant_ids"]) for row in read_jsonl(folder / "qrels.jsonl")}
-    queries = [row for row in read_jsonl(folder / "queries.jsonl") if row["id"] in relevant][:limit]
-    if not queries:
-        raise InvalidInput(str(folder), "has no query with a relevant record")
+    relevant = read_relevant(folder)
+    queries = [row for row in read_jsonl(folder / "queries.jsonl", texts=_LABELLED) if row["id"] in relevant][:limit]
+    records = {row["id"] for row in read_jsonl(folder / "corpus.jsonl", texts=_LABELLED)}
+    if all(records.isdisjoint(relevant[row["id"]]) for row in queries):
+        raise InvalidInput(str(folder), "has no query of which `qrels.jsonl` names a record of `corpus.jsonl`")
     return relevant, queries
 
 
@@ -198,7 +222,7 @@ async def _store(knowledge: Knowledge, corpus: Path) -> dict[str, EntryId]:
             solution_steps=row["id"],
             success_verified=True,
         )
-        for row in read_jsonl(corpus)
+        for row in read_jsonl(corpus, texts=_LABELLED)
     ]
     for start in range(0, len(entries), _CHUNK):
         chunk = entries[start : start + _CHUNK]

@@ -16,7 +16,7 @@ from knowledge.errors import InvalidInput
 from knowledge.ports import Embedder
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
-from orchestrator.evaluate import read_jsonl, throwaway_knowledge
+from orchestrator.evaluate import read_jsonl, read_relevant, throwaway_knowledge
 from orchestrator.progress import Stages
 from orchestrator.tools import AnswerFromGlobalKB
 
@@ -100,8 +100,9 @@ async def judged_answers(
 ) -> list[Judged]:
     """Return what came of each question."""
     progress = progress or Stages()
-    relevant = {row["query_id"]: frozenset(row["relevant_ids"]) for row in read_jsonl(folder / "qrels.jsonl")}
-    questions = [row for row in read_jsonl(folder / "questions.jsonl") if _answerable(row) is not None][:limit]
+    relevant = read_relevant(folder)
+    rows = read_jsonl(folder / "questions.jsonl", texts=["id", "text"])
+    questions = [row for row in rows if _answerable(row) is not None][:limit]
     if not questions:
         raise InvalidInput(str(folder), "has no question that says whether it can be answered")
     async with throwaway_knowledge(settings, embedder) as knowledge:
@@ -123,7 +124,7 @@ async def judged_answers(
 async def add_corpus(knowledge: Knowledge, corpus: Path) -> None:
     """Keep each record as a document of the global knowledge base: its text, its title, its id as the name."""
     scope = await knowledge.documents.access.scope(LOCAL, "global", permission=Permission.WRITE)
-    for row in read_jsonl(corpus):
+    for row in read_jsonl(corpus, texts=["id", "text"]):
         title = str(row.get("title") or "")[:_LINE].strip()
         new = NewDocument(
             uri=f"{row['id']}.txt", content=row["text"].encode(), title=" ".join(title.split()) or row["id"]

@@ -14,7 +14,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import Unavailable
 from knowledge.logs import get_logger
-from knowledge.ports import Selection
 from knowledge.steps import watched_by
 from knowledge.wiring import Knowledge
 from orchestrator.http_opened import Open, performs
@@ -46,19 +45,13 @@ class _Staged:
             staged = workspaces = float("nan")
             try:
                 async with asyncio.timeout(COUNT_SECONDS):
-                    names = await self._knowledge.workspaces()
-                    staged, workspaces = float(await self._count(names)), float(len(names))
+                    workspaces = float(len(await self._knowledge.workspaces()))
+                    staged = float(await self._knowledge.jobs.staged())
             except (TimeoutError, Unavailable) as error:
                 log.warning("staged_not_counted", reason=str(error) or "too slow")
             metrics.staged.set(staged)
             metrics.workspaces.set(workspaces)
             self._next = time.monotonic() + KEEP_SECONDS
-
-    async def _count(self, workspaces: list[str]) -> int:
-        total = 0
-        for name in workspaces:
-            total += await self._knowledge.in_workspace(name).stores.entries.pending(Selection())
-        return total
 
 
 class MetricsWatch:

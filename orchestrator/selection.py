@@ -32,7 +32,7 @@ from knowledge.logs import get_logger
 from knowledge.settings import KnowledgeSettings
 from orchestrator.answer_json import CitationJson, citation_json, turns_of
 from orchestrator.telemetry import ANSWERED, Telemetry
-from orchestrator.tool_loop import Arguments, Handler, Loop, MalformedCall, Offered
+from orchestrator.tool_loop import Arguments, Handler, Loop, Offered
 
 log = get_logger(__name__)
 
@@ -376,7 +376,7 @@ class DocumentSelection:
         ]
         try:
             await loop.run(messages, first="required" if self.settings.require_tool_use else "auto")
-        except (MalformedCall, ToolsRefused, ChatRejected, ChatUnavailable) as error:
+        except (ToolsRefused, ChatRejected, ChatUnavailable) as error:
             log.warning("selection_given_up", error=type(error).__name__)
             return loop, type(error).__name__
         except (EmbedderUnavailable, EmbedderRejected) as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from knowledge.documents.language_model import Asking, LanguageModel, Message, Said, Tool, ToolCall
-from knowledge.errors import InvalidInput
+from knowledge.errors import InvalidInput, QuestionRejected
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
@@ -22,7 +22,7 @@ Arguments = Mapping[str, Any]
 Handler = Callable[[Arguments], Awaitable[str]]
 
 
-class MalformedCall(InvalidInput):
+class MalformedCall(QuestionRejected):
     """A model wrote something that is no call: its arguments are no JSON object, or there is no such tool."""
 
 
@@ -83,29 +83,31 @@ class Loop:
     async def _all(self, calls: Sequence[ToolCall]) -> list[str]:
         """Answer calls side by side; which of them are within the limit is decided before any runs."""
         planned: list[Awaitable[str]] = []
-        for call in calls:
-            offered, arguments = self._read(call)
-            key = (call.name, json.dumps(arguments, sort_keys=True))
+        for offered, arguments, key in [self._read(call) for call in calls]:
             if key in self._answers:
                 planned.append(_said(_NOTE + self._answers[key]))
             elif offered.counts and self.calls >= self.max_calls:
                 planned.append(_said(_error(f"the limit of {self.max_calls} calls is reached: answer now")))
             else:
                 self.calls += offered.counts
-                self.called.append(call.name)
+                self.called.append(offered.tool.name)
                 planned.append(self._one(offered, arguments, key))
         return list(await asyncio.gather(*planned))
 
-    def _read(self, call: ToolCall) -> tuple[Offered, Arguments]:
+    def _read(self, call: ToolCall) -> tuple[Offered, Arguments, tuple[str, str]]:
+        """Return the tool, the arguments, and what the same call again is known by."""
         offered = next((each for each in self.offered if each.tool.name == call.name), None)
         try:
             arguments = json.loads(call.arguments or "{}")
-        except ValueError:
+            key = (call.name, json.dumps(arguments, sort_keys=True))
+        except (ValueError, RecursionError):  # a model that repeats itself nests as deep as it may write
             arguments = None
         if offered is None or not isinstance(arguments, dict):
             log.warning("tool_call_not_read", tool=call.name[:100])
-            raise MalformedCall("tool_call", f"{call.name[:100]} cannot be called so")
-        return offered, arguments
+            raise MalformedCall(
+                f"The model asked for the tool {call.name[:100]!r} in a form that cannot be read: ask again."
+            )
+        return offered, arguments, key
 
     async def _one(self, offered: Offered, arguments: Arguments, key: tuple[str, str]) -> str:
         name = offered.tool.name

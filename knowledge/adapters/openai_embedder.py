@@ -58,8 +58,9 @@ EMBEDDING = EndpointKind(
 class OpenAIEmbedder(Embedder):
     """Embeds by an endpoint, several requests at a time. A 429 or a Retry-After holds back every caller.
 
-    `dimensions` asks for shorter vectors. A wrong key, a spent quota and an unknown model raise EmbedderRejected at
-    once; so does a text that is refused, after the others were embedded and kept: asking for those again costs no call.
+    `dimensions` asks for shorter vectors. A wrong key, a spent quota, an unknown model and an endpoint that takes no
+    text at all raise EmbedderRejected at once; a text that is refused raises TextRejected, after the others were
+    embedded and kept: asking for those again costs no call.
     """
 
     def __init__(
@@ -91,6 +92,8 @@ class OpenAIEmbedder(Embedder):
         self._space: EmbeddingSpace | None = None
         self._max_inputs = MAX_INPUTS
         self._recent: Recent[_Row | _Refused] = Recent(_RECENT)
+        self._took_at = -math.inf
+        """When the endpoint last embedded anything."""
 
     async def space(self) -> EmbeddingSpace:
         """Return the space; asks the endpoint once where neither `dimensions` nor a known model tells the size."""
@@ -98,8 +101,7 @@ class OpenAIEmbedder(Embedder):
             if self._space is None:
                 dims = self._dimensions or KNOWN_DIMS.get(self._model)
                 if dims is None:
-                    answer = await self._ask([_Input(0, self._prefixes["document"] + _PROBE)], None)
-                    dims = answer.rows.shape[1]
+                    dims = (await self._probe(None)).rows.shape[1]
                 self._space = fingerprinted(
                     EmbeddingSpace(
                         provider="openai",
@@ -120,11 +122,15 @@ class OpenAIEmbedder(Embedder):
         space = await self.space()
         rows = {position: row for position, text in enumerate(texts) if (row := self._known(kind, text))}
         inputs = [self._input(position, text, kind) for position, text in enumerate(texts) if position not in rows]
-        tokens = 0
-        for done in await all_of(self._embed(batch, space.dims) for batch in _batches(inputs, self._max_inputs)):
+        tokens, began = 0, asyncio.get_running_loop().time()
+        if kind == "query":  # is in a hurry, and kills nothing
+            began -= self._endpoint.retry.refusal_seconds
+        for done in await all_of(self._embed(batch, space.dims, began) for batch in _batches(inputs, self._max_inputs)):
             rows.update(done.rows)
             tokens += done.tokens
         refused = [row for _, row in sorted(rows.items()) if isinstance(row, _Refused)]
+        if refused and inputs and self._took_at < began:
+            await self._probe(space.dims)
         if refused or kind == "query":
             for position, text in enumerate(texts):
                 self._recent.keep(kind, text, rows[position])
@@ -150,16 +156,28 @@ class OpenAIEmbedder(Embedder):
     def _input(self, position: int, text: str, kind: str) -> _Input:
         return _Input(position, self._prefixes[kind] + text.strip()).cut(self._max_tokens * BYTES_PER_TOKEN)
 
-    async def _embed(self, batch: list[_Input], dims: int) -> _Done:
+    async def _probe(self, dims: int | None) -> Answer:
+        """Embed a word that nothing speaks against. Raises EmbedderRejected where the endpoint refuses even that.
+
+        Asked where it refused all there was: no text is to blame for that, and no entry is to be dead of it.
+        """
+        try:
+            return await self._ask([_Input(0, self._prefixes["document"] + _PROBE)], dims)
+        except RefusedError as refusal:
+            raise EmbedderRejected(
+                f"{self._endpoint.name} refuses any text ({refusal.reason}): correct {EMBEDDING.settings}."
+            ) from None
+
+    async def _embed(self, batch: list[_Input], dims: int, began: float) -> _Done:
         """Embed a batch; refused, halve it, and cut a single text that is too long."""
         try:
             answer = await self._ask(batch, dims)
         except RefusedError as refusal:
             if len(batch) > 1:
-                return await self._embed_halves(batch, dims, refusal)
+                return await self._embed_halves(batch, dims, began, refusal)
             shorter = len(batch[0].text.encode()) // 2
             if refusal.about_size and shorter >= _SHORTEST_BYTES:
-                return await self._embed([batch[0].cut(shorter)], dims)
+                return await self._embed([batch[0].cut(shorter)], dims, began)
             reason = f"{self._endpoint.name} refuses this text: {refusal.reason}."
             until = asyncio.get_running_loop().time() + self._endpoint.retry.refusal_seconds
             return _Done({batch[0].position: _Refused(reason, until)}, 0)
@@ -168,10 +186,12 @@ class OpenAIEmbedder(Embedder):
             answer.tokens or sum(one.tokens for one in batch),
         )
 
-    async def _embed_halves(self, batch: list[_Input], dims: int, refusal: RefusedError) -> _Done:
+    async def _embed_halves(self, batch: list[_Input], dims: int, began: float, refusal: RefusedError) -> _Done:
         middle = len(batch) // 2
-        first = await self._embed(batch[:middle], dims)
-        second = await self._embed(batch[middle:], dims)
+        first = await self._embed(batch[:middle], dims, began)
+        second = await self._embed(batch[middle:], dims, began)
+        if self._took_at < began:
+            await self._probe(dims)
         done = _Done(first.rows | second.rows, first.tokens + second.tokens)
         whole = all(isinstance(row, _Row) and not row.truncated for row in done.rows.values())
         if refusal.about_size and whole:  # nothing was wrong with any text: this server takes fewer at a time
@@ -197,6 +217,7 @@ class OpenAIEmbedder(Embedder):
                 f"{self._endpoint.name} answers with vectors of {answer.rows.shape[1]} numbers where {self._model} is "
                 f"to have {dims}: correct HARDWON_EMBEDDING_MODEL or HARDWON_EMBEDDING_DIMS."
             )
+        self._took_at = asyncio.get_running_loop().time()
         return answer
 
 

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from knowledge.adapters.openai_replies import EndpointKind, PassingError, judged
 from knowledge.errors import InvalidSetting
+from knowledge.surroundings import check_surroundings
 
 if TYPE_CHECKING:  # loading it takes longer than most commands do, and few of them ask an endpoint
     import openai
@@ -135,6 +136,7 @@ class Endpoint:
             await load()
             import openai  # noqa: PLC0415
 
+            check_surroundings()
             self._client = openai.AsyncOpenAI(api_key=self._key, base_url=self._base_url, max_retries=0)
         return self._client
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import openai
 
 _REASON_LENGTH = 200
+LONGEST_PAUSE_SECONDS = 3600.0
+"""What an endpoint may ask for at most, ours: a date of a wrong clock, a moment or milliseconds sent as seconds would
+keep it from being asked for years."""
 _OUT_OF_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _ABOUT_SIZE = re.compile(
     r"too (long|large|many)|context length|batch size|(less|more) than \d+|at most \d+"
@@ -126,39 +129,47 @@ def _numbers(embedding: str | list[float]) -> Vector:
 def judged(error: openai.APIStatusError, *, kind: EndpointKind, endpoint: str, model: str, key: str) -> Exception:
     """Return what an error status means: the kind's `rejected` (any text), RefusedError (these) or PassingError."""
     status = error.status_code
+    code, blamed = _text(error.code), _text(error.param)
     if status in {401, 403}:
         return kind.rejected(f"{endpoint} refuses the key ({status}): set {kind.variable}_API_KEY to a valid one.")
-    if status == 402 or {error.code, error.type} & _OUT_OF_QUOTA:
+    if status == 402 or {code, _text(error.type)} & _OUT_OF_QUOTA:
         return kind.rejected(
             f"{endpoint} says the quota of the key is spent ({status}): raise it, or set {kind.variable}_API_KEY to "
             "another key."
         )
     reason = _reason(error, key)
-    if status in {404, 405} or error.code == "model_not_found" or error.param in kind.parameters:
+    if status in {404, 405} or code == "model_not_found" or blamed in kind.parameters:
         return kind.rejected(
             f"{endpoint} does not offer {model} as asked ({status}, {reason}): correct {kind.settings}."
         )
     if status in {400, 413, 422}:
         about_size = status == 413 or bool(_ABOUT_SIZE.search(reason))
-        return RefusedError(reason, about_size=about_size, param=error.param)
+        return RefusedError(reason, about_size=about_size, param=blamed)
     if status in {408, 409, 425, 429} or status >= 500:
         told = told_seconds(error.response.headers)
         return PassingError(f"answers {status}", told_seconds=told, for_all=status == 429 or told is not None)
     return kind.rejected(f"{endpoint} answers {status} ({reason}): correct {kind.variable}_BASE_URL.")
 
 
+def _text(told: object) -> str | None:
+    """Return a field of an error where it is the text that it is to be: whatever JSON holds may stand there."""
+    return told if isinstance(told, str) else None
+
+
 def _reason(error: openai.APIStatusError, key: str) -> str:
-    """Return what the endpoint said, in one line, short and without the key."""
+    """Return what the endpoint said, in one line, short and without the key; of characters those that show."""
     body = error.body
-    said = body.get("message") if isinstance(body, dict) else body
-    line = " ".join(str(said or f"status {error.status_code}").replace(key, "***").split())
+    said = body.get("message") or _text(body.get("detail")) if isinstance(body, dict) else body
+    told = str(said or f"status {error.status_code}").replace(key, "***")
+    # it is stored, where no NUL or half a character can be, and shown on terminals
+    line = " ".join("".join(each if each.isprintable() else " " for each in told).split())
     return line[:_REASON_LENGTH].rstrip(".")
 
 
 def told_seconds(headers: Mapping[str, str]) -> float | None:
     """Return how long an endpoint asks to be left alone: retry-after-ms, else Retry-After in seconds or as a date.
 
-    None where it does not ask, or nothing can be made of it.
+    `LONGEST_PAUSE_SECONDS` at most. None where it does not ask, or nothing can be made of it.
     """
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
@@ -166,9 +177,9 @@ def told_seconds(headers: Mapping[str, str]) -> float | None:
         except ValueError:
             continue
         if math.isfinite(told):
-            return max(told, 0.0)
+            return min(max(told, 0.0), LONGEST_PAUSE_SECONDS)
     try:  # by the endpoint's own clock, which ours may differ from
         then, sent = (parsedate_to_datetime(headers.get(name, "")) for name in ("retry-after", "date"))
-        return max((then - sent).total_seconds(), 0.0)
-    except (ValueError, TypeError):
+        return min(max((then - sent).total_seconds(), 0.0), LONGEST_PAUSE_SECONDS)
+    except (ValueError, TypeError, OverflowError):
         return None

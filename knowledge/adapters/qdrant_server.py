@@ -21,6 +21,7 @@ from knowledge.adapters import qdrant_points as shape
 from knowledge.errors import AccessDenied, HardwonError, IndexUnavailable, StoreIncompatible
 from knowledge.models import EmbeddingSpace, Hit, Point, PointId, SparseVector, Vector, Where
 from knowledge.ports import VectorIndex
+from knowledge.surroundings import check_surroundings
 
 BATCH: Final = 256
 """Points per request."""
@@ -59,6 +60,7 @@ def connect(url: str, api_key: str | None = None, *, timeout_seconds: float = 10
 
 def client_of(url: str, api_key: str | None = None, *, timeout_seconds: float = 10.0) -> AsyncQdrantClient:
     """Return a client of the server at `url`. Nothing is sent yet."""
+    check_surroundings()
     with warnings.catch_warnings():
         # A key over http is how a server inside a compose network is reached; saying so at each start helps nobody.
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")

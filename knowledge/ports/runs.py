@@ -53,6 +53,10 @@ class JobStore(Protocol):
         """Return the workspaces that hold anything, ascending, from behind `after` on."""
         ...
 
+    async def staged(self) -> int:
+        """Return how many entries wait for a checkpoint, of all workspaces."""
+        ...
+
 
 class Progress(Protocol):
     """Told how far long work is. Called often; must be quick."""

@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
+from knowledge import Task
 from knowledge.errors import (
     EmbedderRejected,
     EmbedderUnavailable,
@@ -27,9 +28,10 @@ from knowledge.errors import (
 )
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
-from orchestrator import connect
+from orchestrator import OrchestratorContextBuilder, connect
 from orchestrator.connection import AnyKnowledge
-from tests.support.openai_server import OpenAIServer
+from orchestrator.logs import configure_logs
+from tests.support.openai_server import OpenAIServer, Status
 from tests.support.postgres import create_database, drop_database
 from tests.support.processes import Commands, embedding_by, free_port
 
@@ -265,6 +267,55 @@ async def test_capture_goes_on_without_an_embedder_and_nothing_is_half_stored(
     async with connect(embedded_by(settings, endpoint, **wrong)) as knowledge:
         with pytest.raises(kind, match=says):
             await knowledge.queries.query_for_failure("it broke")
+
+
+async def test_an_endpoint_that_refuses_everything_kills_no_entry(
+    settings: KnowledgeSettings, endpoint: OpenAIServer
+) -> None:
+    """G5: the wrong port, or a server that lost its model; the entries wait until it takes texts again."""
+    async with connect(embedded_by(settings, endpoint)) as knowledge:
+        for number in range(20):
+            await fail(knowledge, f"it broke in case {number}")
+        endpoint.always = Status(400, "The plain HTTP request was sent to HTTPS port")
+        with pytest.raises(EmbedderRejected, match=r"refuses any text.*HARDWON_EMBEDDING_BASE_URL"):
+            await knowledge.checkpoints.process_all()
+        assert await counts(knowledge) == ({"staged": 20}, 0)
+        endpoint.always = None
+        assert (await knowledge.checkpoints.process_all()).embedded == 20
+
+
+@pytest.mark.parametrize("odd", ["\0", "\ud800"], ids=ascii)
+async def test_a_text_that_is_refused_in_words_that_postgres_cannot_hold_is_dead_alone(
+    settings: KnowledgeSettings, endpoint: OpenAIServer, odd: str
+) -> None:
+    """G7: who refused it decides what the reason says."""
+    async with connect(embedded_by(settings, endpoint)) as knowledge:
+        await fail(knowledge, "POISON")
+        await fail(knowledge, "it broke")
+        endpoint.poison = "POISON"
+        endpoint.refusal_of_poison = f"flagged{odd}by a filter"
+        report = await knowledge.checkpoints.process_all()
+        assert (report.embedded, report.dead) == (1, 1)
+        (dead,) = await knowledge.upkeep.dead()
+        assert dead.reason.endswith("flagged by a filter.")
+
+
+async def test_a_task_that_the_endpoint_refuses_keeps_no_other_from_its_context(
+    settings: KnowledgeSettings, endpoint: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """G11: the text of one task is flagged. Three of them rested every context, and the log said what they were."""
+    configure_logs()
+    endpoint.poison = "POISON"
+    endpoint.refusal_of_poison = "not allowed: POISON of the harbour"
+    async with connect(embedded_by(settings, endpoint, query_deadline_ms=10_000)) as knowledge:
+        await fail(knowledge, "it broke")
+        await knowledge.checkpoints.process_all()
+        builder = OrchestratorContextBuilder(knowledge)
+        for number in range(5):
+            refused = await builder.build_context_for_task(Task(description=f"POISON {number}"), "coder")
+            assert "refuses this text" in (refused.degraded or "")
+        assert (await builder.build_context_for_task(Task(description="it broke"), "coder")).degraded is None
+    assert "harbour" not in capsys.readouterr().err
 
 
 async def test_capture_goes_on_without_qdrant_and_nothing_is_half_stored(

@@ -419,6 +419,27 @@ def test_retrieval_is_measured_in_a_throwaway_data_directory(beside: Commands, t
     assert "corpus" not in beside.here("stats")
 
 
+@pytest.mark.parametrize(
+    ("file", "row", "said"),
+    [
+        ("qrels.jsonl", {"qid": "q"}, "qrels.jsonl:1: needs a text `query_id`"),
+        ("qrels.jsonl", {"query_id": "q", "relevant_ids": "a"}, "qrels.jsonl:1: needs a list of texts `relevant_ids`"),
+        ("qrels.jsonl", {"query_id": "q", "relevant_ids": ["b"]}, "names a record of `corpus.jsonl`"),
+        ("queries.jsonl", {"id": "q"}, "queries.jsonl:1: needs a text `text`"),
+        ("corpus.jsonl", ["a"], "corpus.jsonl:1: is no JSON object"),
+    ],
+)
+def test_a_labelled_set_that_is_not_in_form_is_refused_with_its_file_line_and_field(
+    beside: Commands, tmp_path: Path, file: str, row: object, said: str
+) -> None:
+    """Somebody's own set: a field by another name was a trace, a text in place of a list a wrong figure."""
+    (tmp_path / "corpus.jsonl").write_text(lines([{"id": "a", "text": "the cart total is wrong"}]))
+    (tmp_path / "queries.jsonl").write_text(lines([{"id": "q", "text": "cart total"}]))
+    (tmp_path / "qrels.jsonl").write_text(lines([{"query_id": "q", "relevant_ids": ["a"]}]))
+    (tmp_path / file).write_text(lines([row]))
+    assert said in beside.refused("evaluate", "retrieval", tmp_path)
+
+
 def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None:
     well = beside.here("doctor")
     assert well["well"] is True

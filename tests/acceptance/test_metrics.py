@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
 
 from knowledge.access.operations import Scope
@@ -138,6 +139,20 @@ async def test_staged_entries_of_all_workspaces_are_counted_when_asked_for(
     assert told["hardwon_workspaces", frozenset()] == 2
     await knowledge.checkpoints.process_all()
     assert (await series.told())["hardwon_staged_entries", frozenset()] == 1
+
+
+async def test_as_many_workspaces_as_there_may_be_are_counted_in_no_time(
+    http: httpx.AsyncClient, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at one by one, a few thousand of them never were: the alert on checkpoints that fail could not go off."""
+    await http.post("/v1/entries", json=entry())
+    many = "INSERT INTO projects (workspace, project_id) SELECT 'w' || n, 'p' FROM generate_series(1, 9999) AS n"
+    async with knowledge.engine.begin() as connection:
+        await connection.execute(sa.text(many))
+    monkeypatch.setattr("orchestrator.http_metrics.COUNT_SECONDS", 1.0)
+    told = await Series(http).told()
+    assert told["hardwon_staged_entries", frozenset()] == 1
+    assert told["hardwon_workspaces", frozenset()] == 10_000
 
 
 async def test_requests_are_counted_by_their_route_however_many_paths_are_asked_for(

@@ -159,6 +159,80 @@ async def test_a_lock_that_another_program_holds_is_not_waited_for_for_good(
         await other.dispose()
 
 
+async def test_a_connection_that_was_closed_while_nobody_used_it_is_replaced_without_a_word(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers and networks end what is idle, and upgrades everything: the first call afterwards failed."""
+    engine, others = make_engine(postgres_dsn, pool_size=1), make_engine(postgres_dsn)
+    for opened in (reading, transaction):
+        async with opened(engine) as connection:
+            pid = await connection.scalar(sa.text("SELECT pg_backend_pid()"))
+        async with reading(others) as connection:
+            await connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+        with monkeypatch.context() as later:
+            later.setattr(database, "_TRUSTED_SECONDS", 0.0)
+            async with opened(engine) as connection:
+                assert await connection.scalar(sa.text("SELECT pg_backend_pid()")) != pid
+    await engine.dispose()
+    await others.dispose()
+
+
+# Addresses and servers as they are
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "sslmode=disable",
+        "sslmode=prefer&connect_timeout=10&keepalives=1",
+        "application_name=ours",
+        "options=-cstatement_timeout%3D50000",
+        "sslmode=",
+    ],
+)
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+asyncpg"])
+async def test_an_address_may_say_what_those_of_hosted_servers_say(postgres_dsn: str, scheme: str, more: str) -> None:
+    engine = make_engine(postgres_dsn.replace("postgresql", scheme, 1) + f"&{more}")
+    async with reading(engine) as connection:
+        assert await connection.scalar(sa.text("SHOW application_name")) == "hardwon"
+    await engine.dispose()
+
+
+async def test_a_server_asked_to_encrypt_that_cannot_is_not_spoken_to(postgres_dsn: str) -> None:
+    with Relay(str(socket_of(postgres_dsn))) as wire:
+        engine = make_engine(over_tcp(postgres_dsn, wire.port) + "?sslmode=require")
+        with pytest.raises(StorageUnavailable, match=r"SSL.*HARDWON_DATABASE_URL"):
+            async with reading(engine):
+                pass
+        await engine.dispose()
+
+
+@pytest.mark.parametrize("more", ["sslmode=often", "channel_binding=require", "nosuch=thing"])
+async def test_what_an_address_asks_for_and_nobody_knows_is_told(postgres_dsn: str, more: str) -> None:
+    engine = make_engine(f"{postgres_dsn}&{more}")
+    with pytest.raises(StorageUnavailable, match=rf"{more.partition('=')[0]}.*HARDWON_DATABASE_URL"):
+        async with reading(engine):
+            pass
+    await engine.dispose()
+
+
+async def test_a_server_that_takes_no_changes_is_named_as_that(postgres_dsn: str) -> None:
+    """A copy that only answers, or a hosted server whose disk is full: neither is a defect."""
+    engine = make_engine(f"{postgres_dsn}&default_transaction_read_only=on")
+    with pytest.raises(StorageUnavailable, match="takes no changes"):
+        async with transaction(engine) as connection:
+            await connection.execute(sa.text("CREATE TABLE not_made (id int)"))
+    await engine.dispose()
+
+
+async def test_transactions_read_what_is_committed_whatever_is_usual_on_the_server(postgres_dsn: str) -> None:
+    """Where serializable is, checkpoints beside each other ended with errors of Postgres."""
+    engine = make_engine(f"{postgres_dsn}&default_transaction_isolation=serializable")
+    async with transaction(engine) as connection:
+        assert await connection.scalar(sa.text("SHOW transaction_isolation")) == "read committed"
+    await engine.dispose()
+
+
 async def test_statements_stay_prepared_when_postgres_looks_at_its_tables_again(database_url: str) -> None:
     """Each would be sent, parsed and described anew on every connection: 0.1 s of a checkpoint."""
     engine = make_engine(database_url)

@@ -18,8 +18,8 @@ from pydantic import SecretStr
 
 from knowledge.adapters.openai_embedder import OpenAIEmbedder
 from knowledge.adapters.openai_endpoint import RetryPolicy
-from knowledge.adapters.openai_replies import told_seconds
-from knowledge.errors import EmbedderRejected, EmbedderUnavailable, InvalidSetting
+from knowledge.adapters.openai_replies import LONGEST_PAUSE_SECONDS, told_seconds
+from knowledge.errors import EmbedderRejected, EmbedderUnavailable, InvalidSetting, TextRejected
 from tests.support import openai_server as replies
 from tests.support.embedders import hashed_bag
 from tests.support.openai_server import Misdeed, OpenAIServer, Reply, Rewrite, Status
@@ -267,7 +267,17 @@ def test_retry_after_is_read_in_each_of_its_forms() -> None:
     assert told_seconds({"retry-after": "2.5"}) == 2.5
     assert told_seconds({"retry-after-ms": "250", "retry-after": "9"}) == 0.25
     assert told_seconds({"retry-after": "-3"}) == 0
-    for unusable in ({}, {"retry-after": "soon"}, {"retry-after": "nan"}, {"retry-after": date["retry-after"]}):
+    far = {"date": date["date"], "retry-after": "Sun, 06 Nov 2094 08:50:07 GMT"}
+    for too_long in ({"retry-after": "1764000000"}, {"retry-after-ms": "1764000000000"}, far):
+        assert told_seconds(too_long) == LONGEST_PAUSE_SECONDS
+    endless = date | {"retry-after": "Sun, 06 Nov 99999999999999999999 08:50:07 GMT"}
+    for unusable in (
+        endless,
+        {},
+        {"retry-after": "soon"},
+        {"retry-after": "nan"},
+        {"retry-after": date["retry-after"]},
+    ):
         assert told_seconds(unusable) is None
 
 
@@ -340,9 +350,9 @@ async def test_a_poisoned_text_alone_is_rejected_with_the_endpoints_reason(serve
     server.poison = "POISON"
     async with opened(server, retry=RetryPolicy(refusal_seconds=0.3)) as embedder:
         for _ in range(2):
-            with pytest.raises(EmbedderRejected, match=r"refuses this text: The input was flagged"):
+            with pytest.raises(TextRejected, match=r"refuses this text: The input was flagged"):
                 await embedder.embed(["POISON"], "document")
-            assert server.calls == 1
+            assert server.calls == 2  # the second says that it takes another one
         server.poison = None
         await asyncio.sleep(0.35)  # the endpoint may have changed its mind
         assert (await embedder.embed(["POISON"], "document")).vectors.shape == (1, 64)
@@ -388,6 +398,47 @@ async def test_several_poisoned_texts_leave_the_others_embedded(server: OpenAISe
         good = [text for text in texts if "POISON" not in text]
         np.testing.assert_allclose((await embedder.embed(good, "document")).vectors, expected(good), atol=1e-6)
         assert server.calls == calls
+
+
+@pytest.mark.parametrize("dimensions", [64, None], ids=["size given", "size asked for"])
+async def test_an_endpoint_that_refuses_any_text_blames_no_text(server: OpenAIServer, dimensions: int | None) -> None:
+    """G5: a wrong address or a server that lost its model answers 400 to all there is, and that buries no entry."""
+    async with opened(server, dimensions=dimensions) as embedder:
+        server.always = Status(400, "The plain HTTP request was sent to HTTPS port")
+        with pytest.raises(EmbedderRejected, match=r"any text \(The plain HTTP.*HARDWON_EMBEDDING_BASE_URL") as caught:
+            await embedder.embed([f"text {n}" for n in range(256)], "document")
+        assert not isinstance(caught.value, TextRejected)
+        assert server.calls <= math.log2(256) + 3
+        server.always = None
+        assert len((await embedder.embed([f"text {n}" for n in range(256)], "document")).vectors) == 256
+        server.always = Status(400, "model is unloaded")
+        with pytest.raises(EmbedderRejected, match="any text"):
+            await embedder.embed(["another text"], "document")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"code": ["a"]}, {"code": {"a": 1}}, {"type": ["a"]}, {"param": ["model"]}, {"param": {"a": 1}}, {"message": [1]}],
+    ids=str,
+)
+async def test_an_error_of_an_odd_shape_is_a_refusal_like_any_other(server: OpenAIServer, told: Reply) -> None:
+    server.misbehave(Status(400, told=told))
+    async with opened(server) as embedder:
+        with pytest.raises(TextRejected):
+            await embedder.embed(["a text"], "document")
+
+
+@pytest.mark.parametrize("odd", ["\0", "\ud800", "\x1b[31m", "\x07", "\u202e", "\n"], ids=ascii)
+async def test_the_reason_of_a_refusal_is_one_line_of_what_can_be_stored_and_shown(
+    server: OpenAIServer, odd: str
+) -> None:
+    server.misbehave(Status(400, f"flagged:{odd}see the manual"))
+    async with opened(server) as embedder:
+        with pytest.raises(TextRejected) as caught:
+            await embedder.embed(["a text"], "document")
+    assert str(caught.value).isprintable()
+    assert "flagged" in str(caught.value)
+    assert "see the manual" in str(caught.value)
 
 
 # Queries, and the end

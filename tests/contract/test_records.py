@@ -308,3 +308,11 @@ async def test_the_workspaces_are_those_that_hold_anything_ascending(store: Stor
     assert await store.jobs.workspaces() == ["apple", "default", "zebra"]
     assert await store.jobs.workspaces(after="apple", limit=1) == ["default"]
     assert await store.jobs.workspaces(after="zebra") == []
+
+
+async def test_what_waits_for_a_checkpoint_is_counted_over_all_workspaces(store: Store) -> None:
+    assert await store.jobs.staged() == 0
+    for workspace in ("zebra", "default"):
+        waits = replace(stored(failure(solution_steps=None, success_verified=False)), status=EntryStatus.OPEN)
+        await store.of(workspace).entries.add([stored(failure()), waits])
+    assert await store.jobs.staged() == 2

@@ -34,7 +34,7 @@ from knowledge.models import CaptureOutcome
 from knowledge.ports import Selection
 from tests.conftest import TEMPLATE
 from tests.support.entries import NOON, failure, rejection, stored
-from tests.support.postgres import create_database, drop_database
+from tests.support.postgres import create_database, drop_database, dsn_of
 
 CATALOG = sa.text(r"""
     SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'alembic_version'
@@ -157,6 +157,24 @@ async def test_of_eight_callers_on_an_empty_database_one_migrates(empty: AsyncEn
     """G19."""
     assert sum(await asyncio.gather(*(migrate(empty) for _ in range(8)))) == 1
     assert await migrate(empty) is False
+
+
+async def test_a_user_who_may_make_no_tables_is_told_so(empty: AsyncEngine, postgres_dsn: str) -> None:
+    """From Postgres 15 on only the owner of a database may; a guest's first start was a trace."""
+    role = f"guest_{uuid4().hex}"
+    async with transaction(empty) as connection:
+        await connection.execute(sa.text(f"CREATE ROLE {role}"))
+    url = dsn_of(postgres_dsn, str(empty.url.database))
+    guest = make_engine(f"{url}&role={role}")
+    with pytest.raises(StorageUnavailable, match=r"permission denied for schema public.*owner of the database"):
+        await migrate(guest)
+    await guest.dispose()
+    lost = make_engine(f"{url}&search_path=nowhere")
+    with pytest.raises(StorageUnavailable, match=r"no schema has been selected.*owner of the database"):
+        await migrate(lost)
+    await lost.dispose()
+    async with transaction(empty) as connection:
+        await connection.execute(sa.text(f"DROP ROLE {role}"))
 
 
 async def test_a_schema_of_a_later_version_is_refused_and_left_alone(engine: AsyncEngine) -> None:

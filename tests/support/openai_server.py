@@ -49,6 +49,8 @@ class Status:
     code: str | None = None
     param: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What stands in the error object instead of these."""
 
 
 Rewrite = Callable[[Reply], object]
@@ -109,6 +111,7 @@ class OpenAIServer:
     dims: int = 64
     key: str = "test-key"
     poison: str | None = None
+    refusal_of_poison: str = "The input was flagged."
     max_inputs: int = 2048
     max_input_tokens: int = 8192
     max_request_tokens: int = 300_000
@@ -220,7 +223,7 @@ class OpenAIServer:
         if "messages" in asked:
             texts = [message["content"] for message in asked["messages"]]
             if self.poison is not None and any(self.poison in text for text in texts):
-                return Status(400, "The input was flagged.")
+                return Status(400, self.refusal_of_poison)
             if "response_format" in asked and not self.knows_json:
                 return Status(400, "Unrecognized request argument supplied: response_format")
             return None
@@ -234,7 +237,7 @@ class OpenAIServer:
             ("" in texts, Status(400, "'$.input' is invalid.")),
             (
                 self.poison is not None and any(self.poison in text for text in texts),
-                Status(400, "The input was flagged."),
+                Status(400, self.refusal_of_poison),
             ),
             (
                 len(texts) > self.max_inputs,
@@ -315,7 +318,7 @@ class OpenAIServer:
                 return b"<html><body>Please log in</body></html>"
             case Status():
                 error = {"message": answer.message, "type": "error", "code": answer.code, "param": answer.param}
-                return json.dumps({"error": error}).encode()
+                return json.dumps({"error": error | dict(answer.told)}).encode()
             case Misdeed():
                 return json.dumps(self._reply(asked)).encode()
             case _:

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from knowledge.documents.language_model import Message, Said, Tool, ToolCall, ToolsRefused
+from knowledge.errors import QuestionRejected
 from orchestrator.agent import Conversation, Strategy, intent_of
-from orchestrator.tool_loop import Arguments, Loop, MalformedCall, Offered
+from orchestrator.tool_loop import Arguments, Loop, Offered
 from orchestrator.tools import TOOLS
 from tests.support.answering import ScriptedModel, call
 
@@ -176,10 +177,20 @@ async def test_f6_the_same_call_again_is_answered_from_memory() -> None:
     assert "asked this before" in model.asked[2][0][-1].content
 
 
-@pytest.mark.parametrize("wrong", [ToolCall(call_id="1", name="look", arguments="{"), call("other", n=1)])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ToolCall(call_id="1", name="look", arguments="{"),
+        ToolCall(call_id="1", name="look", arguments='{"n":' * 5000 + "1" + "}" * 5000),
+        ToolCall(call_id="1", name="look", arguments='{"n":' * 990 + "1" + "}" * 990),
+        call("other", n=1),
+    ],
+    ids=["cut off", "too deep to be read", "too deep to be written", "no such tool"],
+)
 async def test_a4_15_a_call_that_cannot_be_read_is_told_apart(wrong: ToolCall) -> None:
-    loop, seen = looking(ScriptedModel([Said(calls=(wrong,))]))
-    with pytest.raises(MalformedCall):
+    """Neither it nor those beside it are done, and it is the model's fault, not the asker's."""
+    loop, seen = looking(ScriptedModel([Said(calls=(call("look", "0", n=1), wrong))]))
+    with pytest.raises(QuestionRejected, match="ask again"):
         await loop.run(START)
     assert not seen
 

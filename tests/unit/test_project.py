@@ -151,6 +151,14 @@ def test_compose_has_no_secret_of_its_own_and_says_when_one_is_missing(secret: s
         assert re.fullmatch(r"\$\{\w+:\?[^}]+\}", value), value
 
 
+@pytest.mark.parametrize("name", ["api", "scheduler"])
+def test_a_setting_in_the_env_file_reaches_what_runs_by_it(name: str) -> None:
+    """Compose reads .env to fill in its own file only: a longer retention was set there, and nobody heard of it."""
+    service = compose()[name]
+    assert service["env_file"] == [{"path": ".env", "required": False}]
+    assert all(value.startswith(("${", "http://qdrant:", "postgresql://")) for value in service["environment"].values())
+
+
 def test_the_image_runs_as_an_ordinary_user_with_a_health_check() -> None:
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
     last_stage = lines[max(number for number, line in enumerate(lines) if line.startswith("FROM ")) :]

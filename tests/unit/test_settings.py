@@ -182,6 +182,16 @@ def test_the_bundled_model_is_used_until_a_key_or_an_endpoint_is_there(monkeypat
     assert KnowledgeSettings().bundled_model, "a key alone does not send texts away"
 
 
+@pytest.mark.parametrize("role", ["embedding", "chat", "synthesis", "main"])
+def test_the_key_of_openai_goes_to_no_other_endpoint(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in many a developer's shell, and a server on the next desk is no place for it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    monkeypatch.setenv(f"HARDWON_{role.upper()}_MODEL", "some-model")
+    assert getattr(KnowledgeSettings(), f"{role}_api_key") == SecretStr("sk-of-openai")
+    monkeypatch.setenv(f"HARDWON_{role.upper()}_BASE_URL", "http://models/v1")
+    assert getattr(KnowledgeSettings(), f"{role}_api_key") is None
+
+
 def test_the_bundled_models_name_at_an_endpoint_is_the_endpoints_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARDWON_EMBEDDING_MODEL", BUNDLED_MODEL)
     monkeypatch.setenv("HARDWON_EMBEDDING_BASE_URL", "http://models/v1")
@@ -229,6 +239,18 @@ def test_a_key_that_was_read_from_a_file_is_taken_without_its_line_break(
     with pytest.raises(InvalidSetting, match=variable) as refused:
         KnowledgeSettings()
     assert "k-1" not in str(refused.value)
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", *(name for name in TAKEN if name.endswith("_API_KEY"))])
+def test_a_key_that_a_client_cannot_send_is_named(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pasted key with a Cyrillic letter in it was a trace at the first call."""
+    monkeypatch.setenv(variable, "sk-п1")
+    if variable == "HARDWON_API_KEY":  # ours are sent as they are
+        assert KnowledgeSettings().api_key == SecretStr("sk-п1")
+        return
+    with pytest.raises(InvalidSetting, match=f"{variable}.*ASCII") as refused:
+        KnowledgeSettings()
+    assert "п1" not in "".join(traceback.format_exception(refused.value))
 
 
 def test_what_looks_like_a_setting_and_is_none_is_found_with_the_nearest_name() -> None:

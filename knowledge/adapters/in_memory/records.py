@@ -193,3 +193,6 @@ class InMemoryJobs(JobStore):
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         names = sorted({workspace for workspace, _ in self._state.projects})
         return [name for name in names if after is None or name > after][:limit]
+
+    async def staged(self) -> int:
+        return sum(row.entry.status is EntryStatus.STAGED for row in self._state.entries.values())

@@ -6,9 +6,10 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
+from urllib.parse import parse_qsl, urlencode, urlsplit
 from weakref import WeakValueDictionary
 
 import asyncpg
@@ -17,6 +18,7 @@ from sqlalchemy.engine import AdaptedConnection, ExceptionContext
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from knowledge.errors import InvalidInput, StorageBusy, StorageRejected, StorageUnavailable
 
@@ -29,23 +31,20 @@ def make_engine(dsn: str, *, pool_size: int = 10, revive: Callable[[], None] | N
 
     Where nobody listens, `revive` is called, in a thread, and the connection tried again.
     """
-    connecting: dict[str, Any] = {
-        "connect_args": {"timeout": _CONNECT_SECONDS, "server_settings": _SERVER_SETTINGS},
-    }
-    if revive is not None:
-        connecting = {"async_creator": lambda: _connect(dsn, revive)}
+    address = _for_driver(dsn)
     engine = create_async_engine(
         sa.make_url(dsn).set(drivername="postgresql+asyncpg"),
+        async_creator=lambda: _connect(address, revive),
         hide_parameters=True,
+        isolation_level="READ COMMITTED",  # what our statements count on, whatever is usual on this server
         pool_size=2 * pool_size,
         max_overflow=0,  # one above the size would be closed after each use, and opening one costs a dozen captures
         pool_timeout=_CONNECT_SECONDS,
         pool_pre_ping=False,
         pool_recycle=1800,
         poolclass=_Pool,
-        **connecting,
     )
-    sa.event.listen(engine.sync_engine, "checkin", lambda driver, _: _note_answer(engine, driver))
+    sa.event.listen(engine.sync_engine, "checkin", lambda driver, record: _note_answer(engine, driver, record))
     sa.event.listen(engine.sync_engine, "handle_error", _forget_texts)
     sa.event.listen(engine.sync_engine, "engine_connect", _hold)
     return engine
@@ -62,11 +61,11 @@ class _Pool(sa.AsyncAdaptedQueuePool):
         self.turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
 
-def _note_answer(engine: AsyncEngine, driver: object) -> None:
+def _note_answer(engine: AsyncEngine, driver: object, record: ConnectionPoolEntry) -> None:
     """Note that a connection was given back whole, and so that Postgres answers."""
     pool = engine.sync_engine.pool
     if driver is not None and isinstance(pool, _Pool):
-        pool.answered_at = time.monotonic()
+        record.info[_USED_AT] = pool.answered_at = time.monotonic()
 
 
 def _busy(engine: AsyncEngine, error: BaseException) -> StorageBusy | None:
@@ -110,13 +109,29 @@ async def in_line(engine: AsyncEngine, workspace: str) -> AsyncIterator[None]:
         yield
 
 
-async def _connect(dsn: str, revive: Callable[[], None]) -> asyncpg.Connection[asyncpg.Record]:
+_OF_LIBPQ = frozenset({"connect_timeout", "gssencmode", "keepalives", "keepalives_idle", "keepalives_interval"})
+"""Parameters of addresses that say how another driver waits, and that ours would send to Postgres as settings."""
+
+
+def _for_driver(dsn: str) -> str:
+    """Return an address as the driver reads it, which knows `sslmode` and the like, and sends the rest as settings."""
+    parts = urlsplit(dsn)
+    parameters = [(name, value) for name, value in parse_qsl(parts.query) if name not in _OF_LIBPQ]
+    return parts._replace(scheme="postgresql", query=urlencode(parameters)).geturl()
+
+
+async def _connect(dsn: str, revive: Callable[[], None] | None) -> asyncpg.Connection[asyncpg.Record]:
     async def connect() -> asyncpg.Connection[asyncpg.Record]:
-        return await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS, server_settings=_SERVER_SETTINGS)
+        try:
+            return await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS, server_settings=_SERVER_SETTINGS)
+        except asyncpg.UndefinedObjectError as error:  # a parameter of the address that Postgres does not know
+            raise StorageUnavailable(_REFUSED.format(said=first_line(error))) from error
 
     try:
         return await connect()
     except (FileNotFoundError, ConnectionRefusedError):
+        if revive is None:
+            raise
         await asyncio.to_thread(revive)
         return await connect()
 
@@ -137,7 +152,6 @@ def _forget_texts(context: ExceptionContext) -> None:
 
 _BUSY = (TimeoutError, PoolTimeout, asyncpg.TooManyConnectionsError)
 """Nobody refuses; there are too many of us: a turn at the event loop, or a connection, did not come in time."""
-_WAITED = (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
 _RETRY_AFTER_SECONDS = 1.0
 _TOO_MUCH = "there is more to do than Postgres has connections for"
 _GONE = (
@@ -161,7 +175,23 @@ _OF_DRIVER = (
     asyncpg.InternalClientError,
 )
 _NO_TEXT = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError, UnicodeEncodeError)
-_REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+_REFUSED = "Postgres refuses the connection: {said}; check HARDWON_DATABASE_URL"
+_TOLD: Mapping[tuple[type[Exception], ...], str] = {
+    (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError): _REFUSED,
+    (asyncpg.ReadOnlySQLTransactionError,): (
+        "Postgres takes no changes ({said}): HARDWON_DATABASE_URL leads to a copy that only answers, or the server was"
+        " made read-only, as some are while their disk is full"
+    ),
+    (asyncpg.DeadlockDetectedError, asyncpg.SerializationError): (
+        "Postgres broke off two operations that waited for each other; do it again"
+    ),
+    (asyncpg.LockNotAvailableError,): (
+        "another program holds a lock in Postgres that this has to wait for, and has not let go of it for"
+        f" {_TURN_SECONDS:.0f} s: end its transaction (pg_stat_activity shows it), and do it again"
+    ),
+    (asyncpg.DiskFullError,): ("there is no space left for Postgres ({said}): make room on its disk, and it goes on"),
+}
+"""What Postgres says that is nobody's defect, in our words; `said` is its own first line."""
 
 
 def translate(error: BaseException) -> StorageUnavailable | InvalidInput | None:
@@ -181,28 +211,14 @@ def translate(error: BaseException) -> StorageUnavailable | InvalidInput | None:
 
 
 def _unavailable(cause: BaseException) -> StorageUnavailable | None:
-    if isinstance(cause, _REFUSED):
-        return StorageUnavailable(f"Postgres refuses the connection: {_first_line(cause)}; check HARDWON_DATABASE_URL")
-    if isinstance(cause, _WAITED):
-        return _kept_out(cause)
-    if isinstance(cause, asyncpg.DiskFullError):
-        return StorageUnavailable(
-            f"there is no space left for Postgres ({_first_line(cause)}): make room on its disk, and it goes on"
-        )
+    for kinds, told in _TOLD.items():
+        if isinstance(cause, kinds):
+            return StorageUnavailable(told.format(said=first_line(cause)))
     if isinstance(cause, _BUSY + _GONE):
         return _silent(cause)
     if isinstance(cause, DBAPIError) and cause.connection_invalidated:
         return StorageUnavailable("Postgres closed the connection; the same call may work now")
     return None
-
-
-def _kept_out(cause: BaseException) -> StorageUnavailable:
-    if isinstance(cause, asyncpg.DeadlockDetectedError):
-        return StorageUnavailable("Postgres broke off two operations that waited for each other; do it again")
-    return StorageUnavailable(
-        "another program holds a lock in Postgres that this has to wait for, and has not let go of it for"
-        f" {_TURN_SECONDS:.0f} s: end its transaction (pg_stat_activity shows it), and do it again"
-    )
 
 
 def _silent(cause: BaseException) -> StorageUnavailable:
@@ -212,12 +228,12 @@ def _silent(cause: BaseException) -> StorageUnavailable:
             retry_after_seconds=_RETRY_AFTER_SECONDS,
         )
     return StorageUnavailable(
-        f"Postgres does not answer ({type(cause).__name__}: {_first_line(cause)});"
+        f"Postgres does not answer ({type(cause).__name__}: {first_line(cause)});"
         " is it running, and is HARDWON_DATABASE_URL right?"
     )
 
 
-def _first_line(cause: BaseException) -> str:
+def first_line(cause: BaseException) -> str:
     """Return what a driver says, without its hints."""
     return str(cause).partition("\n")[0]
 
@@ -226,6 +242,9 @@ APPLICATION_ROLE = "hardwon_app"
 """The role that statements of a workspace run as: it owns no table, so the policies of the tables hold it."""
 
 _WORKSPACE = "hardwon_workspace"
+_USED_AT = "hardwon_used_at"
+_TRUSTED_SECONDS = 10.0
+"""How long a connection is taken for alive since its last use: servers and networks close those that nobody uses."""
 _TAKE = """
     SELECT set_config('role', coalesce(CASE WHEN $1 <> '' THEN (
         SELECT rolname FROM pg_catalog.pg_roles
@@ -248,11 +267,13 @@ def within(engine: AsyncEngine, workspace: str) -> AsyncEngine:
 def _hold(connection: sa.Connection) -> None:
     """Hold a connection to its engine's workspace, or to none: a round trip where it was another's, else nothing.
 
+    The same round trip tells whether one that nobody used for a while is still there; if not, another is taken.
     Called for every connection that is taken from the pool, where it stays as it is. The driver's own call, so that no
     transaction that is rolled back takes it along. A pooler between us and Postgres has to give each a session.
     """
     workspace = connection.get_execution_options().get(_WORKSPACE, "")
-    if connection.info.get(_WORKSPACE, "") == workspace:
+    trusted = time.monotonic() - connection.info.get(_USED_AT, math.inf) < _TRUSTED_SECONDS
+    if trusted and connection.info.get(_WORKSPACE, "") == workspace:
         connection.info[_WORKSPACE] = workspace  # used before, should it be dead the next time
         return
     try:

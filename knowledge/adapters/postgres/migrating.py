@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import migrations
-from knowledge.adapters.postgres.database import APPLICATION_ROLE, reading, transaction
+from knowledge.adapters.postgres.database import APPLICATION_ROLE, first_line, reading, transaction
 from knowledge.adapters.postgres.row_security import ensure_role
 from knowledge.errors import StorageUnavailable, StoreIncompatible
 from knowledge.logs import get_logger
@@ -31,6 +31,8 @@ _LOCK_MS = 300
 """What a migration waits for a lock while it may hold others."""
 _PATIENCE_SECONDS = 60
 _LOCK_NOT_AVAILABLE = "55P03"
+_NOT_ALLOWED = frozenset({"42501", "3F000"})
+"""The user may not change the schema, or has none to make tables in."""
 
 _FOLDER = Path(migrations.__file__).parent
 
@@ -130,9 +132,17 @@ async def _applied(engine: AsyncEngine, scripts: ScriptDirectory, revision: str)
         async with transaction(engine) as connection:
             await connection.execute(sa.select(sa.func.set_config("lock_timeout", str(_LOCK_MS), sa.true())))
             await connection.run_sync(upgrade)
-    except StorageUnavailable as error:
-        told = error.__cause__
-        if not isinstance(told, DBAPIError) or getattr(told.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+    except (DBAPIError, StorageUnavailable) as error:
+        told = error.__cause__ if isinstance(error, StorageUnavailable) else error
+        orig = told.orig if isinstance(told, DBAPIError) else None
+        code = getattr(orig, "sqlstate", None)
+        if code in _NOT_ALLOWED:
+            said = first_line((orig and orig.__cause__) or error)
+            raise StorageUnavailable(
+                f"Postgres does not let the user of HARDWON_DATABASE_URL make tables ({said}): have an administrator"
+                " make that user the owner of the database"
+            ) from error
+        if code != _LOCK_NOT_AVAILABLE:
             raise
         return False
     return True
