@@ -104,7 +104,7 @@ class KnowledgeSettings(BaseSettings):
     embedding_base_url: str | None = None
     """An OpenAI-compatible endpoint; unset: OpenAI's."""
     embedding_api_key: SecretStr | None = None
-    """Unset: OPENAI_API_KEY, for OpenAI's own endpoint only."""
+    """Unset: OPENAI_API_KEY."""
     embedding_dims: int | None = Field(default=None, ge=2, le=65536)
     """Asks the endpoint for shorter vectors; only some models can."""
     embedding_timeout_seconds: float = Field(default=20.0, ge=1, le=3600)
@@ -268,7 +268,7 @@ class KnowledgeSettings(BaseSettings):
         if self.embedding_model is None:
             remote = openai_key or self.embedding_base_url or self.embedding_api_key
             object.__setattr__(self, "embedding_model", OPENAI_MODEL if remote else BUNDLED_MODEL)
-        if self.embedding_api_key is None and self.embedding_base_url is None and openai_key:
+        if self.embedding_api_key is None and openai_key:
             object.__setattr__(self, "embedding_api_key", SecretStr(openai_key))
         if self.chat_api_key is None and self.chat_base_url is None and openai_key:
             object.__setattr__(self, "chat_api_key", SecretStr(openai_key))

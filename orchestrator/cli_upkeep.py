@@ -102,8 +102,7 @@ def reembed(
     from orchestrator.reports import print_reembed
     from orchestrator.terminal import stages
 
-    # as of any endpoint that is not OpenAI's: OPENAI_API_KEY is not for it
-    key = KnowledgeSettings(embedding_base_url="http://another").embedding_api_key if base_url else None
+    key = KnowledgeSettings().embedding_api_key if base_url else None
     choice = ModelChoice(model=model, dims=dims, base_url=base_url, api_key=key.get_secret_value() if key else None)
 
     async def work() -> None:

@@ -182,16 +182,6 @@ def test_the_bundled_model_is_used_until_a_key_or_an_endpoint_is_there(monkeypat
     assert KnowledgeSettings().bundled_model, "a key alone does not send texts away"
 
 
-@pytest.mark.parametrize("role", ["embedding", "chat", "synthesis", "main"])
-def test_the_key_of_openai_goes_to_no_other_endpoint(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is in many a developer's shell, and a server on the next desk is no place for it."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
-    monkeypatch.setenv(f"HARDWON_{role.upper()}_MODEL", "some-model")
-    assert getattr(KnowledgeSettings(), f"{role}_api_key") == SecretStr("sk-of-openai")
-    monkeypatch.setenv(f"HARDWON_{role.upper()}_BASE_URL", "http://models/v1")
-    assert getattr(KnowledgeSettings(), f"{role}_api_key") is None
-
-
 def test_the_bundled_models_name_at_an_endpoint_is_the_endpoints_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARDWON_EMBEDDING_MODEL", BUNDLED_MODEL)
     monkeypatch.setenv("HARDWON_EMBEDDING_BASE_URL", "http://models/v1")
