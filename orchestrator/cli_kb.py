@@ -173,6 +173,34 @@ def sync(
     run(work)
 
 
+@kb.command("retry")
+def retry(
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Index documents again that failed: those of repositories too, which no sync reads twice."""
+    from orchestrator import connect
+    from orchestrator.reports_kb import print_retried
+    from orchestrator.terminal import stages
+
+    base, scope_id = base_of(case, user, team)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            with stages(quiet=as_json) as progress:
+                again = await knowledge.kb.retry(base, scope_id)
+                indexed = await _indexed(knowledge.kb, again, progress)
+        print_retried(again, indexed, as_json=as_json)
+        if indexed.failed:
+            raise typer.Exit(1)
+
+    run(work)
+
+
 @kb.command("list")
 def listed(
     *,

@@ -62,7 +62,8 @@ class RemoteKnowledgeBases:
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
         """Have documents indexed again that failed."""
-        return (await self.api.call("POST", f"{_base(kb, scope_id)}/documents:retry", dict[str, int]))["documents"]
+        path, params = f"{_base(kb, scope_id)}/documents:retry", {"index": "false"}
+        return (await self.api.call("POST", path, dict[str, int], params=params))["documents"]
 
     async def search(
         self,

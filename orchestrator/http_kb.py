@@ -164,10 +164,17 @@ def _add_documents(app: FastAPI) -> None:
 
     @app.post("/api/kb/{kb}/{scope}/documents:retry", tags=["documents"])
     @performs("documents.asked_by")
-    async def retry_documents(kb: str, scope: str, bases: Bases) -> Count:
+    async def retry_documents(
+        kb: str,
+        scope: str,
+        bases: Bases,
+        *,
+        index: Annotated[bool, Query(description="Index them at once, in the background.")] = True,
+    ) -> Count:
         """Have documents indexed again that failed."""
         again = await bases.retry(kb, _scope(scope))
-        _index_soon(app, bases)
+        if index:
+            _index_soon(app, bases)
         return Count(documents=again)
 
 

@@ -45,13 +45,27 @@ def print_added(
         + (f", {unread} could not be read" if unread else "")
     )
     if indexed is not None and (changed or indexed.indexed or indexed.failed or indexed.postponed):
-        late = f", {indexed.postponed} put off: the `index` job tries again" if indexed.postponed else ""
-        print_text(f"{indexed.indexed} indexed, {indexed.failed} failed{late}")
+        print_text(_indexed(indexed))
     for each in added:
         if each.document.error:
             out.print(f"{harmless(each.document.uri)}: {each.document.error}", style="red", markup=False)
     for reason in passed:
         out.print(harmless(reason), style="red", markup=False)
+
+
+def print_retried(again: int, indexed: IndexReport, *, as_json: bool) -> None:
+    """Print what came of documents that had failed."""
+    if as_json:
+        print_json({"documents": again, "indexed": asdict(indexed)})
+        return
+    print_text(f"{again} {'document' if again == 1 else 'documents'} begun again: {_indexed(indexed)}")
+    if indexed.failed:
+        notes.print("hardwon kb list says why", markup=False)
+
+
+def _indexed(report: IndexReport) -> str:
+    late = f", {report.postponed} put off: the `index` job tries again" if report.postponed else ""
+    return f"{report.indexed} indexed, {report.failed} failed{late}"
 
 
 def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:

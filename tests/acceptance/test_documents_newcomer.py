@@ -24,7 +24,8 @@ from orchestrator.folders import contents_of, files_at, files_of
 from orchestrator.http_api import make_app
 from orchestrator.reports_kb import print_added, print_passages, print_reports
 from tests.support.documents import add, put
-from tests.support.processes import Commands
+from tests.support.openai_server import OpenAIServer, Status
+from tests.support.processes import Commands, embedding_by
 
 POOL = "# Pool\n\nThe connection pool of the api holds forty connections.\n"
 
@@ -114,6 +115,26 @@ def test_names_that_are_none_are_told_and_options_that_contradict_each_other_are
     assert "hardwon kb list shows what is" in stranger.stderr
     closed = commands.run("kb", "delete", "--all", "--case", "9")
     assert (closed.returncode, closed.stdout) == (0, "0 documents deleted; case 9 is closed and takes no more\n")
+
+
+@pytest.mark.timeout(300)
+def test_documents_that_an_endpoint_refused_are_begun_again_with_one_command(
+    database_url: str, home: Path, files: Path
+) -> None:
+    with OpenAIServer() as server:
+        commands = Commands(home, {"HARDWON_DATABASE_URL": database_url, "NO_COLOR": "1", **embedding_by(server)})
+        with commands.serving():
+            assert "1 indexed, 0 failed" in commands.run("kb", "add", str(files / "odd.xyz")).stdout
+            server.always = Status(401)
+            assert "0 indexed, 1 failed" in commands.run("kb", "add", str(files / "docs/pool.md")).stdout
+            again = commands.run("kb", "retry")
+            assert (again.returncode, again.stdout) == (1, "1 document begun again: 0 indexed, 1 failed\n")
+            assert "hardwon kb list says why" in again.stderr
+            server.always = None
+            again = commands.run("kb", "retry")
+            assert (again.returncode, again.stdout) == (0, "1 document begun again: 1 indexed, 0 failed\n")
+            told = json.loads(commands.run("kb", "retry", "--json").stdout)
+            assert (told["documents"], told["indexed"]["indexed"]) == (0, 0)
 
 
 @pytest.mark.timeout(300)
