@@ -113,8 +113,8 @@ class DocumentSearch(Searcher):
         hits = await self.index.search(space, asked.dense, asked.lexical, where, limit=limit)  # they came just now
         if not hits:
             raise IndexUnavailable(
-                "The index was lost and holds nothing of these documents; it is filled again within the hour, by "
-                "`hardwon rebuild` at once."
+                "The index holds nothing of these documents: it was lost, or is being filled. It is filled within the "
+                "hour, by `hardwon rebuild` at once."
             )
         return hits
 

@@ -104,8 +104,8 @@ async def _refuse_lost(stores: Stores, bound: BoundSpace) -> None:
         return
     if await stores.index.count(bound.space, stores.workspace) == 0:  # asked second: it is there before it is marked
         raise IndexUnavailable(
-            "The index was lost and holds nothing of what was learned; the next checkpoint or prune fills it again, "
-            "`hardwon rebuild` at once."
+            "The index holds nothing of what was learned: it was lost, or is being filled. The next checkpoint or "
+            "prune fills it, `hardwon rebuild` at once."
         )
 
 
