@@ -138,7 +138,10 @@ async def test_an_endpoint_in_trouble_never_blocks_an_assignment(opens: Opens) -
                 server.always = fault
                 await _degrades(knowledge)
             server.always = None
-            context = await OrchestratorContextBuilder(knowledge).build_context_for_task(TASK, "backend")
+            for _ in range(3):  # a busy machine may stand still for longer than a context waits
+                context = await OrchestratorContextBuilder(knowledge).build_context_for_task(TASK, "backend")
+                if context.degraded is None:
+                    break
             assert (context.degraded, len(context.patterns)) == (None, 1), "and all is well when it is over"
 
 
