@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import itertools
 import logging
 import os
 import sys
@@ -37,6 +38,19 @@ def pytest_collection_finish() -> None:
     """Make the routes of the API once, and leave what was imported out of every later search for garbage: it stays."""
     if "orchestrator.http_api" in sys.modules:
         importlib.import_module("tests.support.routes").keep_routes()
+    _leave_out_of_searches()
+
+
+_RUN = itertools.count(1)
+
+
+def pytest_runtest_logfinish() -> None:
+    """Leave out, too, what tests leave behind: after a thousand a search took as long as a context may wait."""
+    if next(_RUN) % 25 == 0:
+        _leave_out_of_searches()
+
+
+def _leave_out_of_searches() -> None:
     gc.collect()
     gc.freeze()
 
