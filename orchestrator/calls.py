@@ -24,6 +24,7 @@ from knowledge.errors import (
     SpaceMismatch,
     Unavailable,
 )
+from knowledge.memory.limits import check_unicode
 
 if TYPE_CHECKING:
     from knowledge.ports import Progress
@@ -266,8 +267,8 @@ def in_path(name: str, text: str) -> str:
 def _check(params: Mapping[str, object]) -> None:
     for name, value in params.items():
         for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, str) and any("\ud800" <= sign <= "\udfff" for sign in text):
-                raise InvalidInput(name, "holds a lone surrogate, which is no Unicode text")
+            if isinstance(text, str):
+                check_unicode(name, text)
 
 
 def _error(response: httpx.Response, place: str) -> HardwonError:

@@ -34,6 +34,7 @@ from knowledge.steps import step
 
 _SLICE = 500
 """Entries deleted at a time."""
+_RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_REJECTION: "resolve_gate_rejection"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,21 +102,14 @@ class KnowledgeCaptureService:
         Returns the entry's id; of a solution that had been handed out for this very task, the id of the entry it
         repeats: that is an outcome of its pattern, and no new evidence.
         """
-        solution_steps = self._text("solution_steps", solution_steps)
-        verified_by = self._text("verified_by", verified_by)
-        when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
-        try:
-            await self._must_be(entry_id, EntryType.FAILURE_SOLUTION, "resolve_failure")
-            entry = await self.stores.entries.resolve(
-                entry_id,
-                solution_steps=solution_steps,
-                verified_by=verified_by,
-                when_to_try=when_to_try,
-                by=self._judged(solution_steps, verified_by, when_to_try),
-            )
-        except NotFound:
-            return await self._told_before(entry_id, solution_steps)
-        return await self._resolved(entry)
+        return await self._resolve(
+            entry_id,
+            EntryType.FAILURE_SOLUTION,
+            "solution_steps",
+            solution_steps,
+            verified_by=self._text("verified_by", verified_by),
+            when_to_try=when_to_try,
+        )
 
     async def capture_gate_rejection(
         self,
@@ -170,21 +164,14 @@ class KnowledgeCaptureService:
         when_to_try: str | None = None,
     ) -> EntryId:
         """Give an open rejection the accepted revision and stage it. Raises NotFound, NotOpen or InvalidInput."""
-        revision_approach = self._text("revision_approach", revision_approach)
-        verified_by = verified_by if verified_by is None else self._text("verified_by", verified_by)
-        when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
-        try:
-            await self._must_be(entry_id, EntryType.GATE_REJECTION, "resolve_gate_rejection")
-            entry = await self.stores.entries.resolve(
-                entry_id,
-                revision_approach=revision_approach,
-                verified_by=verified_by,
-                when_to_try=when_to_try,
-                by=self._judged(revision_approach, verified_by, when_to_try),
-            )
-        except NotFound:
-            return await self._told_before(entry_id, revision_approach)
-        return await self._resolved(entry)
+        return await self._resolve(
+            entry_id,
+            EntryType.GATE_REJECTION,
+            "revision_approach",
+            revision_approach,
+            verified_by=verified_by if verified_by is None else self._text("verified_by", verified_by),
+            when_to_try=when_to_try,
+        )
 
     async def capture_gate_approval(
         self,
@@ -280,8 +267,33 @@ class KnowledgeCaptureService:
             return answer
         return replace(answer, outcome=CaptureOutcome.DUPLICATE, entry_id=echoed, status=EntryStatus.EMBEDDED)
 
-    async def _resolved(self, entry: Entry) -> EntryId:
-        """Return an entry that was just resolved, or the one whose resolution it repeats."""
+    async def _resolve(
+        self,
+        entry_id: EntryId,
+        entry_type: EntryType,
+        field: str,
+        resolution: str,
+        *,
+        verified_by: str | None,
+        when_to_try: str | None,
+    ) -> EntryId:
+        """Give an open entry of a type what resolves it, told in a field, and stage it; return whose evidence it is."""
+        resolution = self._text(field, resolution)
+        when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
+        entries = self.stores.entries
+        try:
+            found = (await entries.get(entry_id)).entry_type
+            if found is not entry_type:
+                raise Conflict(f"entry {entry_id} is a {found}: {_RESOLVED_BY[entry_type]} is for a {entry_type}")
+            entry = await entries.resolve(
+                entry_id,
+                **{field: resolution},
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                by=self._judged(resolution, verified_by, when_to_try),
+            )
+        except NotFound:
+            return await self._told_before(entry_id, resolution)
         echoed = await taken_for_outcome(self.stores, entry) if entry.status is EntryStatus.STAGED else None
         return entry.entry_id if echoed is None else echoed
 
@@ -375,11 +387,6 @@ class KnowledgeCaptureService:
 
     def _text(self, field: str, text: str) -> str:
         return as_stored(field, text, redaction=self.redaction)
-
-    async def _must_be(self, entry_id: EntryId, entry_type: EntryType, method: str) -> None:
-        entry = await self.stores.entries.get(entry_id)
-        if entry.entry_type is not entry_type:
-            raise Conflict(f"entry {entry_id} is a {entry.entry_type}: {method} is for a {entry_type}")
 
     def _new(self, entry: NewEntry) -> Entry:
         told = {field.name: getattr(entry, field.name) for field in fields(NewEntry)}

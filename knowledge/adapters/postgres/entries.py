@@ -18,11 +18,7 @@ from knowledge.adapters.postgres.counting import EMBEDDED, alone, locked_in_orde
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.deleting import delete_entries, forget_project, leave_points
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row, told_entry
-from knowledge.adapters.postgres.tables import (
-    contexts,
-    knowledge_staging,
-    projects,
-)
+from knowledge.adapters.postgres.tables import contexts, knowledge_staging, projects
 from knowledge.errors import Conflict, NotFound, NotOpen
 from knowledge.models import (
     TRUSTED,
