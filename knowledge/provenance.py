@@ -24,7 +24,10 @@ Told = str | int | bool | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """Which entries are meant: what one key captured or resolved, of one project, captured in a time. All must hold."""
+    """Which entries are meant: what one key captured or resolved, of one project, captured in a time. All must hold.
+
+    And which outcomes: what the key told, of the project, in the time.
+    """
 
     key_id: str | None = None
     project_id: str | None = None
@@ -77,6 +80,14 @@ class ProvenanceStore(Protocol):
 
     async def count(self, chosen: Chosen) -> int:
         """Return how many entries are meant."""
+        ...
+
+    async def count_outcomes(self, chosen: Chosen) -> int:
+        """Return how many outcomes are meant: those a key told, of a project, told in a time; of a named entry none."""
+        ...
+
+    async def delete_outcomes(self, chosen: Chosen, *, limit: int) -> int:
+        """Delete up to `limit` outcomes that are meant, and recount their patterns; return how many."""
         ...
 
     async def affected(self, chosen: Chosen, *, limit: int, after: ContextId | None = None) -> list[AffectedTask]:
@@ -168,6 +179,7 @@ class Revocation:
     """What a revocation removed, or would remove, and whom it had reached."""
 
     entries: int
+    outcomes: int
     affected: tuple[AffectedTask, ...]
     dry_run: bool = False
     settled: bool = True

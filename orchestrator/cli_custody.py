@@ -120,7 +120,7 @@ def revoke(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Delete what a key captured, of a project, in a time: all that is told must hold. Says which tasks had it."""
+    """Delete what a key told, of a project, in a time: all that is named must hold. Says which tasks had it."""
     from knowledge.provenance import Chosen
     from orchestrator import connect
     from orchestrator.reports_custody import print_revocation

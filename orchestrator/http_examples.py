@@ -261,7 +261,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "show_waiting": _HELD_BACK,
     "approve_entry": {**_HELD_BACK, "status": "staged", "low_trust": False},
     "list_alarms": [{"pattern_id": _PATTERN, "contexts": 64, "tasks": 41, "success_count": 1}],
-    "revoke_entries": {"entries": 1, "affected": [_AFFECTED], "dry_run": True, "settled": True},
+    "revoke_entries": {"entries": 1, "outcomes": 1, "affected": [_AFFECTED], "dry_run": True, "settled": True},
     "list_affected": [_AFFECTED],
     "list_audit": [
         {

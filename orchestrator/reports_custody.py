@@ -64,7 +64,8 @@ def print_revocation(report: Revocation, *, as_json: bool) -> None:
         print_json(asdict(report))
         return
     what = "would be deleted" if report.dry_run else "were deleted"
-    print_text(f"{report.entries:,} entries {what}; {len(report.affected):,} contexts had held some of them")
+    gone = f"{report.entries:,} entries and {report.outcomes:,} outcomes {what}"
+    print_text(f"{gone}; {len(report.affected):,} contexts had held some of the entries")
     if not report.settled:
         print_text("the index does not answer: the next checkpoint or prune deletes their points, no query shows them")
     _print_tasks(report.affected)

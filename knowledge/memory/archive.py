@@ -21,7 +21,7 @@ from uuid import UUID
 from knowledge.errors import Conflict, InvalidInput
 
 FORMAT = "hardwon-archive"
-VERSION = 6
+VERSION = 7
 PARTS = (
     "workspaces",
     "spaces",

@@ -46,7 +46,7 @@ class Kept:
 class TaskEventService:
     """Turns events into entries and outcomes. Each event may be told again: it comes to the same.
 
-    `capture` keeps the entries, in the name of `by`.
+    `capture` keeps the entries and `outcomes` the outcomes, in the name of `by`.
     """
 
     stores: Stores
@@ -199,6 +199,7 @@ class TaskEventService:
     ) -> int:
         """Tell the outcome of what was handed out for a run and nothing was told of since; return of how many."""
         done: set[PatternId] = set()
+        outcomes = replace(self.outcomes, by=self.by)
         if tried is not None:
             tried = {*tried, *[await joined_to(self.stores, pattern_id) for pattern_id in tried]}
         for context in await self.stores.contexts.untold(project_id, task_id, run_id):
@@ -206,7 +207,7 @@ class TaskEventService:
                 if pattern_id in done or (tried is not None and pattern_id not in tried):
                     continue
                 with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
-                    await self.outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
+                    await outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
                     done.add(pattern_id)
         return len(done)
 

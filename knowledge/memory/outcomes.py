@@ -8,7 +8,7 @@ from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory import texts
 from knowledge.memory.limits import check_text
 from knowledge.memory.ranking import shared
-from knowledge.models import ContextId, Entry, EntryId, Outcome, PatternId
+from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Outcome, PatternId, Provenance
 from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
 
@@ -18,9 +18,10 @@ ECHO = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeService:
-    """Keeps whether what was handed out worked: the ledger that patterns are ranked by."""
+    """Keeps whether what was handed out worked, in the name of `by`: the ledger that patterns are ranked by."""
 
     stores: Stores
+    by: Provenance = TRUSTED
 
     async def record_outcome(
         self,
@@ -58,6 +59,8 @@ class OutcomeService:
             task_id=task,
             run_id=run_id or handed_out.run_id or "",
             worked=worked,
+            recorded_by=self.by.key_id,
+            low_trust=self.by.low_trust,
         )
         await self.stores.contexts.record_outcomes([outcome], self.stores.clock.now())
         return pattern_id
@@ -97,6 +100,8 @@ async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
                 # an agent makes up no runs: what was handed out once worked once
                 run_id=(None if entry.low_trust else entry.run_id) or handed_out.run_id or "",
                 worked=True,
+                recorded_by=entry.resolved_by or entry.captured_by,
+                low_trust=entry.low_trust,
             )
             try:
                 await stores.contexts.record_outcomes([outcome], now, instead_of=entry.entry_id)

@@ -32,26 +32,31 @@ class RevocationService:
     audit: Auditor = UNHEARD
 
     async def revoke(self, chosen: Chosen, *, dry_run: bool = False, progress: Progress | None = None) -> Revocation:
-        """Delete the entries that are meant from both stores, with what rests on them alone; counts follow.
+        """Delete the entries that are meant from both stores, with what rests on them alone, and the outcomes.
 
-        Some at a time: killed, it leaves no entry half deleted; called again, it goes on, and names whom the entries
-        had reached that are gone by then. Raises InvalidInput where nothing is asked for.
+        Counts follow. Some at a time: killed, it leaves no entry half deleted; called again, it goes on, and names whom
+        the entries had reached that are gone by then. Raises InvalidInput where nothing is asked for.
         """
         now = await self.affected(chosen)
         affected = await self._with_those_before(chosen, now)
         if dry_run:
-            return Revocation(entries=await self.provenance.count(chosen), affected=affected, dry_run=True)
+            entries, outcomes = await self.provenance.count(chosen), await self.provenance.count_outcomes(chosen)
+            return Revocation(entries=entries, outcomes=outcomes, affected=affected, dry_run=True)
         for at in range(0, len(now), _NAMED):
             ids = " ".join(str(task.context_id) for task in now[at : at + _NAMED])
             await self.audit.note(_BEGUN, **_told(chosen), contexts=ids)
-        gone = 0
+        gone = outcomes = 0
         while found := await self.provenance.chosen(chosen, limit=_SLICE):
             gone += await self.stores.entries.delete_all(found)
             if progress:
                 progress(gone, None)
+        while deleted := await self.provenance.delete_outcomes(chosen, limit=_SLICE):
+            outcomes += deleted
         settled = await self._settled()
-        await self.audit.note("entries revoked", **_told(chosen), entries=gone, affected=len(affected))
-        return Revocation(entries=gone, affected=affected, settled=settled)
+        await self.audit.note(
+            "entries revoked", **_told(chosen), entries=gone, outcomes=outcomes, affected=len(affected)
+        )
+        return Revocation(entries=gone, outcomes=outcomes, affected=affected, settled=settled)
 
     async def _with_those_before(self, chosen: Chosen, now: Sequence[AffectedTask]) -> tuple[AffectedTask, ...]:
         """Return tasks with those of entries that an earlier call took back, the latest first.

@@ -51,7 +51,10 @@ class HandedOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a pattern that was handed out: one attempt of a distinct (project, task, run)."""
+    """What came of a pattern that was handed out: one attempt of a distinct (project, task, run).
+
+    `recorded_by` is the id of the key that told it, None where none was needed; `low_trust`: it can capture only.
+    """
 
     context_id: ContextId
     pattern_id: PatternId
@@ -59,3 +62,5 @@ class Outcome:
     task_id: str
     run_id: str
     worked: bool
+    recorded_by: str | None = None
+    low_trust: bool = False

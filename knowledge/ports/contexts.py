@@ -33,6 +33,8 @@ class ContextStore(Protocol):
     ) -> None:
         """Keep what came of patterns and recount them; what is told again of the same run replaces what was told.
 
+        Not where it is the same, and told by a key of lower trust.
+
         `instead_of`: the entry that told of it, and is deleted in the same transaction where it is there; what it told
         is found by its id from then on. Raises NotFound for a pattern or a context that is gone.
         """

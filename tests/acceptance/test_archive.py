@@ -20,10 +20,12 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
+from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.adapters.postgres.archive_rows import FORMAT
 from knowledge.errors import Conflict, InvalidInput
 from knowledge.memory.archive import DOCUMENT_PARTS, PARTS, VERSION, ArchiveWriter, check, slices
 from knowledge.models import AppliesWhen, LinkKind, Pattern, Task
+from knowledge.provenance import Chosen
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -216,6 +218,21 @@ async def test_what_is_not_a_whole_archive_of_this_version_is_refused_before_any
         assert (await second.archives.import_archive(as_stream(archive))).new["entries"] == 10
 
 
+def of_before(monkeypatch: pytest.MonkeyPatch, archive: bytes, version: int, part: str, *lacking: str) -> bytes:
+    """Return an archive as an older version wrote it, whose rows of a part lack some columns."""
+    later = DOCUMENT_PARTS if version < 5 else ()
+    now = list(slices(io.BytesIO(archive)))
+    with monkeypatch.context() as before:
+        before.setattr("knowledge.memory.archive.VERSION", version)
+        writer = ArchiveWriter()
+        pieces = [writer.head()]
+        for each, rows in now:
+            known = [{name: told for name, told in row.items() if name not in lacking} for row in rows]
+            if each not in later:
+                pieces.append(writer.rows(each, known if each == part else rows))
+        return b"".join([*pieces, writer.end()])
+
+
 async def test_conditions_travel_and_an_archive_of_before_them_is_read(
     knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,17 +240,7 @@ async def test_conditions_travel_and_an_archive_of_before_them_is_read(
     entry_id = await knowledge.capture.capture(failure(applies_when=told, error_message="KeyError"))
     await knowledge.checkpoints.process_all()
     archive = await whole(knowledge)
-    told_now = list(slices(io.BytesIO(archive)))
-    with monkeypatch.context() as before:
-        before.setattr("knowledge.memory.archive.VERSION", 1)
-        writer = ArchiveWriter()
-        parts = [writer.head()]
-        for part, rows in told_now:
-            if part in DOCUMENT_PARTS:
-                continue
-            known = [{name: value for name, value in row.items() if name != "applies_when"} for row in rows]
-            parts.append(writer.rows(part, known))
-        old_archive = b"".join([*parts, writer.end()])
+    old_archive = of_before(monkeypatch, archive, 1, "entries", "applies_when")
     async with elsewhere() as second:
         await second.archives.import_archive(as_stream(old_archive))
         found = await second.capture.get(entry_id)
@@ -454,6 +461,28 @@ async def test_what_a_person_ruled_goes_along(knowledge: Knowledge, elsewhere: O
         (pair,) = await second.grouping.grouping.links(LinkKind.APART, of=kept, now=second.stores.clock.now(), limit=9)
         assert {pattern.pattern_id for pattern in pair.patterns} == {kept, split.pattern_id}
         assert (await second.upkeep.verify()).sound
+
+
+@pytest.mark.parametrize("version", [VERSION, 6])
+async def test_who_told_an_outcome_travels_and_those_of_an_archive_of_before_are_of_no_key(
+    knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    await knowledge.capture.capture(failure())
+    await knowledge.checkpoints.process_all()
+    task = Task(description="TypeError in the cart total", project_id="second", task_id="T-2")
+    assert (await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")).patterns
+    agent = Principal(trust=Trust.KEY, scopes=frozenset({Scope.CAPTURE}), workspace="default", key_id="agent1")
+    echo = failure(project_id="second", task_id="T-2", failure_description="again")
+    await knowledge.acting_for(agent).capture.capture(echo)
+    archive = await whole(knowledge)
+    if version < VERSION:
+        archive = of_before(monkeypatch, archive, version, "outcomes", "recorded_by", "low_trust")
+    async with elsewhere() as second:
+        await second.archives.import_archive(as_stream(archive))
+        (pattern,) = await second.queries.query_for_failure("TypeError in the cart total", min_relevance=0)
+        assert pattern.success_count == 2
+        revoked = await second.revocations.revoke(Chosen(key_id="agent1"))
+        assert revoked.outcomes == (1 if version == VERSION else 0)
 
 
 async def test_an_archive_of_version_1_is_read_without_what_came_later(

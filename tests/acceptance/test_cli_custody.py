@@ -62,7 +62,7 @@ def test_what_waits_is_listed_shown_approved_and_rejected(typed: Any) -> None:
 
 def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:
     assert json.loads(typed("revoke", "--key", "agent1", "--dry-run", "--json"))["entries"] == 3
-    assert "3 entries were deleted" in typed("revoke", "--key", "agent1", "--since", "2020-01-01")
+    assert "3 entries and 0 outcomes were deleted" in typed("revoke", "--key", "agent1", "--since", "2020-01-01")
     assert typed("affected", "--key", "agent1") == "no context held any of them\n"
     typed("revoke", code=1)
     assert "entries revoked" in typed("audit", "list")

@@ -17,7 +17,7 @@ from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.adapters.postgres.audit import PostgresAudit
 from knowledge.adapters.postgres.database import within
 from knowledge.errors import AccessDenied, InvalidInput
-from knowledge.models import EntryId, Task
+from knowledge.models import Context, EntryId, Task
 from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
@@ -135,6 +135,63 @@ async def test_t5_counts_follow_a_revocation(knowledge: Knowledge) -> None:
     await knowledge.revocations.revoke(Chosen(key_id="agent1"))
     (pattern,) = await knowledge.queries.query_for_failure("TypeError in the cart total", min_relevance=0.0)
     assert (pattern.success_count, pattern.project_count) == (1, 1)
+
+
+QUERY = "TypeError in the cart total"
+
+
+async def told_of(knowledge: Knowledge) -> tuple[int, int, int]:
+    """Return the successes, attempts and projects of the one pattern."""
+    (pattern,) = await knowledge.queries.query_for_failure(QUERY, min_relevance=0.0, max_results=1)
+    return pattern.success_count, pattern.attempt_count, pattern.project_count
+
+
+async def handed_out(knowledge: Knowledge, project_id: str) -> Context:
+    task = Task(description=failure().failure_description or "", project_id=project_id, task_id="T-2", run_id="1")
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    assert context.patterns
+    return context
+
+
+async def test_t5_what_a_key_told_of_patterns_that_were_handed_out_is_taken_back_too(knowledge: Knowledge) -> None:
+    """An echo is deleted for the outcome that it tells, and the failures a key told rank a pattern down."""
+    await knowledge.capture.capture(failure())
+    await knowledge.checkpoints.process_all()
+    echo = failure(project_id="second", task_id="T-2", run_id="1", failure_description="again")
+    await handed_out(knowledge, "second")
+    await knowledge.acting_for(AGENT).capture.capture(echo)
+    of_admin = await handed_out(knowledge, "third")
+    await knowledge.acting_for(ADMIN).outcomes.record_outcome(
+        of_admin.context_id, of_admin.patterns[0].pattern_id, worked=False
+    )
+    await handed_out(knowledge, "fourth")
+    solved = await knowledge.acting_for(ADMIN).events.task_solved(project_id="fourth", task_id="T-2", run_id="1")
+    assert solved.outcomes == 1
+    assert await told_of(knowledge) == (3, 4, 3)
+    tried = await knowledge.revocations.revoke(Chosen(key_id="agent1"), dry_run=True)
+    assert (tried.entries, tried.outcomes) == (0, 1)
+    for outcomes in (1, 0):
+        report = await knowledge.revocations.revoke(Chosen(key_id="agent1"))
+        assert (report.entries, report.outcomes) == (0, outcomes)
+    assert await told_of(knowledge) == (2, 3, 2)
+    report = await knowledge.revocations.revoke(Chosen(key_id="admin1", project_id="third"))
+    assert (report.outcomes, await told_of(knowledge)) == (1, (2, 2, 2))
+    assert (await knowledge.revocations.revoke(Chosen(key_id="admin1"))).outcomes == 1
+    assert await told_of(knowledge) == (1, 1, 1)
+
+
+async def test_t5_a_revocation_of_a_time_takes_the_outcomes_of_that_time(knowledge: Knowledge, clock: SetClock) -> None:
+    await knowledge.capture.capture(failure())
+    await knowledge.checkpoints.process_all()
+    clock.move(timedelta(days=1))
+    began = clock.now()
+    for project in ("second", "third"):
+        context = await handed_out(knowledge, project)
+        await knowledge.outcomes.record_outcome(context.context_id, context.patterns[0].pattern_id, worked=True)
+        clock.move(timedelta(hours=1))
+    chosen = Chosen(since=began, until=began + timedelta(hours=1))
+    report = await knowledge.revocations.revoke(chosen)
+    assert (report.entries, report.outcomes, await told_of(knowledge)) == (0, 1, (2, 2, 2))
 
 
 async def test_t25_after_a_deletion_a_scan_finds_nothing_of_it_in_either_store(knowledge: Knowledge) -> None:
@@ -274,7 +331,7 @@ async def test_the_same_over_http(knowledge: Knowledge, client: KnowledgeClient)
     await client.reviews.reject(ids[1])
     assert await client.reviews.alarms() == []
     report = await client.revocations.revoke(Chosen(key_id="agent1", since=datetime(2020, 1, 1, tzinfo=UTC)))
-    assert (report.entries, report.affected) == (1, ())
+    assert (report.entries, report.outcomes, report.affected) == (1, 0, ())
     assert await client.revocations.affected(Chosen(entry_id=ids[0])) == []
     assert [row.what for row in await client.audits.list()] == ["entries revoked", "entry rejected", "entry approved"]
     chain = await client.audits.verify()

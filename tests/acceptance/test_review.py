@@ -231,6 +231,33 @@ async def test_t2_an_agent_that_repeats_what_it_was_told_for_a_task_proves_it_on
     assert pattern.success_count == 2
 
 
+async def test_t2_an_agents_key_that_repeats_what_it_was_told_for_many_tasks_is_one_success(
+    knowledge: Knowledge,
+) -> None:
+    """A key could raise what it had planted itself, one task that it was given after the other."""
+    first = failure()
+    await knowledge.acting_for(AGENT).capture.capture(first)
+    await knowledge.checkpoints.process_all()
+
+    async def successes() -> int:
+        (pattern,) = await knowledge.queries.query_for_failure("TypeError in the cart total", min_relevance=0.0)
+        return pattern.success_count
+
+    async def repeat(number: int, agent: Principal) -> None:
+        task = Task(description=first.failure_description or "", project_id=f"p{number}", task_id="T-1")
+        assert (await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")).patterns
+        again = failure(project_id=f"p{number}", task_id="T-1", failure_description=f"again {number}")
+        await knowledge.acting_for(agent).capture.capture(again)
+
+    for number in range(5):
+        await repeat(number, AGENT)
+    assert await successes() == 1
+    for number in range(5, 8):
+        await repeat(number, OTHER_AGENT)
+    assert await successes() == 2
+    assert dict((await knowledge.stats()).entries) == {"embedded": 1}
+
+
 async def test_t4_what_one_agents_key_tells_near_200_questions_takes_one_of_three_places_and_is_listed(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

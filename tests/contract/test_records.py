@@ -234,6 +234,43 @@ async def test_an_outcome_takes_the_place_of_the_entry_that_told_of_it_or_of_non
     assert await store.of("theirs").contexts.told_by(echo.entry_id) is None
 
 
+async def test_an_outcome_is_not_taken_over_by_a_key_of_lower_trust_that_tells_the_same(store: Store) -> None:
+    """T2: what it tells counts once, and is gone when it is revoked; another outcome is news, whoever tells it."""
+    ours = store.of("ours")
+    known = await learn(ours, stored(failure(), numbered(1)))
+    context = Context(context_id=ContextId(numbered(11)), text="[...]", patterns=(pattern(pattern_id=known),))
+    await ours.contexts.record(context, Task(description="Fix", project_id="web-shop"), "backend", NOON)
+
+    async def tell(task_id: str, *, worked: bool, key_id: str | None = None) -> None:
+        outcome = Outcome(
+            context_id=context.context_id,
+            pattern_id=known,
+            project_id="web-shop",
+            task_id=task_id,
+            run_id="",
+            worked=worked,
+            recorded_by=key_id,
+            low_trust=key_id is not None,
+        )
+        await ours.contexts.record_outcomes([outcome], NOON)
+
+    async def record() -> tuple[int, int]:
+        found = await ours.patterns.get(known, now=NOON)
+        return found.success_count, found.attempt_count
+
+    for task in ("T-2", "T-3"):
+        await tell(task, worked=True)
+        await tell(task, worked=True, key_id="agent")
+    assert await record() == (3, 3)
+    for task in ("T-4", "T-5"):
+        await tell(task, worked=True, key_id="agent")
+    assert await record() == (4, 4), "one of a key"
+    await tell("T-5", worked=True)
+    assert await record() == (5, 5), "what was trusted less is told by whom is trusted"
+    await tell("T-3", worked=False, key_id="other")
+    assert await record() == (4, 5)
+
+
 # jobs
 
 

@@ -131,8 +131,10 @@ class InMemoryContexts(ContextStore):
                 self._state.remove([instead_of])
             for outcome in told:
                 run = (outcome.pattern_id, outcome.project_id, outcome.task_id, outcome.run_id)
-                self._state.outcomes[self._workspace, *run] = outcome
-                self._state.told_at[self._workspace, *run] = now
+                known = self._state.outcomes.get((self._workspace, *run))
+                if known is None or known.worked != outcome.worked or known.low_trust or not outcome.low_trust:
+                    self._state.outcomes[self._workspace, *run] = outcome
+                    self._state.told_at[self._workspace, *run] = now
                 if instead_of is not None:
                     self._state.told_by[self._workspace, instead_of] = outcome.pattern_id
             self._state.recount({outcome.pattern_id for outcome in told})

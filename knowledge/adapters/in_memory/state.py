@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -223,11 +223,14 @@ class InMemoryState:
             self._forget_pattern(pattern_id)
         for pattern_id in support.keys() & self.patterns.keys():
             embedded = [entry for entry in support[pattern_id] if entry.status is EntryStatus.EMBEDDED]
-            runs = {_event(entry): True for entry in _capped(embedded)}
-            for outcome in self.outcomes.values():
-                if embedded and outcome.pattern_id == pattern_id:
-                    run = (outcome.project_id, outcome.task_id, outcome.run_id)
-                    runs[run] = runs.get(run, False) or outcome.worked
+            told = [_Told(each.captured_at, each.low_trust, each.captured_by, _event(each)) for each in embedded]
+            for key, each in self.outcomes.items():
+                if embedded and each.pattern_id == pattern_id:
+                    run = (each.project_id, each.task_id, each.run_id)
+                    told.append(_Told(self.told_at[key], each.low_trust, each.recorded_by, run, each.worked))
+            runs: dict[tuple[str, str, str], bool] = {}
+            for attempt in _capped(told):
+                runs[attempt.run] = runs.get(attempt.run, False) or attempt.worked
             self.patterns[pattern_id] = replace(
                 self.patterns[pattern_id],
                 success_count=sum(runs.values()),
@@ -248,15 +251,25 @@ def trust(entry: Entry) -> tuple[bool, int]:
     return (not entry.low_trust, 2 if decided else int(entry.verified_by is not None))
 
 
-def _capped(entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries that count: of those by a key of low trust the first, whatever it told of."""
-    counted: list[Entry] = []
+class _Told(NamedTuple):
+    """What an entry or an outcome tells of a pattern: when, by whom, of which run."""
+
+    at: datetime
+    low_trust: bool
+    key_id: str | None
+    run: tuple[str, str, str]
+    worked: bool = True
+
+
+def _capped(told: Iterable[_Told]) -> list[_Told]:
+    """Return what counts: of what a key of low trust told the first, whatever it told of."""
+    counted: list[_Told] = []
     keys: set[str | None] = set()
-    for entry in sorted(entries, key=lambda each: (each.captured_at, each.entry_id)):
-        if not entry.low_trust or entry.captured_by not in keys:
-            counted.append(entry)
-        if entry.low_trust:
-            keys.add(entry.captured_by)
+    for each in sorted(told, key=lambda each: (each.at, each.run)):
+        if not each.low_trust or each.key_id not in keys:
+            counted.append(each)
+        if each.low_trust:
+            keys.add(each.key_id)
     return counted
 
 

@@ -80,7 +80,7 @@ FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
             (
                 "outcomes",
                 tables.outcomes,
-                "id workspace context_id pattern_id project_id task_id run_id worked recorded_at",
+                "id workspace context_id pattern_id project_id task_id run_id worked recorded_at recorded_by low_trust",
             ),
         )
     },
@@ -95,6 +95,7 @@ _LATER: Mapping[str, Any] = {
     "applies_when": None,
     "captured_by": None,
     "resolved_by": None,
+    "recorded_by": None,
     "low_trust": False,
     "suspicions": (),
     "entry_ids": (),

@@ -102,8 +102,12 @@ class PostgresContexts(ContextStore):
     ) -> None:
         new = insert(outcomes)
         run = [_O.workspace, _O.pattern_id, _O.project_id, _O.task_id, _O.run_id]
-        names = ("context_id", "worked", "recorded_at") + (() if instead_of is None else ("id",))
-        replaced = {name: new.excluded[name] for name in names}
+        # the same told by whom is trusted less adds nothing, and is not to be taken back with the rest of theirs
+        known = sa.and_(~_O.low_trust, new.excluded.low_trust, _O.worked == new.excluded.worked)
+        told_anew = ("context_id", "worked", "recorded_at", "recorded_by", "low_trust")
+        replaced: dict[str, Any] = {name: sa.case((known, _O[name]), else_=new.excluded[name]) for name in told_anew}
+        if instead_of is not None:
+            replaced["id"] = new.excluded.id
         rows = [
             {
                 "id": instead_of or uuid4(),
@@ -115,6 +119,8 @@ class PostgresContexts(ContextStore):
                 "run_id": outcome.run_id,
                 "worked": outcome.worked,
                 "recorded_at": now,
+                "recorded_by": outcome.recorded_by,
+                "low_trust": outcome.low_trust,
             }
             for outcome in told
         ]

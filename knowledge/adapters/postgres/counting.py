@@ -111,7 +111,8 @@ def _recount() -> sa.Update:
 def _runs() -> sa.Select[Any]:
     """Select the distinct (project, task, run) of patterns, and whether it worked.
 
-    Of what a key of low trust told of a pattern only the first counts, however often, for whichever projects.
+    Of what a key of low trust told of a pattern, as an entry or an outcome, only the first counts, however often, for
+    whichever projects.
     """
     of_entry = sa.select(
         _E.pattern_id,
@@ -119,16 +120,29 @@ def _runs() -> sa.Select[Any]:
         sa.func.coalesce(_E.task_id, sa.cast(_E.id, sa.Text)).label("task_id"),
         sa.func.coalesce(_E.run_id, _E.content_hash).label("run_id"),
         sa.true().label("worked"),
+        _E.low_trust,
+        _E.captured_by.label("key_id"),
+        _E.timestamp.label("at"),
+        _E.id,
     ).where(_among_ids(_E.pattern_id), EMBEDDED)
-    place = sa.func.row_number().over(partition_by=(_E.pattern_id, _E.captured_by), order_by=(_E.timestamp, _E.id))
-    by_key = of_entry.where(_E.low_trust).add_columns(place.label("place")).subquery("by_key")
-    of_key = sa.select(*(by_key.c[column.name] for column in of_entry.selected_columns)).where(by_key.c.place == 1)
-    of_outcomes = sa.select(_O.pattern_id, _O.project_id, _O.task_id, _O.run_id, _O.worked).where(
-        _among_ids(_O.pattern_id)
-    )
-    told = sa.union_all(of_entry.where(~_E.low_trust), of_key, of_outcomes).subquery("told")
-    run = (told.c.pattern_id, told.c.project_id, told.c.task_id, told.c.run_id)
-    return sa.select(*run, sa.func.bool_or(told.c.worked).label("worked")).group_by(*run)
+    of_outcome = sa.select(
+        _O.pattern_id,
+        _O.project_id,
+        _O.task_id,
+        _O.run_id,
+        _O.worked,
+        _O.low_trust,
+        _O.recorded_by.label("key_id"),
+        _O.recorded_at.label("at"),
+        _O.id,
+    ).where(_among_ids(_O.pattern_id))
+    told = sa.union_all(of_entry, of_outcome).subquery("told")
+    of_key = (told.c.pattern_id, told.c.low_trust, told.c.key_id)
+    place = sa.func.row_number().over(partition_by=of_key, order_by=(told.c.at, told.c.id))
+    placed = sa.select(told, place.label("place")).subquery("placed")
+    run = (placed.c.pattern_id, placed.c.project_id, placed.c.task_id, placed.c.run_id)
+    counts = sa.or_(~placed.c.low_trust, placed.c.place == 1)
+    return sa.select(*run, sa.func.bool_or(placed.c.worked).label("worked")).where(counts).group_by(*run)
 
 
 _ALONE = sa.select(

@@ -145,8 +145,8 @@ class PostgresRegrouping(Regrouping):
         known = sa.select(*event).where(_O.pattern_id == keep)
         # told of both in one run: a success of either is one
         worked = sa.select(*event).where(_O.pattern_id == other, _O.worked)
-        of_keep = sa.and_(_O.pattern_id == keep, sa.tuple_(*event).in_(worked))
-        await execute(sa.update(outcomes).where(of_keep).values(worked=True))
+        failed = sa.and_(_O.pattern_id == keep, ~_O.worked, sa.tuple_(*event).in_(worked))
+        await execute(sa.delete(outcomes).where(failed))
         of_other = sa.and_(_O.pattern_id == other, sa.tuple_(*event).not_in(known))
         await execute(sa.update(outcomes).where(of_other).values(pattern_id=keep))
         await execute(sa.delete(outcomes).where(_O.pattern_id == other))

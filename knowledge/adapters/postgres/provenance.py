@@ -10,16 +10,17 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import among
+from knowledge.adapters.postgres.counting import alone, among, recount
 from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, captured_at, to_entry
-from knowledge.adapters.postgres.tables import contexts, knowledge_staging, patterns
+from knowledge.adapters.postgres.tables import contexts, knowledge_staging, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import ContextId, Entry, EntryId, EntryStatus, EntryType, PatternId
 from knowledge.provenance import AffectedTask, Chosen, OftenShown, ProvenanceStore
 
 _E = knowledge_staging.c
 _C = contexts.c
+_O = outcomes.c
 _P = patterns.c
 _TASK = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.agent_type, _C.created_at)
 _HELD_BACK = _E.status == sa.literal_column("'quarantined'")
@@ -109,6 +110,33 @@ class PostgresProvenance(ProvenanceStore):
         query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*self._meant(chosen))
         async with reading(self._engine) as connection:
             return await connection.scalar(query) or 0
+
+    def _told(self, chosen: Chosen) -> list[sa.ColumnElement[bool]]:
+        if chosen.entry_id is not None:
+            return [sa.false()]
+        meant: list[sa.ColumnElement[bool]] = [_O.workspace == self._workspace]
+        if chosen.key_id is not None:
+            meant.append(_O.recorded_by == chosen.key_id)
+        if chosen.project_id is not None:
+            meant.append(_O.project_id == chosen.project_id)
+        if chosen.since is not None:
+            meant.append(_O.recorded_at >= chosen.since)
+        if chosen.until is not None:
+            meant.append(_O.recorded_at < chosen.until)
+        return meant
+
+    async def count_outcomes(self, chosen: Chosen) -> int:
+        query = sa.select(sa.func.count()).select_from(outcomes).where(*self._told(chosen))
+        async with reading(self._engine) as connection:
+            return await connection.scalar(query) or 0
+
+    async def delete_outcomes(self, chosen: Chosen, *, limit: int) -> int:
+        meant = sa.select(_O.id).where(*self._told(chosen)).order_by(_O.id).limit(limit).with_for_update()
+        gone = sa.delete(outcomes).where(_O.id.in_(meant)).returning(_O.pattern_id)
+        async with alone(self._engine, self._workspace) as connection:
+            of = list((await connection.execute(gone)).scalars())
+            await recount(connection, of)
+            return len(of)
 
     async def affected(self, chosen: Chosen, *, limit: int, after: ContextId | None = None) -> list[AffectedTask]:
         ids = sa.select(_E.id).where(*self._meant(chosen))

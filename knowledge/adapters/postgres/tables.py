@@ -394,6 +394,8 @@ outcomes = sa.Table(
     sa.Column("run_id", sa.String(200), nullable=False),
     sa.Column("worked", sa.Boolean, nullable=False),
     sa.Column("recorded_at", TIME, nullable=False),
+    sa.Column("recorded_by", sa.String(100)),
+    sa.Column("low_trust", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.ForeignKeyConstraint(["context_id"], ["contexts.id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["pattern_id"], ["patterns.id"], ondelete="CASCADE"),
     sa.UniqueConstraint("workspace", "pattern_id", "project_id", "task_id", "run_id", name="outcomes_event_key"),
