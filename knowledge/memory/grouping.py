@@ -110,8 +110,8 @@ class PatternGroupingService:
                     raise self._not_there(pattern_id)
             if kept[0].entry_type is not moving[0].entry_type:
                 raise InvalidInput("other", f"is of {moving[0].entry_type}, the one to keep of {kept[0].entry_type}")
-            await regrouping.move(self._moves(moving, other, keep), keep, now=now)
             await regrouping.absorb(keep, other, key=texts.pattern_key(other), now=now)
+            await regrouping.move(self._moves(moving, other, keep), keep, now=now)
         return len(moving)
 
     async def split(self, entry_ids: Sequence[EntryId]) -> Pattern:

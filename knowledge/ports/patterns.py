@@ -143,7 +143,7 @@ class Regrouping(Protocol):
         ...
 
     async def absorb(self, keep: PatternId, other: PatternId, *, key: str, now: datetime) -> None:
-        """Give a pattern the keys, outcomes and links of one that it has the entries of; recount.
+        """Give a pattern the keys, outcomes and links of one whose entries are to move to it next.
 
         `key` stands for the other one itself, and is bound to the pattern too.
         """

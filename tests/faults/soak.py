@@ -16,10 +16,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 import structlog
@@ -28,23 +28,23 @@ from knowledge.adapters.postgres.tables import patterns
 from knowledge.errors import NotFound, NotOpen
 from knowledge.models import EntryId, EntryType, NewEntry
 from knowledge.wiring import Knowledge, open_knowledge
-from tests.conftest import SetClock
 from tests.faults.at_once import DIMS, MODELS, WORK, AtOnce, shown_of
 from tests.faults.ground import Ground, ground, make_template
 from tests.faults.herd import ROOT, Herd, entry_ids
 from tests.faults.lessons import lesson
-from tests.faults.model import Diverged, Model
+from tests.faults.model import Diverged, case_of
+from tests.faults.telling import CASES, Telling, number_in
 from tests.faults.truth import examine, lost_by_a_kill
 from tests.support.embedders import HashingEmbedder
 from tests.support.postgres import throwaway_postgres
 
-CASES = 40
 FRESH = 10**7
 """Lessons told while other things go on have numbers from here on: none of them was told before."""
 
 CHANCES = {
     "capture": 40, "resolve": 8, "query": 20, "checkpoint": 8, "end_project": 3,
     "delete": 6, "prune": 3, "at_once": 1, "reopen": 0.2, "kill": 0.3,
+    "hand_out": 5, "outcome": 4, "event": 1, "echo": 3, "revoke": 0.3, "delete_pattern": 0.3, "delete_project": 0.1,
 }  # fmt: skip
 COMPARED_EVERY = 200
 TOLD_EVERY = 5_000
@@ -60,17 +60,13 @@ class Killed:
 
 
 @dataclass
-class Soak:
+class Soak(Telling):
     """A walk over one store."""
 
-    ground: Ground
-    rng: random.Random
-    clock: SetClock = field(default_factory=SetClock)
-    model: Model = field(default_factory=Model)
+    ground: Ground = field(kw_only=True)
     did: Counter[str] = field(default_factory=Counter)
     number: int = 0
     fresh: int = FRESH
-    deleted: list[EntryId] = field(default_factory=list)
     embedding_model: str = MODELS[0]
 
     async def walk(self, operations: int, progress: Callable[[int, int], None] | None = None) -> None:
@@ -104,7 +100,8 @@ class Soak:
 
     def _open(self) -> AbstractAsyncContextManager[Knowledge]:
         embedder = HashingEmbedder(dims=DIMS, model=self.embedding_model)
-        return open_knowledge(self.ground.settings(), embedder=embedder, clock=self.clock)
+        unhurried = self.ground.settings().model_copy(update={"query_deadline_ms": 60_000})
+        return open_knowledge(unhurried, embedder=embedder, clock=self.clock)
 
     @property
     def _other_model(self) -> str:
@@ -120,13 +117,25 @@ class Soak:
         self.fresh += 1
         return lesson(self.fresh, sharing=1, cases=CASES)
 
-    def _deletable(self, asked: str) -> EntryId | None:
+    def _certain(self, gone: Collection[EntryId], fresh: Collection[NewEntry]) -> bool:
+        """Whether it does not matter for outcomes when these entries go.
+
+        What is told of a pattern goes with the last of its evidence: it matters whether some came before.
+        """
+        coming = {known.case for known in self.model.entries.values() if known.status == "staged"}
+        coming |= {case_of(told) for told in fresh}
+        return not any(
+            case in coming and self.model.told_of(case) and not self.model.outlives(case, gone)
+            for case in {self.model.entries[entry_id].case for entry_id in gone}
+        )
+
+    def _deletable(self, asked: str, now: datetime) -> EntryId | None:
         """Return an entry that nobody prunes or asks for, or None."""
         entry_id = self._any("staged", "embedded")
         if entry_id is None or self.rng.random() < 0.5:
             return None
         known = self.model.entries[entry_id]
-        expired = known.expires_at is not None and known.expires_at <= self.clock.now()
+        expired = known.expires_at is not None and known.expires_at <= now
         return None if expired or known.case[1] == asked else entry_id
 
     def _lesson(self) -> NewEntry:
@@ -140,14 +149,15 @@ class Soak:
 
     async def _capture(self, knowledge: Knowledge) -> None:
         told = self._lesson()
-        self.model.captured(await knowledge.capture.capture(told), told, self.clock.now())
+        theirs, key_id = self._by_somebody(knowledge)
+        self.model.captured(await theirs.capture.capture(told), told, self.clock.now(), key_id)
 
     async def _resolve(self, knowledge: Knowledge) -> None:
         entry_id = self._any("open", "abandoned")
         if entry_id is None:
             return
         known = self.model.entries[entry_id]
-        case = int((known.told.failure_description or known.told.proposal or "").split(" in case ")[1].split()[0])
+        case = number_in(known.case[1])
         try:
             if known.told.entry_type == EntryType.FAILURE_SOLUTION:
                 await knowledge.capture.resolve_failure(entry_id, solution_steps=f"mend {case}", verified_by="a test")
@@ -181,7 +191,7 @@ class Soak:
         entry_id = self._any("open", "staged", "embedded", "abandoned")
         if entry_id is not None:
             await knowledge.capture.delete(entry_id)
-            del self.model.entries[entry_id]
+            self.model.remove([entry_id])
             self.deleted.append(entry_id)
         gone = self.rng.choice(self.deleted) if self.deleted else None
         if gone is not None:
@@ -207,16 +217,21 @@ class Soak:
     async def _at_once(self, knowledge: Knowledge) -> None:
         """Let upkeep, captures, a deletion and questions go on while a checkpoint runs."""
         works = self.rng.sample(WORK, self.rng.randrange(1, 3))
-        if "prune" in works:
-            self.clock.move(timedelta(days=self.rng.randrange(60)))
-        now, asked = self.clock.now(), self._failure()
+        asked, told = self._failure(), [self._fresh_lesson() for _ in range(self.rng.randrange(4))]
+        later = timedelta(days=self.rng.randrange(60)) if "prune" in works else timedelta(0)
+        now = self.clock.now() + later
+        deleting, expiring = self._deletable(asked, now), self.model.expired(now)
+        if not self._certain({*expiring, *([deleting] if deleting else [])}, told):
+            works, later, deleting = [each for each in works if each != "prune"], timedelta(0), None
+        self.clock.move(later)
+        now = self.clock.now()
         doing = AtOnce(
             knowledge=knowledge,
             rng=self.rng,
             works=works,
             to_model=self._other_model,
-            told=[self._fresh_lesson() for _ in range(self.rng.randrange(4))],
-            deleting=self._deletable(asked),
+            told=told,
+            deleting=deleting,
             asked=asked,
         )
         before = self.model.evidence(asked), self.model.successes(asked, now) is not None
@@ -242,7 +257,8 @@ class Soak:
             self.model.captured(entry_id, told, now)
         staged = 0
         if doing.deleting is not None:
-            staged = self.model.entries.pop(doing.deleting).status == "staged"
+            staged = self.model.entries[doing.deleting].status == "staged"
+            self.model.remove([doing.deleting])
             self.deleted.append(doing.deleting)
         expected = self.model.embed(now)
         counted = bool(doing.given_up) or expected <= doing.embedded <= expected + staged
@@ -311,10 +327,11 @@ class Soak:
             raise Diverged(f"after {self.did.total()} operations: {else_say}")
 
 
-async def _counts(knowledge: Knowledge) -> Counter[tuple[int, int]]:
-    live = sa.select(patterns.c.success_count, patterns.c.project_count).where(patterns.c.success_count > 0)
+async def _counts(knowledge: Knowledge) -> Counter[tuple[int, int, int]]:
+    counts = (patterns.c.success_count, patterns.c.attempt_count, patterns.c.project_count)
+    live = sa.select(*counts).where(patterns.c.success_count > 0)
     async with knowledge.engine.connect() as connection:
-        return Counter((row.success_count, row.project_count) for row in await connection.execute(live))
+        return Counter((row[0], row[1], row[2]) for row in await connection.execute(live))
 
 
 def walk(operations: int, seed: int) -> int:
@@ -329,7 +346,7 @@ def walk(operations: int, seed: int) -> int:
     with throwaway_postgres() as server, Herd() as herd:
         asyncio.run(make_template(server.dsn))
         with ground(herd, server.dsn) as made:
-            soak = Soak(made, random.Random(seed))
+            soak = Soak(random.Random(seed), ground=made)
             try:
                 asyncio.run(soak.walk(operations, tell))
             except Diverged as diverged:

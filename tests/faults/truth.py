@@ -13,9 +13,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from knowledge.adapters.postgres.database import reading
-from knowledge.adapters.postgres.tables import knowledge_staging, patterns, points
+from knowledge.adapters.postgres.tables import knowledge_staging, outcomes, patterns, points
 from knowledge.models import MAX_POINTS, EntryId, PointId
 from knowledge.wiring import Knowledge
+from tests.faults.model import Heard, counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,17 +199,24 @@ def _expected(embedded: list[dict[str, Any]]) -> dict[Any, set[tuple[str, str]]]
 
 
 async def _counts_that_differ(knowledge: Knowledge, embedded: list[dict[str, Any]]) -> list[str]:
-    """Return where a pattern's counts are not those of its entries: a distinct (project, task, run) is a success."""
-    events: dict[Any, set[tuple[str, str, str]]] = defaultdict(set)
+    """Return where a pattern's counts are not those of its entries and outcomes."""
+    heard: dict[Any, list[Heard]] = defaultdict(list)
     for row in embedded:
-        event = (row["project_id"], row["task_id"] or str(row["id"]), row["run_id"] or row["content_hash"])
-        events[row["pattern_id"]].add(event)
-    query = sa.select(patterns).where(patterns.c.workspace == knowledge.workspace)
+        run = (row["project_id"], row["task_id"] or str(row["id"]), row["run_id"] or row["content_hash"])
+        key_id = row["captured_by"] if row["low_trust"] else None
+        heard[row["pattern_id"]].append(Heard(run=run, worked=True, at=row["timestamp"], key_id=key_id))
     said = []
     async with reading(knowledge.engine) as connection:
+        told = sa.select(outcomes).where(outcomes.c.workspace == knowledge.workspace)
+        for each in await connection.execute(told):
+            key_id = each.recorded_by if each.low_trust else None
+            run = (each.project_id, each.task_id, each.run_id)
+            if each.pattern_id in heard:  # without an entry they count for nothing
+                heard[each.pattern_id].append(Heard(run=run, worked=each.worked, at=each.recorded_at, key_id=key_id))
+        query = sa.select(patterns).where(patterns.c.workspace == knowledge.workspace)
         for pattern in await connection.execute(query):
-            of_pattern = events.get(pattern.id, set())
-            true = (len(of_pattern), len({project for project, _, _ in of_pattern}))
-            if (pattern.success_count, pattern.project_count) != true:
-                said.append(f"{pattern.id} counts {(pattern.success_count, pattern.project_count)}, truth {true}")
+            true = counted(heard[pattern.id])
+            counts = (pattern.success_count, pattern.attempt_count, pattern.project_count)
+            if counts != true:
+                said.append(f"{pattern.id} counts {counts}, truth {true}")
     return said

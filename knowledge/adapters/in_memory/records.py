@@ -123,7 +123,7 @@ class InMemoryContexts(ContextStore):
     ) -> None:
         async with self._state.deciding[self._workspace]:
             for outcome in told:
-                if outcome.pattern_id not in self._state.patterns:
+                if not any(row.entry.pattern_id == outcome.pattern_id for row in self._state.entries.values()):
                     raise NotFound(f"there is no pattern {outcome.pattern_id} in workspace {self._workspace} any more")
             if instead_of is not None:
                 if instead_of not in self._state.entries:

@@ -219,6 +219,7 @@ class InMemoryState:
                 support[row.entry.pattern_id].append(row.entry)
         lonely = {pattern_id for pattern_id, entries in support.items() if not entries}
         in_index = {point.pattern_id for point in self.points.values()}
+        self.outcomes = {key: told for key, told in self.outcomes.items() if told.pattern_id not in lonely}
         for pattern_id in lonely - in_index:
             self._forget_pattern(pattern_id)
         for pattern_id in support.keys() & self.patterns.keys():

@@ -15,13 +15,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from knowledge.adapters.postgres.counting import alone, among, recount
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.deleting import delete_entries
-from knowledge.adapters.postgres.tables import contexts, outcomes, patterns
+from knowledge.adapters.postgres.tables import contexts, knowledge_staging, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, PatternId, Task
 from knowledge.ports import ContextStore
 from knowledge.steps import step
 
 _C = contexts.c
+_E = knowledge_staging.c
 _O = outcomes.c
 _P = patterns.c
 _HANDED_OUT = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.pattern_ids)
@@ -127,7 +128,8 @@ class PostgresContexts(ContextStore):
         ids = {outcome.pattern_id for outcome in told}
         async with alone(self._engine, self._workspace) as connection:  # else the pattern could go
             await self._hold_contexts(connection, {outcome.context_id for outcome in told})
-            there = sa.select(_P.id).where(_P.workspace == self._workspace, among(_P.id, ids))
+            has_entries = sa.exists().where(_E.pattern_id == _P.id)
+            there = sa.select(_P.id).where(_P.workspace == self._workspace, among(_P.id, ids), has_entries)
             gone = ids - set((await connection.execute(there)).scalars())
             if gone:
                 raise NotFound(f"there is no pattern {min(gone)} in workspace {self._workspace} any more")

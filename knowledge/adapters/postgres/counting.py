@@ -59,7 +59,7 @@ async def recount(connection: AsyncConnection, pattern_ids: Iterable[UUID]) -> N
     """Derive the counts of patterns from their evidence; one without entries and points goes.
 
     One that has points yet goes with the last of them: they say what the index may still hold. Outcomes alone are no
-    evidence: they count while an embedded entry does.
+    evidence: they count while an embedded entry does, and go with the last entry.
 
     A distinct (project, task, run) is one attempt, of an entry or an outcome, and a success unless only failure is told
     of it; an entry's id stands in for a missing task, the hash of its content for a missing run (product.md).
@@ -96,9 +96,10 @@ def _recount() -> sa.Update:
     )
     in_index = sa.exists().where(points.c.pattern_id == _P.id)
     gone = sa.delete(patterns).where(_P.id == counted.c.id, ~counted.c.has_entries, ~in_index).cte("gone")
+    told = sa.delete(outcomes).where(_O.pattern_id == counted.c.id, ~counted.c.has_entries).cte("told_no_more")
     return (
         sa.update(patterns)
-        .add_cte(gone)
+        .add_cte(gone, told)
         .where(_P.id == counted.c.id, sa.or_(counted.c.has_entries, in_index))
         .values(
             success_count=sa.case((counted.c.live, counted.c.successes), else_=0),

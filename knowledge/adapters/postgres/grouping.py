@@ -156,7 +156,6 @@ class PostgresRegrouping(Regrouping):
         now_shown = sa.case((both, sa.func.array_remove(shown, other)), else_=sa.func.array_replace(shown, other, keep))
         await execute(sa.update(contexts).where(handed_out).values(pattern_ids=now_shown))
         await self._relink(keep, other)
-        await recount(self._connection, {keep, other})
 
     async def _relink(self, keep: PatternId, other: PatternId) -> None:
         """Give a pattern the links of another one, but for that between the two."""
