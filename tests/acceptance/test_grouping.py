@@ -119,6 +119,20 @@ async def test_the_founder_of_a_pattern_can_be_split_off_too(knowledge: Knowledg
     assert await sound(knowledge)
 
 
+async def test_what_was_split_off_stays_where_it_is_when_the_rest_is_joined_to_another(knowledge: Knowledge) -> None:
+    """The words that founded a pattern went with it, though they had been split off: what repeated them came there."""
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    await knowledge.grouping.join(keep, gone)
+    split = await knowledge.grouping.split([one])
+    third = await told(knowledge, "The mail server refuses the attachment", project="c")
+    await knowledge.checkpoints.process_all()
+    await knowledge.grouping.join(await pattern_of(knowledge, third), keep)
+    again = await told(knowledge, ONE, project="d"), await told(knowledge, OTHER, project="d")
+    await knowledge.checkpoints.process_all()
+    assert await patterns_of(knowledge, *again) == [split.pattern_id, await pattern_of(knowledge, third)]
+
+
 async def test_a_split_can_be_joined_again(knowledge: Knowledge) -> None:
     one, other = await two(knowledge)
     keep, gone = await patterns_of(knowledge, one, other)

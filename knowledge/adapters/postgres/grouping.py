@@ -138,7 +138,9 @@ class PostgresRegrouping(Regrouping):
 
     async def absorb(self, keep: PatternId, other: PatternId, *, key: str, now: datetime) -> None:
         execute = self._connection.execute
-        own = sa.select(patterns.c.match_key).where(patterns.c.id == other)
+        # the words it was founded with, unless they were split off to another one
+        ruled = sa.exists().where(_K.workspace == self._workspace, _K.match_key == patterns.c.match_key)
+        own = sa.select(patterns.c.match_key).where(patterns.c.id == other, ~ruled)
         bound = sa.select(_K.match_key).where(_K.pattern_id == other)
         await self._bind({key, *(await execute(own)).scalars(), *(await execute(bound)).scalars()}, keep, now)
         event = (_O.workspace, _O.project_id, _O.task_id, _O.run_id)
