@@ -19,6 +19,7 @@ from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.finishing import if_in_time
 from knowledge.memory.in_turn import in_turn
 from knowledge.memory.limits import check_text
+from knowledge.memory.reaching import reach
 from knowledge.memory.settling import settle
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
@@ -64,7 +65,7 @@ class CheckpointEmbeddingService:
         """Run a manual checkpoint for each project with something staged for that long: those that never reach one.
 
         One that cannot be embedded holds up no other (`in_turn`). What the index lost, where nobody comes to a
-        checkpoint either, is put back.
+        checkpoint either, is put back, and what had no room in it where there is some now.
         """
         before = self.stores.clock.now() - staged_for
 
@@ -73,6 +74,7 @@ class CheckpointEmbeddingService:
 
         reports = await in_turn(await self.stores.entries.due_projects(before), process)
         await settle(self.stores)
+        await reach(self.stores)
         return reports
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:

@@ -17,6 +17,7 @@ import numpy as np
 from knowledge.memory import texts
 from knowledge.memory.comparing import NEAR_ENOUGH, Comparing, Verdict
 from knowledge.memory.likeness import AtBest, Judgement
+from knowledge.memory.points import text_points
 from knowledge.models import (
     Decision,
     Entry,
@@ -25,11 +26,9 @@ from knowledge.models import (
     Link,
     LinkKind,
     PatternId,
-    TextPoint,
     Vector,
     View,
     pattern_id_of,
-    point_id_of,
 )
 from knowledge.search.lexical import term_counts
 from knowledge.search.wording import Reading
@@ -170,7 +169,7 @@ def decide(
             pattern_id=pattern_id,
             match_key=embedding.match_key,
             founds=pattern_id == own,  # a repeated founding too: what follows from it was not done yet
-            points=_points(workspace, pattern_id, embedding),
+            points=text_points(workspace, pattern_id, embedding.told, embedding.vectors),
             why=choice.why,
             links=choice.links,
         )
@@ -327,14 +326,3 @@ def _nearest(candidates: Iterable[Candidate]) -> list[Candidate]:
         if candidate.situation_cosine >= NEAR_ENOUGH:
             best.setdefault(candidate.pattern_id, candidate)
     return list(best.values())[:MOST_COMPARED]
-
-
-def _points(workspace: str, pattern_id: PatternId, embedding: Embedding) -> tuple[TextPoint, ...]:
-    return tuple(
-        TextPoint(
-            point_id=point_id_of(workspace, pattern_id, view, texts.normalised(embedding.told[view])),
-            view=view,
-            vector=vector,
-        )
-        for view, vector in embedding.vectors.items()
-    )

@@ -6,8 +6,20 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from knowledge.memory import texts
-from knowledge.models import Entry, Point, PointId, StoredPoint, Vector, View
+from knowledge.models import Entry, PatternId, Point, PointId, StoredPoint, TextPoint, Vector, View, point_id_of
 from knowledge.search.lexical import document_vector, term_counts
+
+
+def text_points(
+    workspace: str, pattern_id: PatternId, told: Mapping[View, str], vectors: Mapping[View, Vector]
+) -> tuple[TextPoint, ...]:
+    """Return the texts of an entry as points of its pattern."""
+    return tuple(
+        TextPoint(
+            point_id=point_id_of(workspace, pattern_id, view, texts.normalised(told[view])), view=view, vector=vector
+        )
+        for view, vector in vectors.items()
+    )
 
 
 def to_point(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from knowledge.logs import get_logger
+from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle
 from knowledge.models import PruneReport
@@ -62,6 +63,7 @@ class KnowledgePruningService:
             if progress:
                 progress(done.entries, None)
         await settle(self.stores)
+        await reach_if_possible(self.stores)
         while await self.stores.contexts.prune(add_years(now, -self.retention_years), limit=SLICE):
             continue
         if done.entries or done.never_resolved:

@@ -39,7 +39,7 @@ from knowledge.models.patterns import (
     Evidence,
     Pattern,
 )
-from knowledge.models.points import MAX_POINTS, Hit, Point, Refilled, StoredPoint, TextPoint, View, Where
+from knowledge.models.points import MAX_POINTS, Hit, Point, Refilled, StoredPoint, TextPoint, View, Where, fitting
 from knowledge.models.reports import (
     DEAD_SHOWN,
     CheckpointReport,
@@ -123,6 +123,7 @@ __all__ = [
     "Where",
     "Words",
     "WorkspaceStats",
+    "fitting",
     "pattern_id_of",
     "point_id_of",
 ]

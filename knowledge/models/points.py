@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -101,3 +102,13 @@ class TextPoint:
     point_id: PointId
     view: View
     vector: Vector
+
+
+def fitting(points: Iterable[TextPoint], there: set[PointId]) -> list[TextPoint]:
+    """Return those that fit into a pattern beside the points that are there, which they are added to."""
+    kept = []
+    for point in points:
+        if point.point_id in there or len(there) < MAX_POINTS:
+            there.add(point.point_id)
+            kept.append(point)
+    return kept

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import BoundSpace, EmbeddingSpace, PointId, StoredPoint
+from knowledge.models import BoundSpace, EmbeddingSpace, Entry, EntryId, PointId, StoredPoint, TextPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,21 @@ class PointStore(Protocol):
         and, unless `dropped`, those noted only because the index was dropped or lost, which else come last. When it
         ends well they are settled; those gone come once more after `again_at`, and are forgotten then. Raises
         SpaceSwitched where another space came into use by the end, and settles nothing.
+        """
+        ...
+
+    async def out_of_reach(self, now: datetime, limit: int) -> list[Entry]:
+        """Return live entries that no point stands for, whose patterns have room for them, the latest of each first.
+
+        They came to a pattern that had `MAX_POINTS` others, some of which went since.
+        """
+        ...
+
+    async def reach(self, given: Mapping[EntryId, Sequence[TextPoint]], space: EmbeddingSpace) -> int:
+        """Let points stand for entries, as far as their patterns have room, and note these down; return how many.
+
+        Entries that went, or have points by now, are passed over. Raises SpaceSwitched, and keeps nothing, where
+        another space came into use by the end.
         """
         ...
 

@@ -11,7 +11,7 @@ import pytest
 
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import InvalidInput, NotFound
-from knowledge.models import EntryId, LinkKind, PatternId, Task
+from knowledge.models import MAX_POINTS, EntryId, LinkKind, PatternId, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -304,3 +304,36 @@ def test_the_commands_show_join_and_split(beside: Commands, tmp_path: Path) -> N
     split = commands.json("patterns", "split", shown["entries"][1]["entry_id"])
     assert split["success_count"] == 1
     assert "no live pattern" in commands.refused("patterns", "show", gone)
+
+
+@pytest.mark.parametrize("how", ["prune", "sweep", "repair"])
+async def test_a_pattern_is_found_for_as_long_as_any_of_its_entries_lives(
+    knowledge: Knowledge, clock: SetClock, how: str
+) -> None:
+    """Eight of its texts stand in the index: a year after the first of them nothing found what had come since."""
+    words = ("cart", "login", "export", "mail", "search", "upload", "printer", "backup", "queue", "invoice")
+    texts = [f"The {word} breaks every night" for word in words]
+    first = [await told(knowledge, text, project=text) for text in texts[:MAX_POINTS]]
+    await knowledge.checkpoints.process_all()
+    keep = await pattern_of(knowledge, first[0])
+    clock.move(timedelta(days=200))
+    late = [await told(knowledge, text, project=text) for text in texts[MAX_POINTS:]]
+    await knowledge.checkpoints.process_all()
+    for other in (*first[1:], *late):
+        await knowledge.grouping.join(keep, await pattern_of(knowledge, other))
+    if how == "prune":
+        clock.move(timedelta(days=200))
+        await knowledge.pruning.prune()
+    else:
+        for entry_id in first:
+            await knowledge.capture.delete(entry_id)
+    if how == "sweep":
+        await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    elif how == "repair":
+        await knowledge.upkeep.verify(repair=True)
+    for text in texts[MAX_POINTS:]:
+        (found, *_) = await knowledge.queries.query_for_failure(text, min_relevance=0.5)
+        assert (found.pattern_id, found.success_count) == (keep, 2)
+    expiry = (await knowledge.stats()).next_expiry_at
+    assert expiry == (await knowledge.capture.get(late[0])).expires_at, "they live no longer than before"
+    assert await sound(knowledge)

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
-from knowledge.errors import NotFound
-from knowledge.models import Entry, PatternId, PointId, TermStatistics
+from knowledge.errors import NotFound, SpaceSwitched
+from knowledge.memory import texts
+from knowledge.models import MAX_POINTS, Entry, PatternId, PointId, TermStatistics, TextPoint
 from knowledge.ports import Stores, Unsettled
 from tests.contract.test_pattern_store import A_YEAR_LATER, DAY, told
 from tests.support.entries import NOON
-from tests.support.stores import OTHER_SPACE, SPACE, Store, claim_all, decide, learn, mark, numbered, situation_point
+from tests.support.stores import (
+    OTHER_SPACE,
+    SPACE,
+    Store,
+    claim_all,
+    decide,
+    learn,
+    mark,
+    numbered,
+    situation_point,
+    text_point,
+)
 
+HOUR = timedelta(hours=1)
 LATER = NOON + DAY
 
 
@@ -264,3 +277,67 @@ async def test_checkpoints_that_count_the_same_words_at_once_lose_nothing(stores
     orders = (words, words[::-1])
     await asyncio.gather(*(count(point, orders[number % 2]) for number, point in enumerate(points)))
     assert await stores.spaces.statistics(words) == TermStatistics(documents=20, frequencies=dict.fromkeys(words, 20))
+
+
+async def crowded(stores: Stores) -> tuple[PatternId, list[Entry]]:
+    """Have a pattern that is full, and three entries beside it, each an hour later than the one before."""
+    pattern = await learn(stores, told(1), points=[f"way {n}" for n in range(MAX_POINTS)])
+    late = [told(number, failure_description=f"Case {number}") for number in (2, 3, 4)]
+    for hours, entry in enumerate(late, 1):
+        assert await learn(stores, entry, joins=pattern, at=NOON + hours * HOUR) == pattern
+    return pattern, late
+
+
+def points_of(pattern: PatternId, entry: Entry) -> list[TextPoint]:
+    return [text_point("default", pattern, texts.situation(entry))]
+
+
+async def test_entries_beside_a_full_pattern_are_reached_once_it_has_room_the_latest_first(stores: Stores) -> None:
+    pattern, late = await crowded(stores)
+    assert await stores.points.out_of_reach(NOON, 10) == []
+    assert await stores.points.reach({late[0].entry_id: points_of(pattern, late[0])}, SPACE) == 0
+    await stores.entries.delete(numbered(1))
+    await settled(stores)
+    found = await stores.points.out_of_reach(NOON, 10)
+    assert [entry.entry_id for entry in found] == [entry.entry_id for entry in reversed(late)]
+    assert await stores.points.out_of_reach(A_YEAR_LATER + 2 * HOUR, 10) == found[:1], "the others have expired"
+    given = {entry.entry_id: points_of(pattern, entry) for entry in found}
+    assert await stores.points.reach(given, SPACE) == 3
+    assert await stores.points.reach(given, SPACE) == 0, "they have points by now"
+    assert await stores.points.out_of_reach(NOON, 10) == []
+    noted = (await settled(stores)).stored
+    assert {each.point_id: each.entry.entry_id for each in noted} == {
+        points[0].point_id: entry_id for entry_id, points in given.items()
+    }
+    assert all(each.vector is not None and each.expires_at == each.entry.expires_at for each in noted)
+    assert {each.point_id for each in await stores.points.uncounted(SPACE, 10)} == {each.point_id for each in noted}
+
+
+async def test_no_more_entries_are_reached_than_a_pattern_has_room_for(stores: Stores) -> None:
+    pattern, late = await crowded(stores)
+    await stores.entries.delete(numbered(1))
+    await settled(stores)
+    await learn(stores, told(5), joins=pattern, points=[f"other way {n}" for n in range(MAX_POINTS - 1)])
+    (found,) = await stores.points.out_of_reach(NOON, 10)
+    assert found.entry_id == late[-1].entry_id
+    assert await stores.points.reach({each.entry_id: points_of(pattern, each) for each in late}, SPACE) == 1
+
+
+async def test_nothing_is_reached_in_a_space_that_is_not_in_use(stores: Stores) -> None:
+    """G22."""
+    pattern, late = await crowded(stores)
+    await stores.entries.delete(numbered(1))
+    await settled(stores)
+    with pytest.raises(SpaceSwitched):
+        await stores.points.reach({late[0].entry_id: points_of(pattern, late[0])}, OTHER_SPACE)
+    assert len(await stores.points.out_of_reach(NOON, 10)) == 3
+
+
+async def test_what_went_from_the_index_takes_no_place_in_its_pattern(stores: Stores) -> None:
+    """It is remembered for a day, and whoever told the same in that time got no point for good."""
+    pattern, _ = await crowded(stores)
+    await stores.entries.delete(numbered(1))
+    await settled(stores)
+    new = told(5, failure_description="Another case")
+    await learn(stores, new, joins=pattern)
+    assert await stores.points.known([situation_point(stores, new, pattern)])

@@ -20,7 +20,6 @@ from knowledge.models import (
     ERROR_CODE,
     ERROR_NAME,
     MAX_CIRCUMSTANCES,
-    MAX_POINTS,
     Circumstance,
     Decision,
     Distilled,
@@ -38,6 +37,7 @@ from knowledge.models import (
     PruneReport,
     TextPoint,
     View,
+    fitting,
     pattern_id_of,
 )
 from knowledge.ports import Deciding, PatternStore
@@ -143,15 +143,11 @@ class _InMemoryDeciding(Deciding):
     def _within_limit(self, decisions: Sequence[Decision]) -> set[PointId]:
         there: dict[PatternId, set[PointId]] = {decision.pattern_id: set() for decision in decisions}
         for row in self._points.values():
-            if row.pattern_id in there:
+            if row.pattern_id in there and row.held:
                 there[row.pattern_id].add(row.point_id)
         kept: set[PointId] = set()
         for decision in decisions:
-            ids = there[decision.pattern_id]
-            for point in decision.points:
-                if point.point_id in ids or len(ids) < MAX_POINTS:
-                    ids.add(point.point_id)
-                    kept.add(point.point_id)
+            kept.update(point.point_id for point in fitting(decision.points, there[decision.pattern_id]))
         return kept
 
     def _write_point(self, decision: Decision, point: TextPoint, embedded_at: datetime, expires_at: datetime) -> None:

@@ -6,12 +6,23 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
+from itertools import groupby
 
 import numpy as np
 
-from knowledge.adapters.in_memory.state import DROPPED, InMemoryState, PointRow
+from knowledge.adapters.in_memory.state import DROPPED, LONG_AGO, InMemoryState, PointRow
 from knowledge.errors import SpaceSwitched
-from knowledge.models import EmbeddingSpace, Entry, EntryStatus, PointId, StoredPoint
+from knowledge.models import (
+    MAX_POINTS,
+    EmbeddingSpace,
+    Entry,
+    EntryId,
+    EntryStatus,
+    PointId,
+    StoredPoint,
+    TextPoint,
+    fitting,
+)
 from knowledge.ports import PointStore, Unsettled
 
 
@@ -85,6 +96,57 @@ class InMemoryPoints(PointStore):
                     row, look_at=None, embedded_at=each.embedded_at, expires_at=each.expires_at
                 )
             self._leave(gone, again_at)
+
+    async def out_of_reach(self, now: datetime, limit: int) -> list[Entry]:
+        found: list[tuple[int, EntryId, Entry]] = []
+        for pattern_id, entries in groupby(self._bare(now), key=lambda entry: entry.pattern_id):
+            held = sum(row.held for row in self._state.points.values() if row.pattern_id == pattern_id)
+            found += [(place, each.entry_id, each) for place, each in enumerate(entries) if place < MAX_POINTS - held]
+        return [entry for *_, entry in sorted(found, key=lambda each: each[:2])][:limit]
+
+    def _bare(self, now: datetime) -> list[Entry]:
+        """Return the live entries that no point stands for, by pattern, the latest of each first."""
+        mine = [row for row in self._state.entries.values() if row.entry.workspace == self._workspace]
+        bare = [row.entry for row in mine if row.entry.status is EntryStatus.EMBEDDED and not row.point_ids]
+        live = [entry for entry in bare if (entry.expires_at or LONG_AGO) > now]
+        live.sort(key=lambda entry: entry.entry_id)
+        live.sort(key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
+        return sorted(live, key=lambda entry: str(entry.pattern_id))
+
+    async def reach(self, given: Mapping[EntryId, Sequence[TextPoint]], space: EmbeddingSpace) -> int:
+        async with self._state.deciding[self._workspace]:
+            if self._state.active_space != space.fingerprint:
+                raise SpaceSwitched("another embedding space came into use meanwhile")
+            bare = {entry.entry_id: entry for entry in self._bare(LONG_AGO)}
+            reached = 0
+            for entry_id in [entry_id for entry_id in given if entry_id in bare]:
+                entry = bare[entry_id]
+                rows = (row for row in self._state.points.values() if row.pattern_id == entry.pattern_id and row.held)
+                kept = fitting(given[entry_id], {row.point_id for row in rows})
+                for point in kept:
+                    self._stand_for(entry, point, space)
+                ids = tuple(point.point_id for point in kept)
+                self._state.entries[entry_id] = replace(self._state.entries[entry_id], point_ids=ids)
+                reached += bool(kept)
+            return reached
+
+    def _stand_for(self, entry: Entry, point: TextPoint, space: EmbeddingSpace) -> None:
+        """Write a point of an embedded entry, with its vector, and have the index look at it."""
+        if entry.pattern_id is None:  # none that is embedded
+            return
+        before = self._state.points.get(point.point_id)
+        embedded_at, expires_at = entry.embedded_at or LONG_AGO, entry.expires_at or LONG_AGO
+        self._state.points[point.point_id] = PointRow(
+            point_id=point.point_id,
+            workspace=self._workspace,
+            pattern_id=entry.pattern_id,
+            view=point.view,
+            embedded_at=max(before.embedded_at, embedded_at) if before else embedded_at,
+            expires_at=max(before.expires_at, expires_at) if before else expires_at,
+            counted=before is not None and before.counted,
+            look_at=LONG_AGO,
+        )
+        self._state.vectors[point.point_id, space.fingerprint] = point.vector.astype(np.float16)
 
     async def count_words(self, counted: Mapping[PointId, Collection[int]]) -> None:
         for row in self._ours(counted):

@@ -74,6 +74,11 @@ class PointRow:
     counted: bool = False
     look_at: datetime | None = None
 
+    @property
+    def held(self) -> bool:
+        """Whether the index is to hold it, as far as anybody looked: it takes one of its pattern's places."""
+        return self.look_at is None or self.look_at <= DROPPED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistillationRow:

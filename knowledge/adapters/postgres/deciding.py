@@ -7,16 +7,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.postgres.counting import among
-from knowledge.adapters.postgres.tables import TIME, knowledge_staging, links, match_keys, patterns, points, vectors
+from knowledge.adapters.postgres.points import HELD, keep_vectors
+from knowledge.adapters.postgres.tables import TIME, knowledge_staging, links, match_keys, patterns, points
 from knowledge.models import (
-    MAX_POINTS,
     Decision,
     EmbeddingSpace,
     EntryId,
@@ -25,6 +24,7 @@ from knowledge.models import (
     LinkKind,
     PatternId,
     PointId,
+    fitting,
 )
 from knowledge.ports import Deciding
 
@@ -73,16 +73,6 @@ def _write_points() -> sa.Insert:
     return new.on_conflict_do_update(index_elements=[_T.id], set_=later).returning(_T.id, _T.counted)
 
 
-def _keep_vectors() -> sa.Insert:
-    given = sa.select(
-        _each("ids", UUID_TYPE()), sa.bindparam("space", type_=sa.Text), _each("vectors", sa.LargeBinary())
-    )
-    new = insert(vectors).from_select(["point_id", "space", "vector"], given)
-    return new.on_conflict_do_update(
-        index_elements=[vectors.c.point_id, vectors.c.space], set_={"vector": new.excluded.vector}
-    )
-
-
 def _link_entries() -> sa.Update:
     given = sa.select(
         _each("entries", UUID_TYPE()).label("entry"),
@@ -125,10 +115,9 @@ def _by_key() -> sa.CompoundSelect[Any]:
 
 # Built once: putting such a statement together takes longer than Postgres takes for a row.
 _HELD, _BY_KEY = _held(), _by_key()
-_FOUND_PATTERNS, _WRITE_POINTS, _KEEP_VECTORS, _LINK_ENTRIES, _LINK_PATTERNS = (
+_FOUND_PATTERNS, _WRITE_POINTS, _LINK_ENTRIES, _LINK_PATTERNS = (
     _found_patterns(),
     _write_points(),
-    _keep_vectors(),
     _link_entries(),
     _link_patterns(),
 )
@@ -222,19 +211,16 @@ class PostgresDeciding(Deciding):
 
     async def _within_limit(self, decisions: Sequence[Decision]) -> set[PointId]:
         """Return the points of the decisions that fit into their patterns' limit, those already there included."""
-        there: dict[UUID, set[UUID]] = {}
+        there: dict[UUID, set[PointId]] = {}
         joined = [decision.pattern_id for decision in decisions if not decision.founds]
         if joined:
-            known = sa.select(_T.pattern_id, _T.id).where(_T.pattern_id.in_(joined))
+            known = sa.select(_T.pattern_id, _T.id).where(_T.pattern_id.in_(joined), HELD)
             for row in await self._connection.execute(known):
-                there.setdefault(row.pattern_id, set()).add(row.id)
+                there.setdefault(row.pattern_id, set()).add(PointId(row.id))
         kept: set[PointId] = set()
         for decision in decisions:
-            ids = there.setdefault(decision.pattern_id, set())
-            for point in decision.points:
-                if point.point_id in ids or len(ids) < MAX_POINTS:
-                    ids.add(point.point_id)
-                    kept.add(point.point_id)
+            fits = fitting(decision.points, there.setdefault(decision.pattern_id, set()))
+            kept.update(point.point_id for point in fits)
         return kept
 
     async def _write_points(
@@ -263,7 +249,5 @@ class PostgresDeciding(Deciding):
             "expires_at": expires_at,
         }
         counted = {PointId(row.id): row.counted for row in await self._connection.execute(_WRITE_POINTS, asked)}
-        kept_vectors = [point.vector.astype(np.float16).tobytes() for _, point in found.values()]
-        asked = {"ids": ids, "space": space.fingerprint, "vectors": kept_vectors}
-        await self._connection.execute(_KEEP_VECTORS, asked)
+        await keep_vectors(self._connection, space, {point_id: point.vector for point_id, (_, point) in found.items()})
         return counted

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, recount
 from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.patterns import live_patterns
-from knowledge.adapters.postgres.points import AT_ONCE, doubt
+from knowledge.adapters.postgres.points import AT_ONCE, HELD, doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import (
@@ -101,7 +101,7 @@ class PostgresRegrouping(Regrouping):
         """Return the new points that there are texts for and that fit into the pattern's limit."""
         olds = {old for move in moves for old in move.points}
         there = set((await self._connection.execute(sa.select(_T.id).where(among(_T.id, olds)))).scalars())
-        kept = set((await self._connection.execute(sa.select(_T.id).where(_T.pattern_id == to))).scalars())
+        kept = set((await self._connection.execute(sa.select(_T.id).where(_T.pattern_id == to, HELD))).scalars())
         for move in moves:
             kept.update(new for old, new in move.points.items() if old in there and len(kept) < MAX_POINTS)
         return {PointId(point_id) for point_id in kept}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -12,15 +12,28 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone, among, recount
 from knowledge.adapters.postgres.database import reading, within
-from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, behind_point, entry_behind_point, to_entry
 from knowledge.adapters.postgres.spaces import add_terms, to_bound
 from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge_staging, points, vectors
 from knowledge.errors import SpaceSwitched
-from knowledge.models import EmbeddingSpace, EntryStatus, PointId, StoredPoint, View
+from knowledge.models import (
+    MAX_POINTS,
+    EmbeddingSpace,
+    Entry,
+    EntryId,
+    EntryStatus,
+    PointId,
+    StoredPoint,
+    TextPoint,
+    Vector,
+    View,
+    fitting,
+)
 from knowledge.ports import PointStore, Unsettled
 
 _E = knowledge_staging.c
@@ -32,6 +45,17 @@ AT_ONCE: sa.ColumnElement[Any] = sa.literal_column("'-infinity'::timestamptz")
 
 DROPPED: sa.ColumnElement[Any] = sa.literal_column("'epoch'::timestamptz")
 """The `look_at` of a point of which only the index was dropped, or lost: due, after all that is due `AT_ONCE`."""
+
+HELD: sa.ColumnElement[bool] = sa.or_(_T.look_at.is_(None), _T.look_at <= DROPPED)
+"""The condition to be a point that the index is to hold, as far as anybody looked: it takes one of a pattern's places.
+
+One that went from the index is kept for a day, to be looked at once more.
+"""
+
+_WITHOUT_POINT = sa.and_(
+    _E.status == sa.literal_column("'embedded'"), _E.point_ids == sa.literal_column("'{}'::uuid[]")
+)
+"""The condition to be an embedded entry that no point stands for, as its partial index has it."""
 
 UNDOUBTED: sa.ColumnElement[bool] = sa.or_(_T.look_at.is_(None), _T.look_at == DROPPED)
 """The condition that no entry came or went since the point was last looked at."""
@@ -96,6 +120,29 @@ _ANY_OVERTAKEN = sa.select(
 
 _SPACES = sa.select(embedding_spaces).order_by(embedding_spaces.c.bound_at)
 _IN_USE = sa.select(embedding_spaces.c.fingerprint).where(embedding_spaces.c.active)
+
+
+def _keep_vectors() -> sa.Insert:
+    given = sa.select(
+        sa.func.unnest(sa.bindparam("ids", type_=sa.ARRAY(UUID_TYPE))),
+        sa.bindparam("space", type_=sa.Text),
+        sa.func.unnest(sa.bindparam("vectors", type_=sa.ARRAY(sa.LargeBinary))),
+    )
+    new = insert(vectors).from_select(["point_id", "space", "vector"], given)
+    return new.on_conflict_do_update(index_elements=[_V.point_id, _V.space], set_={"vector": new.excluded.vector})
+
+
+_KEEP_VECTORS = _keep_vectors()
+
+
+async def keep_vectors(connection: AsyncConnection, space: EmbeddingSpace, kept: Mapping[PointId, Vector]) -> None:
+    """Keep vectors of points that are there, as float16."""
+    asked = {
+        "ids": list(kept),
+        "space": space.fingerprint,
+        "vectors": [vector.astype(np.float16).tobytes() for vector in kept.values()],
+    }
+    await connection.execute(_KEEP_VECTORS, asked)
 
 
 class PostgresPoints(PointStore):
@@ -218,6 +265,76 @@ class PostgresPoints(PointStore):
         again = sa.update(points).where(among(_T.id, gone)).values(look_at=sa.bindparam("again_at", type_=TIME))
         await connection.execute(again, {"again_at": again_at})
         await recount(connection, patterns)
+
+    async def out_of_reach(self, now: datetime, limit: int) -> list[Entry]:
+        place = sa.func.row_number().over(partition_by=_E.pattern_id, order_by=(_E.embedded_at.desc(), _E.id))
+        bare = (
+            sa.select(_E.id, _E.pattern_id, place.label("place"))
+            .where(_E.workspace == self._workspace, _WITHOUT_POINT, _E.expires_at > now)
+            .subquery("bare")
+        )
+        taken = sa.select(sa.func.count()).where(_T.pattern_id == bare.c.pattern_id, HELD).scalar_subquery()
+        query = (
+            sa.select(*ENTRY_COLUMNS)
+            .join(bare, bare.c.id == _E.id)
+            .where(bare.c.place <= MAX_POINTS - taken)
+            .order_by(bare.c.place, _E.id)
+            .limit(limit)
+        )
+        async with reading(self._engine) as connection:
+            return [to_entry(row) for row in await connection.execute(query)]
+
+    async def reach(self, given: Mapping[EntryId, Sequence[TextPoint]], space: EmbeddingSpace) -> int:
+        bare = sa.select(*ENTRY_COLUMNS).where(_E.workspace == self._workspace, _WITHOUT_POINT, among(_E.id, given))
+        async with alone(self._engine, self._workspace) as connection:
+            rows = await connection.execute(bare.order_by(_E.id).with_for_update())
+            entries = {entry.entry_id: entry for entry in map(to_entry, rows)}
+            held = sa.select(_T.pattern_id, _T.id).where(
+                among(_T.pattern_id, {entry.pattern_id for entry in entries.values()}), HELD
+            )
+            there: defaultdict[Any, set[Any]] = defaultdict(set)
+            for row in await connection.execute(held):
+                there[row.pattern_id].add(row.id)
+            reached = 0
+            for entry_id in given:
+                entry = entries.get(entry_id)
+                if entry is None:
+                    continue
+                kept = fitting(given[entry_id], there[entry.pattern_id])
+                await self._stand_for(connection, entry, kept, space)
+                reached += bool(kept)
+            if await connection.scalar(_IN_USE) != space.fingerprint:
+                raise SpaceSwitched("another embedding space came into use meanwhile")
+            return reached
+
+    @staticmethod
+    async def _stand_for(
+        connection: AsyncConnection, entry: Entry, kept: Sequence[TextPoint], space: EmbeddingSpace
+    ) -> None:
+        """Write points of an embedded entry, with their vectors, and have the index look at them."""
+        if not kept:
+            return
+        new = insert(points)
+        later = {name: sa.func.greatest(_T[name], new.excluded[name]) for name in ("embedded_at", "expires_at")}
+        written = new.on_conflict_do_update(index_elements=[_T.id], set_=later)
+        rows = [
+            {
+                "id": point.point_id,
+                "workspace": entry.workspace,
+                "pattern_id": entry.pattern_id,
+                "view": point.view.value,
+                "embedded_at": entry.embedded_at,
+                "expires_at": entry.expires_at,
+                "counted": False,
+            }
+            for point in kept
+        ]
+        await connection.execute(written, rows)
+        ids = [point.point_id for point in kept]
+        await doubt(connection, among(_T.id, ids))
+        await keep_vectors(connection, space, {point.point_id: point.vector for point in kept})
+        named = sa.update(knowledge_staging).where(_E.id == entry.entry_id).values(point_ids=ids)
+        await connection.execute(named)
 
     async def count_words(self, counted: Mapping[PointId, Collection[int]]) -> None:
         async with alone(self._engine, self._workspace) as connection:

@@ -147,6 +147,12 @@ sa.Index(
     postgresql_where=sa.text("status = 'staged'"),
 )
 sa.Index(
+    "ix_knowledge_staging_out_of_reach",
+    _entries.workspace,
+    _entries.pattern_id,
+    postgresql_where=sa.text("status = 'embedded' AND point_ids = '{}'::uuid[]"),
+)
+sa.Index(
     "ix_knowledge_staging_pending_project",
     _entries.workspace,
     _entries.project_id,

@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone, among, most_idle
 from knowledge.adapters.postgres.database import reading, transaction, within
-from knowledge.adapters.postgres.points import UNDOUBTED, doubt, stored_points, to_stored_point
+from knowledge.adapters.postgres.points import UNDOUBTED, doubt, keep_vectors, stored_points, to_stored_point
 from knowledge.adapters.postgres.rows import behind_point, captured_at
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
 from knowledge.adapters.postgres.tables import embedding_spaces, knowledge_staging, lexicon, points, vectors
@@ -63,16 +62,8 @@ class PostgresUpkeep(UpkeepStore):
             # so that none goes meanwhile; what only gives points other times is not waited for
             there = sa.select(_T.id).where(among(_T.id, vectors)).order_by(_T.id)
             there = there.with_for_update(read=True, key_share=True)
-            rows = [
-                {"point_id": found, "space": space.fingerprint, "vector": vectors[found].astype(np.float16).tobytes()}
-                for found in (await connection.execute(there)).scalars()
-            ]
-            if rows:
-                new = insert(_V.vector.table)
-                replace = new.on_conflict_do_update(
-                    index_elements=[_V.point_id, _V.space], set_={"vector": new.excluded.vector}
-                )
-                await connection.execute(replace, rows)
+            found = [PointId(each) for each in (await connection.execute(there)).scalars()]
+            await keep_vectors(connection, space, {point_id: vectors[point_id] for point_id in found})
 
     async def doubt_unsupported(self) -> int:
         supported = sa.exists().where(behind_point())

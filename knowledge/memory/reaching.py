@@ -1,0 +1,71 @@
+"""Reaching: entries that came when their pattern was full get points of their own once some of the others went.
+
+A pattern has at most `MAX_POINTS` texts in the index, those that came first. Further entries are evidence beside them,
+and live on when the year of the first ones is over, or somebody deletes these: nothing would find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from knowledge.errors import HardwonError, SpaceSwitched
+from knowledge.logs import get_logger
+from knowledge.memory import texts
+from knowledge.memory.points import text_points
+from knowledge.memory.settling import settle
+from knowledge.memory.spaces import SpaceInUse, space_in_use
+from knowledge.models import Entry, EntryId, TextPoint
+from knowledge.ports import Stores
+
+_SLICE = 64
+
+log = get_logger(__name__)
+
+
+async def reach(stores: Stores) -> int:
+    """Put such entries into the index; return how many.
+
+    Their texts are embedded again: the vector of what stands in no index is not kept. Raises Unavailable when a store
+    or the embedder does not answer.
+    """
+    reached = 0
+    now = stores.clock.now()
+    while entries := await stores.points.out_of_reach(now, _SLICE):
+        in_use = await space_in_use(stores)
+        if in_use is None:
+            break
+        try:
+            new = await stores.points.reach(await _points(stores, in_use, entries), in_use.bound.space)
+        except SpaceSwitched:
+            continue
+        if not new:  # others were quicker
+            break
+        reached += new
+    if reached:
+        log.info("entries_reached", workspace=stores.workspace, entries=reached)
+        await settle(stores, whole=False)
+    return reached
+
+
+async def reach_if_possible(stores: Stores) -> None:
+    """Do that now, or leave it to whoever comes next."""
+    try:
+        await reach(stores)
+    except HardwonError as error:
+        log.warning("reaching_put_off", reason=str(error))
+
+
+async def _points(stores: Stores, in_use: SpaceInUse, entries: Sequence[Entry]) -> dict[EntryId, tuple[TextPoint, ...]]:
+    """Embed the texts of embedded entries; return their points."""
+    told = {entry.entry_id: texts.views(entry) for entry in entries}
+    wanted = list(dict.fromkeys(text for of_entry in told.values() for text in of_entry.values()))
+    made = await in_use.embedder.embed(wanted, "document")
+    vectors = dict(zip(wanted, made.vectors, strict=True))
+
+    found = {}
+    for entry in entries:
+        if entry.pattern_id is not None:  # as all have that are embedded
+            of_entry = told[entry.entry_id]
+            of_views = {view: vectors[text] for view, text in of_entry.items()}
+            found[entry.entry_id] = text_points(stores.workspace, entry.pattern_id, of_entry, of_views)
+    return found
