@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory import texts
+from knowledge.memory.likeness import says_otherwise
 from knowledge.memory.limits import check_text
 from knowledge.memory.ranking import shared
 from knowledge.models import ContextId, Entry, EntryId, Outcome, PatternId
 from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
+from knowledge.search.wording import Reading
+
+_LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-+*]|\d{1,3}[.)])[ \t]+")
 
 ECHO = 0.8
 """A resolution that shares so much of its words with one that was handed out repeats it; ours."""
@@ -124,7 +129,15 @@ async def told_before(stores: Stores, entry_id: EntryId, resolution: str) -> Ent
 
 
 def repeats(told: str, known: str) -> bool:
-    """Whether a text says nearly the same words as another one: at least `ECHO` of all their words are shared."""
+    """Whether a text says what another one does in nearly its words: at least `ECHO` of all their words are shared.
+
+    With another number, name or sign, or denied, it says something else: what was handed out, put right.
+    """
     if texts.normalised(told) == texts.normalised(known):
         return True
-    return shared(term_counts(told), term_counts(known)) >= ECHO
+    return shared(term_counts(told), term_counts(known)) >= ECHO and not says_otherwise(_listed(told), _listed(known))
+
+
+def _listed(text: str) -> Reading:
+    """Return a text without the marks and numbers of its lists, which tell nothing."""
+    return Reading(_LIST_MARK.sub("", text))

@@ -67,7 +67,10 @@ OPPOSITES: Mapping[str, frozenset[str]] = {
 }
 """For each word that has one, the words that turn its sentence into the opposite; a list of our own."""
 
-TURNS = frozenset(_NEGATIONS.split()) | OPPOSITES.keys()
+NEGATIONS = frozenset(_NEGATIONS.split())
+"""Words that deny what their sentence says."""
+
+TURNS = NEGATIONS | OPPOSITES.keys()
 """Words that turn a sentence round."""
 
 _COUNTING = TURNS | frozenset(_MEASURES.split())
