@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -76,17 +77,21 @@ async def joined_to(stores: Stores, pattern_id: PatternId) -> PatternId:
     return await stores.patterns.bound_to(texts.pattern_key(pattern_id)) or pattern_id
 
 
-async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
+async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | None = None) -> EntryId | None:
     """Take an entry that repeats what was handed out for its very task for an outcome of that pattern, and delete it.
 
     Returns the entry whose resolution it repeats, None where it is no echo. An agent that is told a solution and tells
-    it back has proven it once more, but learned nothing new: without this, a pattern would feed on itself.
+    it back has proven it once more, but learned nothing new: without this, a pattern would feed on itself. What was
+    `solved_in` a later run than it failed in worked in that one.
     """
     resolution = texts.resolution(entry)
     if entry.task_id is None or not resolution:
         return None
     now = stores.clock.now()
-    for handed_out in await stores.contexts.handed_out(entry.project_id, entry.task_id, entry.run_id):
+    worked_in = solved_in or entry.run_id
+    runs = dict.fromkeys((worked_in, entry.run_id))
+    contexts = [await stores.contexts.handed_out(entry.project_id, entry.task_id, run) for run in runs]
+    for handed_out in itertools.chain.from_iterable(contexts):
         for pattern_id in handed_out.pattern_ids:
             try:
                 words = (await stores.patterns.get(pattern_id, now=now)).words
@@ -100,7 +105,7 @@ async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
                 project_id=entry.project_id,
                 task_id=entry.task_id,
                 # an agent makes up no runs: what was handed out once worked once
-                run_id=(None if entry.low_trust else entry.run_id) or handed_out.run_id or "",
+                run_id=(None if entry.low_trust else worked_in) or handed_out.run_id or "",
                 worked=True,
             )
             try:

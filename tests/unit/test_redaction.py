@@ -160,8 +160,8 @@ def test_whatever_the_text_it_is_kept_but_for_what_was_taken_out(before: str, ki
         "1", "a@", "a1@b2.com", "password=", "password=a1b2c3d4 ", 'password="', "secret=", 'secret:\\"', "eyJ", "sk-",
         "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + "A" * 20, "a://b:", "a://b:c",
         "authorization: bearer ", "curl -u", "+1 2", "DE12", "a.b-", "_a", " ", "4111 ", "[redacted:email]", "xoxb-1",
-        "a://b:/c", "a://b:c?", "mysql ", "docker login ", "login a password ", "ENV pass ", "identified by ", "cookie: a=",
-        "password value=", "Private-Lines: 1\n" + "A" * 20,
+        "a://b:/c", "a://b:c?", "mysql ", "docker login ", "login a password ", "ENV pass ", "identified by ",
+        "cookie: a=", "password value=", "Private-Lines: 1\n" + "A" * 20,
     ],
 )  # fmt: skip
 def test_time_grows_with_the_length_whatever_the_text(unit: str) -> None:
