@@ -38,7 +38,7 @@ class Difference(StrEnum):
     """What tells two texts apart, however alike they are."""
 
     ONE_EXCHANGED = "a single name, number or sign is exchanged or added"
-    ONE_WORD = "a single word is exchanged"
+    ONE_WORD = "a single word is exchanged or added"
     PARTICULARS = "the same sentences about other names or numbers, or about the same in other places"
     TURNED = "one denies what the other says"
     OPPOSITES = "opposite words"
@@ -300,7 +300,7 @@ def differences(a: TextProfile, b: TextProfile) -> tuple[Difference, ...]:
     both_trace = a.place is not None and b.place is not None
     there = {
         Difference.ONE_EXCHANGED: _few_apart(of_a, of_b) and not (a.particulars | b.particulars).isdisjoint(either),
-        Difference.ONE_WORD: len(of_a) == len(of_b) == 1 and not either <= GLUE,
+        Difference.ONE_WORD: max(len(of_a), len(of_b)) == 1 and not either <= GLUE,
         Difference.PARTICULARS: (a.template == b.template or not either) and a.sequence != b.sequence,
         Difference.TURNED: _turned(either),
         Difference.OPPOSITES: _opposed(a.turns - b.turns, b.turns - a.turns),

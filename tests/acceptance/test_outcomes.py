@@ -137,6 +137,10 @@ PUT_RIGHT = (
     ),
     ("Retry the payment when the gateway answers 409", "Do not retry the payment when the gateway answers 409"),
     ("Return `x + 1` from next_page", "Return `x - 1` from next_page"),
+    (
+        "Die Zahlung bei einem Fehler des Gateways noch einmal senden",
+        "Die Zahlung bei einem Fehler des Gateways nicht noch einmal senden",
+    ),
     ("Set min_idle to 5 and max_idle to 9", "Set min_idle to 9 and max_idle to 5"),
 )
 """A solution that was handed out, and what solved the failure instead, in nearly the same words."""
