@@ -6,6 +6,7 @@ so a failure may be told by one process and its solution by another, after any r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,6 +29,9 @@ from knowledge.models import (
     Provenance,
 )
 from knowledge.ports import Stores
+from knowledge.search.traces import read_trace
+
+_NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,11 +254,17 @@ def _repeated(entries: Iterable[Entry], run_id: str | None) -> list[Entry]:
     kept: set[str] = set()
     repeated = []
     for entry in still_open:
-        told = normalised(situation(entry))
+        told = _telling(situation(entry))
         if told in kept:
             repeated.append(entry)
         kept.add(told)
     return repeated
+
+
+def _telling(text: str) -> str:
+    """Return what two runs tell alike: the words; of a stack trace but for its numbers, as traces are merged."""
+    told = normalised(text)
+    return _NUMBER.sub("0", told) if read_trace(text) else told
 
 
 def _is_unresolved(entry: Entry) -> bool:

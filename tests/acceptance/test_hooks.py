@@ -163,13 +163,28 @@ async def test_a_failure_that_took_five_runs_is_solved_once(hooks: OrchestratorH
     assert {(each.success_count, each.attempt_count) for each in found} == {(1, 1)}
 
 
-async def test_a_failure_of_earlier_runs_alone_is_solved_once_by_a_later_one(hooks: OrchestratorHooks) -> None:
+@pytest.mark.parametrize(
+    "told",
+    [
+        "The login answers {}",
+        'Traceback (most recent call last):\n  File "shop/cart.py", line 1{0}, in total\n    pay()\nKeyError: 0x7f{0}',
+    ],
+)
+async def test_a_failure_of_earlier_runs_alone_is_solved_once_by_a_later_one(
+    hooks: OrchestratorHooks, told: str
+) -> None:
+    """A stack trace tells the same failure whatever its line numbers and addresses; other texts do not."""
     await fails(hooks, run_id="1")
     await fails(hooks, run_id="2")
+    for number in (404, 500):
+        await fails(hooks, run_id=str(number), failure_description=told.format(number), task_id="T-2")
+    solved = await solves(hooks, run_id="3", task_id="T-2", solution_steps=OTHER)
+    assert len(solved.entry_ids) == (1 if "Traceback" in told else 2)
     assert len((await solves(hooks, run_id="3")).entry_ids) == 1
     await hooks.phase_completed("first")
     await hooks.settled()
-    assert await record(hooks) == (1, 1, 1)
+    found = await hooks.knowledge.queries.query_for_failure(FAILURE)
+    assert [(each.success_count, each.attempt_count) for each in found] == [(1, 1)]
 
 
 async def test_a_task_that_is_solved_without_a_word_leaves_its_failure_open(hooks: OrchestratorHooks) -> None:
