@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -154,7 +154,7 @@ async def test_what_was_handed_out_and_put_right_is_a_solution_of_its_own(
     await fail(knowledge, failure_description=FAILURE, error_message=None, solution_steps=handed_out)
     await knowledge.checkpoints.process_all()
     await given(knowledge)
-    run: dict[str, str] = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
+    run: dict[str, Any] = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
     await knowledge.events.task_failed(**run, agent_type="backend", failure_description=FAILURE)
     await knowledge.events.task_solved(**run, solution_steps=put_right, verified_by="pytest")
     assert dict((await knowledge.stats()).entries) == {"embedded": 1, "staged": 1}
