@@ -480,6 +480,7 @@ BENIGN = (
     "PWD=/Users/jane/Orders2 OLDPWD=/Users/jane HOME=/Users/jane",
     "first_pass: 0.9871s, second-pass=12.5ms, pass: 41/42, pass: v1.2.3",
     'session_key: f"session:{user_id}:v2"',
+    "at NetworkConnectionFactory.create.defaultConnectionForTheCurrentUser(Native Method)",
     "pull docker://alpine:3.18@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "GET http://localhost:4873/@team/left-pad and http://[::1]:8080/@team/left-pad",
     "mysql -u root -p orders_2 and the password for login 4 of 5",

@@ -95,6 +95,13 @@ def test_a_private_key_goes_whole_from_marked_lines_also_where_it_is_cut_off(mar
     assert not survives("".join(lines[1:-2]), told.text)
 
 
+def test_the_token_of_a_bot_is_told_from_other_names_of_three_parts() -> None:
+    made = f"{base64.b64encode(b'198622483471925248').decode()}.Cl2FMQ.{'q7Zk2mWx9L' * 3}"
+    assert redact(f"login as {made} failed").text == "login as [redacted:platform-token] failed"
+    name = "NetworkConnectionFactory.create.defaultConnectionForTheCurrentUser"
+    assert redact(f"at {name}(Native Method)").found == ()
+
+
 def test_a_private_key_that_is_packed_into_another_file_is_hidden() -> None:
     made = MAKERS["private-key"](Random(12)).replace("\\n", "\n")
     packed = base64.b64encode(made.encode()).decode()
