@@ -41,12 +41,14 @@ _RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_RE
 class KnowledgeCaptureService:
     """Captures learning moments during project execution. `redaction`: without the secrets in their texts.
 
-    `by`: who captures. Of what comes by a key of low trust, `review` says what waits for a person.
+    `by`: who captures. Of what comes by a key of low trust, `review` says what waits for a person. `solved_in`: the run
+    in which what is resolved was solved, where that may be another one than it failed in.
     """
 
     stores: Stores
     redaction: bool = True
     by: Provenance = TRUSTED
+    solved_in: str | None = None
     review: Review = Review.SUSPICIOUS
     audit: Auditor = UNHEARD
 
@@ -294,8 +296,9 @@ class KnowledgeCaptureService:
             )
         except NotFound:
             return await self._told_before(entry_id, resolution)
-        echoed = await taken_for_outcome(self.stores, entry) if entry.status is EntryStatus.STAGED else None
-        return entry.entry_id if echoed is None else echoed
+        if entry.status is not EntryStatus.STAGED:
+            return entry.entry_id
+        return await taken_for_outcome(self.stores, entry, solved_in=self.solved_in) or entry.entry_id
 
     async def _told_before(self, entry_id: EntryId, resolution: str) -> EntryId:
         """Return the entry that one repeats which is no more, for it was an echo. Raises NotFound for any other."""

@@ -6,6 +6,7 @@ so a failure may be told by one process and its solution by another, after any r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService, joined_to
 from knowledge.memory.redacting import as_stored
-from knowledge.memory.texts import resolution
+from knowledge.memory.texts import normalised, resolution, situation
 from knowledge.models import (
     TRUSTED,
     AppliesWhen,
@@ -28,6 +29,9 @@ from knowledge.models import (
     Provenance,
 )
 from knowledge.ports import Stores
+from knowledge.search.traces import read_trace
+
+_NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +107,8 @@ class TaskEventService:
     ) -> Kept:
         """Resolve the open failures of a task, of whichever run; what was handed out since this run failed worked.
 
+        Of one that several runs told alike, only this run's or the latest, as it was solved once: others are abandoned.
+
         Without `solution_steps` failures stay open: that it works is no solution for others. `tried`: the patterns
         that the agent went by; of others nothing is told. Raises InvalidInput.
         """
@@ -113,10 +119,10 @@ class TaskEventService:
             if verified_by is None:
                 raise InvalidInput("verified_by", "is required: what showed that the solution works?")
             failures = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
-            for entry in _to_resolve(failures, solution_steps):
+            for entry in await self._to_resolve(failures, solution_steps, run_id):
                 with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
                     resolved.append(
-                        await self._capture.resolve_failure(
+                        await replace(self._capture, solved_in=run_id).resolve_failure(
                             entry.entry_id,
                             solution_steps=solution_steps,
                             verified_by=verified_by,
@@ -159,6 +165,7 @@ class TaskEventService:
             rejections = await self.stores.entries.of_task(
                 project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
             )
+            rejections = await self._to_resolve(rejections, approach, run_id)
             resolved = await self._accept(rejections, approach, verified_by=verified_by, when_to_try=when_to_try)
             if resolved:
                 return Kept(entry_ids=resolved)
@@ -185,7 +192,7 @@ class TaskEventService:
     ) -> tuple[EntryId, ...]:
         """Give rejections the revision that was accepted; return those that have it."""
         resolved: list[EntryId] = []
-        for entry in _to_resolve(rejections, approach):
+        for entry in rejections:
             with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
                 resolved.append(
                     await self._capture.resolve_gate_rejection(
@@ -211,6 +218,19 @@ class TaskEventService:
                     done.add(pattern_id)
         return len(done)
 
+    async def _to_resolve(self, entries: Sequence[Entry], by: str, run_id: str | None) -> list[Entry]:
+        """Return those that wait for it, each once, and those that have this very one: an event may be told again.
+
+        What waits for a person waits for its resolution as well, until it has one: it is looked at with it. Open ones
+        that tell again what another run told are abandoned first: a kill in between leaves what is to be resolved.
+        """
+        repeated = _repeated(entries, run_id)
+        if repeated:
+            await self.stores.entries.abandon_repeated([entry.entry_id for entry in repeated])
+        return [
+            entry for entry in entries if entry not in repeated and (_is_unresolved(entry) or resolution(entry) == by)
+        ]
+
     def _text(self, field: str, text: str) -> str:
         return as_stored(field, text, redaction=self.capture.redaction)
 
@@ -225,12 +245,27 @@ def _check(**told: str | None) -> None:
             check_text(name, value)
 
 
-def _to_resolve(entries: Iterable[Entry], by: str) -> list[Entry]:
-    """Return those that wait for it, and those that have this very one, so that an event told again says the same.
+def _repeated(entries: Iterable[Entry], run_id: str | None) -> list[Entry]:
+    """Return the open entries that tell what another one tells: of each situation all but that of a run, or the first.
 
-    What waits for a person waits for its resolution as well, until it has one: it is looked at with it.
+    What takes several runs was solved once: resolved in each, it would count as a success in those that failed, too.
     """
-    return [entry for entry in entries if _is_unresolved(entry) or resolution(entry) == by]
+    still_open = [entry for entry in entries if entry.status is EntryStatus.OPEN]
+    still_open.sort(key=lambda entry: entry.run_id != run_id)
+    kept: set[str] = set()
+    repeated = []
+    for entry in still_open:
+        told = _telling(situation(entry))
+        if told in kept:
+            repeated.append(entry)
+        kept.add(told)
+    return repeated
+
+
+def _telling(text: str) -> str:
+    """Return what two runs tell alike: the words; of a stack trace but for its numbers, as traces are merged."""
+    told = normalised(text)
+    return _NUMBER.sub("0", told) if read_trace(text) else told
 
 
 def _is_unresolved(entry: Entry) -> bool:

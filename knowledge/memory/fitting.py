@@ -43,9 +43,16 @@ def fits(evidence: Evidence, where: Where) -> bool:
 
 
 def _asked_and_told(evidence: Evidence, where: Where) -> Iterator[tuple[Collection[str], str]]:
-    """Yield the values that are told of each field that is asked for, by any of its entries, and the one asked for."""
+    """Yield the values that are told of each field that is asked for, by any of its entries, and the one asked for.
+
+    Without case, as conditions are compared: Python and python are one technology.
+    """
     for field in _FIELDS:
         asked = getattr(where, field)
         if asked is not None:
             told = (getattr(each, field) for each in evidence.circumstances)
-            yield {value for value in told if value is not None}, asked
+            yield {_plain(value) for value in told if value is not None}, _plain(asked)
+
+
+def _plain(value: str) -> str:
+    return value.strip().casefold()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from knowledge.search.tokens import GLUE, OPPOSITES, TURNS
+from knowledge.search.tokens import GLUE, NEGATIONS, OPPOSITES, TURNS
 from knowledge.search.wording import Reading, TextProfile
 
 MERGE = 0.95
@@ -38,7 +38,7 @@ class Difference(StrEnum):
     """What tells two texts apart, however alike they are."""
 
     ONE_EXCHANGED = "a single name, number or sign is exchanged or added"
-    ONE_WORD = "a single word is exchanged"
+    ONE_WORD = "a single word is exchanged or added"
     PARTICULARS = "the same sentences about other names or numbers, or about the same in other places"
     TURNED = "one denies what the other says"
     OPPOSITES = "opposite words"
@@ -300,7 +300,7 @@ def differences(a: TextProfile, b: TextProfile) -> tuple[Difference, ...]:
     both_trace = a.place is not None and b.place is not None
     there = {
         Difference.ONE_EXCHANGED: _few_apart(of_a, of_b) and not (a.particulars | b.particulars).isdisjoint(either),
-        Difference.ONE_WORD: len(of_a) == len(of_b) == 1 and not either <= GLUE,
+        Difference.ONE_WORD: max(len(of_a), len(of_b)) == 1 and not either <= GLUE,
         Difference.PARTICULARS: (a.template == b.template or not either) and a.sequence != b.sequence,
         Difference.TURNED: _turned(either),
         Difference.OPPOSITES: _opposed(a.turns - b.turns, b.turns - a.turns),
@@ -324,6 +324,31 @@ def number_exchanged(a: Reading, b: Reading) -> bool:
         and any(word[0].isdecimal() for word in of_a | of_b)  # the tokens of no other kind begin so
         and not a.same_words(b)
     )
+
+
+def says_otherwise(a: Reading, b: Reading) -> bool:
+    """Return whether two texts in nearly the same words tell two things.
+
+    One denies what the other says, or has another name, number or sign in the place of one, or the same in another
+    order. What one of them says besides does not count.
+    """
+    of_a, of_b = _left_over(a.counts, b.counts), _left_over(b.counts, a.counts)
+    if not of_a and not of_b:
+        return _told_particulars(a) != _told_particulars(b)
+    if not NEGATIONS.isdisjoint(of_a | of_b) or _opposed(frozenset(of_a), frozenset(of_b)):
+        return True
+    ones, others = (
+        {kind for kind, word in _told_particulars(each) if word in left} for each, left in ((a, of_a), (b, of_b))
+    )
+    return not ones.isdisjoint(others)
+
+
+def _told_particulars(text: Reading) -> list[tuple[str, str]]:
+    """Return the names, numbers and signs of a text in order, each with its kind; codes and exceptions are names."""
+    kinds = dict.fromkeys(("number", "version", "hex"), "number") | {"sign": "sign"}
+    return [
+        (kinds.get(token.kind, "name"), token.word) for token in text.tokens if token.particular or token.kind == "sign"
+    ]
 
 
 def _left_over(a: Mapping[str, int], b: Mapping[str, int]) -> set[str]:

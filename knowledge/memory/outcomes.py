@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from dataclasses import dataclass
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory import texts
+from knowledge.memory.likeness import says_otherwise
 from knowledge.memory.limits import check_text
 from knowledge.memory.ranking import shared
 from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Outcome, PatternId, Provenance
 from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
+from knowledge.search.wording import Reading
+
+_LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-+*]|\d{1,3}[.)])[ \t]+")
 
 ECHO = 0.8
 """A resolution that shares so much of its words with one that was handed out repeats it; ours."""
@@ -74,17 +80,21 @@ async def joined_to(stores: Stores, pattern_id: PatternId) -> PatternId:
     return await stores.patterns.bound_to(texts.pattern_key(pattern_id)) or pattern_id
 
 
-async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
+async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | None = None) -> EntryId | None:
     """Take an entry that repeats what was handed out for its very task for an outcome of that pattern, and delete it.
 
     Returns the entry whose resolution it repeats, None where it is no echo. An agent that is told a solution and tells
-    it back has proven it once more, but learned nothing new: without this, a pattern would feed on itself.
+    it back has proven it once more, but learned nothing new: without this, a pattern would feed on itself. What was
+    `solved_in` a later run than it failed in worked in that one.
     """
     resolution = texts.resolution(entry)
     if entry.task_id is None or not resolution:
         return None
     now = stores.clock.now()
-    for handed_out in await stores.contexts.handed_out(entry.project_id, entry.task_id, entry.run_id):
+    worked_in = solved_in or entry.run_id
+    runs = dict.fromkeys((worked_in, entry.run_id))
+    contexts = [await stores.contexts.handed_out(entry.project_id, entry.task_id, run) for run in runs]
+    for handed_out in itertools.chain.from_iterable(contexts):
         for pattern_id in handed_out.pattern_ids:
             try:
                 words = (await stores.patterns.get(pattern_id, now=now)).words
@@ -98,7 +108,7 @@ async def taken_for_outcome(stores: Stores, entry: Entry) -> EntryId | None:
                 project_id=entry.project_id,
                 task_id=entry.task_id,
                 # an agent makes up no runs: what was handed out once worked once
-                run_id=(None if entry.low_trust else entry.run_id) or handed_out.run_id or "",
+                run_id=(None if entry.low_trust else worked_in) or handed_out.run_id or "",
                 worked=True,
                 recorded_by=entry.resolved_by or entry.captured_by,
                 low_trust=entry.low_trust,
@@ -129,7 +139,15 @@ async def told_before(stores: Stores, entry_id: EntryId, resolution: str) -> Ent
 
 
 def repeats(told: str, known: str) -> bool:
-    """Whether a text says nearly the same words as another one: at least `ECHO` of all their words are shared."""
+    """Whether a text says what another one does in nearly its words: at least `ECHO` of all their words are shared.
+
+    With another number, name or sign, or denied, it says something else: what was handed out, put right.
+    """
     if texts.normalised(told) == texts.normalised(known):
         return True
-    return shared(term_counts(told), term_counts(known)) >= ECHO
+    return shared(term_counts(told), term_counts(known)) >= ECHO and not says_otherwise(_listed(told), _listed(known))
+
+
+def _listed(text: str) -> Reading:
+    """Return a text without the marks and numbers of its lists, which tell nothing."""
+    return Reading(_LIST_MARK.sub("", text))

@@ -173,14 +173,16 @@ def _is_gate(match: Match) -> bool:
 def _copies_last(ordered: list[Match], limit: int) -> list[Match]:
     """Return the matches in order, those behind all others whose resolution repeats that of one before it.
 
-    Only among those that may be shown: beyond them it changes nothing.
+    Only among those that may be shown: beyond them it changes nothing. Of rivals in nearly the same words the best two
+    stand: where they differ, in a number or a denial, one tells of the other.
     """
     looked_at, rest = ordered[: 2 * limit], ordered[2 * limit :]
     distinct: list[tuple[Match, Counter[int]]] = []
     copies = []
     for match in looked_at:
         words = term_counts(texts.resolution(match.evidence.words)[:_COMPARED])
-        if any(shared(words, other) >= COPY for _, other in distinct):
+        repeated = [before.evidence.pattern_id for before, other in distinct if shared(words, other) >= COPY]
+        if len(repeated) > 1 or not set(repeated) <= set(match.evidence.rivals):
             copies.append(match)
         else:
             distinct.append((match, words))

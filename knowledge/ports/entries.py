@@ -127,6 +127,10 @@ class EntryStore(Protocol):
         """Abandon a project's open entries and, where `unvouched`, staged ones nobody vouches for; return how many."""
         ...
 
+    async def abandon_repeated(self, entry_ids: Sequence[EntryId]) -> int:
+        """Abandon those of these entries that are open; return how many."""
+        ...
+
     async def due_projects(self, captured_before: datetime) -> list[str]:
         """Return the projects with staged entries captured before then, ascending."""
         ...

@@ -20,6 +20,8 @@ _BYTE = bytes([HIDDEN])
 _MOST_PASSES = 6
 _REPEATED_FROM = 8
 """A secret of fewer bytes may be part of other words: where else it stands it is left."""
+_WORDS = re.compile(rb"[A-Za-z]+(?:[_.-][A-Za-z]+)*")
+"""A password that is a word, as that of postgres in many addresses, is one in the rest of the text."""
 _MOST_REPEATED = 16
 """So many different ones of a rule are looked for elsewhere: a text of nothing else must not take ages."""
 
@@ -131,7 +133,11 @@ def _joined(told: bytes, position: int) -> bool:
 
 def _repeated(told: bytes, found: Sequence[_Span]) -> Iterator[_Span]:
     """Yield where else in the text the same secrets stand."""
-    secrets = {told[start:end]: number for start, end, number in found if end - start >= _REPEATED_FROM}
+    secrets = {
+        told[start:end]: number
+        for start, end, number in found
+        if end - start >= _REPEATED_FROM and not _WORDS.fullmatch(told, start, end)
+    }
     for secret, number in islice(secrets.items(), _MOST_REPEATED):
         start = told.find(secret)
         while start >= 0:

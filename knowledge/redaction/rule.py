@@ -39,9 +39,9 @@ class Rule:
     personal: bool = False
 
 
-def token(kind: str, pattern: str, *, hint: str | None = None, alone: bool = False) -> Rule:
+def token(kind: str, pattern: str, *, hint: str | None = None, alone: bool = False, check: Check | None = None) -> Rule:
     """Return the rule of a secret that its own form gives away; without a hint the pattern is its own."""
-    return Rule(kind=kind, hint=(hint or pattern).encode(), pattern=compiled(pattern), alone=alone)
+    return Rule(kind=kind, hint=(hint or pattern).encode(), pattern=compiled(pattern), check=check, alone=alone)
 
 
 def assigned(kind: str, lead: str, value: re.Pattern[bytes], check: Check, *, hint: str | None = None) -> Rule:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Final
 
 from knowledge.redaction.rule import Rule, token
 
 _KEY_NAME = r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_BODY = r"(?:[^\xff-]|-[^\xff-])*?"  # no two dashes: what begins is read up to the next beginning only
-_KEY_CUT_OFF = r"(?:(?:\\n|\\r|\s){1,4}[A-Za-z0-9+/=]{16,})+"
+_LINE_MARK = r"[^\n\xffA-Za-z0-9+/=]{0,8}"  # of a diff, a quotation, a comment, or code
+_KEY_CUT_OFF = rf"(?:(?:\\n|\\r|\s){{1,4}}{_LINE_MARK}[A-Za-z0-9+/=]{{16,}})+"
+_KEY_BASE64 = (  # "-----BEGIN", a name, "PRIVATE KEY", as other files hold it
+    r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURS|BQUklWQVRFIE|BFQyBQUklWQVRFIE|BPUEVOU1NIIFBSSVZBVEUg|BFTkNSWVBURUQgUFJJVkFURS)"
+    r"[A-Za-z0-9+/=]*"
+)
+_KEY_PUTTY = r"Private-Lines: \d{1,3}(?:\s{1,2}[A-Za-z0-9+/=]{16,})+"
 
 _PLATFORMS = (
     r"\bhw_[0-9a-f]{12}_[\w-]{43}",  # our own
@@ -41,13 +48,26 @@ _PLATFORMS = (
     r"\bkey-[0-9a-f]{32}\b",  # Mailgun
     r"\b[0-9a-f]{32}-us\d{1,2}\b",  # Mailchimp
     r"\bsq0(?:atp|csp)-[\w-]{22,}",  # Square
+    r"discord(?:app)?\.com/api/webhooks/\d{15,20}/[\w-]{60,}",
+    r"webhook\.office\.com/webhookb2/[\w@/-]{60,}",  # Teams
 )
+
+
+def _of_discord(value: bytes, _: bytes) -> int:
+    """Hide what begins with the number of a bot, in base64: other names of three parts do not."""
+    number = value.partition(b".")[0]
+    try:
+        return len(value) if base64.urlsafe_b64decode(number + b"=" * (-len(number) % 4)).isdigit() else 0
+    except ValueError:
+        return 0
+
 
 TOKENS: Final[tuple[Rule, ...]] = (
     token(
         "private-key",
-        rf"-----BEGIN {_KEY_NAME}(?:{_KEY_BODY}-----END {_KEY_NAME}|{_KEY_CUT_OFF})",
-        hint=f"-----BEGIN {_KEY_NAME}",
+        rf"-----BEGIN {_KEY_NAME}(?:{_KEY_BODY}-?-----END {_KEY_NAME}|{_KEY_CUT_OFF})"
+        rf"|{_KEY_BASE64}|{_KEY_PUTTY}",
+        hint=rf"-----BEGIN {_KEY_NAME}|{_KEY_BASE64}|{_KEY_PUTTY}",
     ),
     token("aws-access-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}", alone=True),
     token("google-api-key", r"\bAIza[\w-]{35}|GOCSPX-[\w-]{20,}|\bya29\.[\w.-]{20,}"),
@@ -76,5 +96,6 @@ TOKENS: Final[tuple[Rule, ...]] = (
         hint=r"\beyJ[\w-]{8,}\.[\w-]{8}",
     ),
     token("platform-token", "|".join(_PLATFORMS)),
+    token("platform-token", r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", check=_of_discord),
 )
 """Most kept to what their makers publish of them; the alphabet after a prefix is taken whole, however long."""

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"(?=[\w#=!<>+*/%&|^~-])(?:"
-    r"(?P<plain>[^\W\d]++(?![\w#'-]))"
+    r"(?P<plain>[^\W\d]++(?![\w#'\u2019-]))"
     r"|(?P<code>\b(?:[A-Z]{1,6}\d{2,6}|[A-Za-z]{2,12}[-#]\d[\w-]*)\b|(?<!\w)#\d+)"
     r"|(?P<hex>\b0x[0-9a-fA-F]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)"
     r"|(?P<version>\bv?\d+(?:\.\d+){2,}(?:[\w.+-]*\w)?|\bv\d+(?:\.\d+)*\b)"
     r"|(?P<number>(?<![\w)\]])-?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*)"
-    r"|(?P<word>[^\W\d](?:\w|'(?=t\b))*)"
+    r"|(?P<word>[^\W\d](?:\w|['\u2019](?=t\b))*)"
     r"|(?P<sign>[=!<>+*/%&|^-]?=|[<>]|&&|\|\||(?<=[`\"'\s])[-+*/%&|^~!]{1,2}(?=[`\"'\s])))"
 )
 """What a token starts with, and plain words, come first for speed: they take nothing from the others."""
@@ -54,6 +54,11 @@ _NEGATIONS = (
     "not no never none nothing neither nor without cannot isn't aren't wasn't weren't don't doesn't didn't can't won't"
     " wouldn't shouldn't couldn't hasn't haven't hadn't mustn't"
 )
+_NEGATIONS_ABROAD = (
+    "nicht nichts nie niemals kein keine keinen keinem keiner keines ohne niet geen nooit zonder inte ikke ikkje aldrig"
+    " aldri utan uden uten ne pas jamais sans aucun aucune rien no nunca sin nada tampoco ningún ninguna non mai senza"
+    " nessun nessuna não nem sem nenhum nenhuma nie nigdy bez żaden не ни нет никогда без нельзя ні немає değil"
+)
 _SMALL_WORDS = (
     "a an the is are was were be been being has have had do does did of to in on at for by from with and or as that"
     " this these those it its there then so s can could will would may might should"
@@ -67,7 +72,11 @@ OPPOSITES: Mapping[str, frozenset[str]] = {
 }
 """For each word that has one, the words that turn its sentence into the opposite; a list of our own."""
 
-TURNS = frozenset(_NEGATIONS.split()) | OPPOSITES.keys()
+_SPELT = (_NEGATIONS, _NEGATIONS.replace("'", "\u2019"), _NEGATIONS.replace("'", ""), _NEGATIONS_ABROAD)
+NEGATIONS = frozenset(" ".join(_SPELT).split())
+"""Words that deny what their sentence says."""
+
+TURNS = NEGATIONS | OPPOSITES.keys()
 """Words that turn a sentence round."""
 
 _COUNTING = TURNS | frozenset(_MEASURES.split())

@@ -96,6 +96,36 @@ async def test_the_same_situation_with_another_resolution_is_a_rival(bundled: Kn
     assert await kinds(bundled) == {frozenset(patterns): "rival"}
 
 
+@pytest.mark.parametrize(
+    ("others", "situation", "solution", "contrary"),
+    [
+        (
+            "Dienst {} antwortet nicht",
+            "Der Build bricht ab, weil der Cache veraltet ist",
+            "Den Cache vor dem Start des Builds leeren und die Worker neu starten",
+            "Den Cache vor dem Start des Builds nicht leeren und die Worker neu starten",
+        ),
+        (
+            "Сервис {} не отвечает",
+            "Сборка падает при запуске тестов",
+            "Перед запуском тестов очистить кэш и перезапустить сервис",
+            "Перед запуском тестов не очистить кэш и перезапустить сервис",
+        ),
+    ],
+)
+async def test_solutions_that_deny_each_other_are_rivals_in_other_languages_too(
+    bundled: Knowledge, others: str, situation: str, solution: str, contrary: str
+) -> None:
+    """They were one pattern, with the words of the last and the successes of both."""
+    for number in range(30):
+        await told(bundled, others.format(number), solution=f"Mend case {number}")
+    entries = [await told(bundled, situation, solution=each) for each in (solution, contrary)]
+    await bundled.checkpoints.process_all()
+    patterns = {await pattern_of(bundled, entry_id) for entry_id in entries}
+    assert len(patterns) == 2
+    assert (await kinds(bundled))[frozenset(patterns)] == "rival"
+
+
 async def test_two_defects_that_a_name_tells_apart_are_two_patterns_and_no_twins(bundled: Knowledge) -> None:
     entries = [await told(bundled, in_two_wordings(name)[0]) for name in NAMES]
     await bundled.checkpoints.process_all()

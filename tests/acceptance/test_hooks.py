@@ -145,6 +145,48 @@ async def test_all_failures_on_the_way_to_a_solution_are_resolved_by_it(hooks: O
     assert sorted((await solves(hooks)).entry_ids) == sorted(opened)
 
 
+async def test_a_failure_that_took_five_runs_is_solved_once(hooks: OrchestratorHooks, clock: SetClock) -> None:
+    """It was five successes, and the longer a solution took to be found, the better it ranked."""
+    for run in range(1, 6):
+        (latest,) = (await fails(hooks, run_id=str(run))).entry_ids
+        clock.move(MINUTE)
+    (other,) = (await fails(hooks, run_id="2", failure_description="Now a KeyError")).entry_ids
+    kept = await solves(hooks, run_id="5")
+    assert sorted(kept.entry_ids) == sorted([latest, other])
+    for run in range(1, 6):
+        await fails(hooks, run_id=str(run))
+    assert sorted((await solves(hooks, run_id="5")).entry_ids) == sorted(kept.entry_ids), "told again"
+    await hooks.phase_completed("first")
+    await hooks.settled()
+    assert dict((await hooks.knowledge.stats()).entries) == {"abandoned": 4, "embedded": 2}
+    found = await hooks.knowledge.queries.query_for_failure(FAILURE, min_relevance=0)
+    assert {(each.success_count, each.attempt_count) for each in found} == {(1, 1)}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "The login answers {}",
+        'Traceback (most recent call last):\n  File "shop/cart.py", line 1{0}, in total\n    pay()\nKeyError: 0x7f{0}',
+    ],
+)
+async def test_a_failure_of_earlier_runs_alone_is_solved_once_by_a_later_one(
+    hooks: OrchestratorHooks, told: str
+) -> None:
+    """A stack trace tells the same failure whatever its line numbers and addresses; other texts do not."""
+    await fails(hooks, run_id="1")
+    await fails(hooks, run_id="2")
+    for number in (404, 500):
+        await fails(hooks, run_id=str(number), failure_description=told.format(number), task_id="T-2")
+    solved = await solves(hooks, run_id="3", task_id="T-2", solution_steps=OTHER)
+    assert len(solved.entry_ids) == (1 if "Traceback" in told else 2)
+    assert len((await solves(hooks, run_id="3")).entry_ids) == 1
+    await hooks.phase_completed("first")
+    await hooks.settled()
+    found = await hooks.knowledge.queries.query_for_failure(FAILURE)
+    assert [(each.success_count, each.attempt_count) for each in found] == [(1, 1)]
+
+
 async def test_a_task_that_is_solved_without_a_word_leaves_its_failure_open(hooks: OrchestratorHooks) -> None:
     (entry_id,) = (await fails(hooks)).entry_ids
     assert await solves(hooks, solution_steps=None, verified_by=None) == Kept()
@@ -213,6 +255,24 @@ async def test_a_solution_told_back_is_a_success_and_no_entry(hooks: Orchestrato
     (echoed,) = (await solves(hooks, project_id="second", solution_steps=f"{SOLUTION}!")).entry_ids
     assert echoed != entry_id
     assert await record(hooks) == (2, 2, 2)
+    assert dict((await hooks.knowledge.stats()).entries) == {"embedded": 1}
+
+
+async def test_a_solution_told_back_worked_in_the_run_that_solved_it_alone(
+    hooks: OrchestratorHooks, clock: SetClock
+) -> None:
+    """The runs that had failed in spite of it became successes, too: one of five was six of six."""
+    await learned(hooks)
+    for run in ("1", "2", "3", "4"):
+        await started(hooks, run)
+        clock.move(MINUTE)
+        words = f"{FAILURE}, in {run} shops"
+        assert (await fails(hooks, project_id="second", run_id=run, failure_description=words)).outcomes == 1
+    assert await record(hooks) == (1, 5, 1)
+    await started(hooks, "5")
+    for _ in range(2):
+        await solves(hooks, project_id="second", run_id="5")
+        assert await record(hooks) == (2, 6, 2)
     assert dict((await hooks.knowledge.stats()).entries) == {"embedded": 1}
 
 

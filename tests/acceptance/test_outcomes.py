@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -128,6 +128,50 @@ async def test_a_solution_of_ones_own_is_evidence_though_something_was_handed_ou
     await given(knowledge)
     (answer,) = await knowledge.capture.capture_all([OWN])
     assert (answer.outcome, answer.status, answer.informed) == ("accepted", EntryStatus.STAGED, True)
+
+
+PUT_RIGHT = (
+    (
+        "Set pool_size to 20 in the options of the engine, then restart all the workers",
+        "Set pool_size to 50 in the options of the engine, then restart all the workers",
+    ),
+    ("Retry the payment when the gateway answers 409", "Do not retry the payment when the gateway answers 409"),
+    ("Return `x + 1` from next_page", "Return `x - 1` from next_page"),
+    (
+        "Die Zahlung bei einem Fehler des Gateways noch einmal senden",
+        "Die Zahlung bei einem Fehler des Gateways nicht noch einmal senden",
+    ),
+    ("Set min_idle to 5 and max_idle to 9", "Set min_idle to 9 and max_idle to 5"),
+)
+"""A solution that was handed out, and what solved the failure instead, in nearly the same words."""
+
+
+@pytest.mark.parametrize(("handed_out", "put_right"), PUT_RIGHT)
+async def test_what_was_handed_out_and_put_right_is_a_solution_of_its_own(
+    knowledge: Knowledge, handed_out: str, put_right: str
+) -> None:
+    """It was deleted as an echo, and what had not worked was counted as what did."""
+    await fail(knowledge, failure_description=FAILURE, error_message=None, solution_steps=handed_out)
+    await knowledge.checkpoints.process_all()
+    await given(knowledge)
+    run: dict[str, Any] = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
+    await knowledge.events.task_failed(**run, agent_type="backend", failure_description=FAILURE)
+    await knowledge.events.task_solved(**run, solution_steps=put_right, verified_by="pytest")
+    assert dict((await knowledge.stats()).entries) == {"embedded": 1, "staged": 1}
+    await knowledge.checkpoints.process_all()
+    found = await knowledge.queries.query_for_failure(FAILURE)
+    assert [(each.solution, *record(each)) for each in found] == [(put_right, 1, 1, 1), (handed_out, 1, 2, 1)]
+
+
+@pytest.mark.parametrize("told", [f"- {SOLUTION}", f"In cart.py: {SOLUTION}", f"`{SOLUTION}`."])
+async def test_what_was_handed_out_and_told_with_more_besides_is_an_outcome(knowledge: Knowledge, told: str) -> None:
+    longer = f"{SOLUTION}; then mend the prices of the old products by hand and build the catalogue again"
+    await fail(knowledge, failure_description=FAILURE, error_message=None, solution_steps=longer)
+    await knowledge.checkpoints.process_all()
+    await given(knowledge)
+    (answer,) = await knowledge.capture.capture_all([replace(OWN, solution_steps=told.replace(SOLUTION, longer))])
+    assert answer.outcome == "duplicate"
+    assert record(await the_pattern(knowledge)) == (2, 2, 2)
 
 
 async def test_what_is_handed_out_for_another_task_is_no_echo(knowledge: Knowledge) -> None:

@@ -477,6 +477,15 @@ async def test_abandoning_takes_the_lease_away(stores: Stores) -> None:
     assert await stores.entries.extend(claim, MINUTE) == 0
 
 
+async def test_of_those_that_tell_a_failure_again_the_open_ones_are_abandoned(stores: Stores) -> None:
+    await stores.entries.add([staged(1), opened(number=5), opened(number=6)])
+    for gone in (1, 0):
+        assert await stores.entries.abandon_repeated([EntryId(numbered(1)), EntryId(numbered(5))]) == gone
+        statuses = [(await stores.entries.get(EntryId(numbered(number)))).status for number in (1, 5, 6)]
+        assert statuses == [EntryStatus.STAGED, EntryStatus.ABANDONED, EntryStatus.OPEN]
+    assert await stores.entries.abandon_repeated([]) == 0
+
+
 async def test_due_projects_are_those_with_something_staged_for_long_enough(stores: Stores) -> None:
     """D45."""
     await stores.entries.add(

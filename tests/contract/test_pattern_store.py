@@ -432,6 +432,18 @@ async def test_a_pattern_has_the_conditions_that_its_live_entries_tell_each_once
     assert (await stores.patterns.get(pattern, now=A_YEAR_LATER - DAY)).conditions == (new,)
 
 
+async def test_conditions_of_low_trust_have_no_say_beside_trusted_evidence(stores: Stores) -> None:
+    """One agent's key could hide what everybody else found to work."""
+    cobol, go = AppliesWhen(technology="cobol"), AppliesWhen(technology="go")
+    agents = [replace(told(n, applies_when=told_of), low_trust=True) for n, told_of in ((1, cobol), (2, go))]
+    pattern = await learn(stores, *agents)
+    assert set((await stores.patterns.get(pattern, now=NOON)).conditions) == {cobol, go}
+    await learn(stores, told(3))
+    assert (await stores.patterns.get(pattern, now=NOON)).conditions == ()
+    await learn(stores, told(4, applies_when=go))
+    assert (await stores.patterns.get(pattern, now=NOON)).conditions == (go,)
+
+
 async def test_evidence_says_whether_any_of_it_is_of_a_project(stores: Stores) -> None:
     await learn(stores, told(1, project_id="a"), at=NOON - DAY)
     await learn(stores, told(2, project_id="b"))

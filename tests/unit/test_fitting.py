@@ -24,6 +24,14 @@ def test_as_asked_counts_whole_untold_less_and_another_value_least() -> None:
     assert all(more > less for more, less in pairwise(factors))
 
 
+@pytest.mark.parametrize("told", ["Python", "PYTHON", " python"])
+def test_a_value_in_another_case_is_as_asked(told: str) -> None:
+    """As of conditions: two agents that spell a technology in two ways are not two technologies."""
+    spelt = evidence("a", words=failure(technology=told))
+    assert fit(spelt, ASKED) == 1.0
+    assert fits(spelt, ASKED)
+
+
 def test_each_field_counts_and_what_is_not_asked_does_not() -> None:
     other = evidence("a", words=failure(agent_type="frontend", task_type="feature", technology="go"))
     assert fit(other, ASKED) == pytest.approx(OTHER**3)

@@ -167,6 +167,22 @@ def test_near_copies_of_a_resolution_never_fill_the_places() -> None:
     assert len(rank(copies, limit=3)) == 3, "where there is nothing else, they are shown"
 
 
+def test_a_rival_in_nearly_the_same_words_is_no_copy_but_further_ones_are() -> None:
+    """It was left out as a copy: whoever tried the one was not told of the other."""
+    told = "Set pool_size to {} in the options of the engine, then restart the service and its workers on all machines"
+    sizes = [
+        match(f"{size}", words=failure(solution_steps=told.format(size)), score=size / 100) for size in (20, 50, 80)
+    ]
+    every = {each.evidence.pattern_id for each in sizes}
+    rivals = [
+        replace(each, evidence=replace(each.evidence, rivals=tuple(every - {each.evidence.pattern_id})))
+        for each in sizes
+    ]
+    others = [match("other", relevance=0.75), match("third", relevance=0.74)]
+    assert ids(rank(rivals + others, limit=3)) == ids([rivals[2], rivals[1], others[0]])
+    assert ids(rank(sizes + others, limit=3)) == ids([sizes[2], *others]), "two that are none are not told apart"
+
+
 def test_a_failed_attempt_lowers_a_pattern() -> None:
     steady = match("steady", success_count=3, attempt_count=3)
     shaky = match("shaky", success_count=3, attempt_count=6)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections import Counter
@@ -69,6 +70,48 @@ def test_the_same_secret_twice_in_a_text_has_the_same_placeholder() -> None:
     assert told.text == "password=[redacted:password]\nretrying\nlogin with [redacted:password] refused"
 
 
+@pytest.mark.parametrize("password", ["postgres", "rabbitmq", "app_user"])
+def test_a_word_that_is_a_password_in_an_address_is_a_word_elsewhere(password: str) -> None:
+    """Everything about a database was taken out of the failures of whoever had not changed its password."""
+    before = f"{password} refused: {password}://{password}:{{}}@localhost/orders, is {password} up?"
+    assert redact(before.format(password)).text == before.format("[redacted:url-password]")
+
+
+@pytest.mark.parametrize("password", ["pa#ss1w0rd", "p?ss1w0rd", "pa/ss1w0rd"])
+def test_a_password_that_should_have_been_escaped_in_an_address_is_hidden(password: str) -> None:
+    """Then the address is no address, which is the failure that is told."""
+    told = redact(f"ValueError: postgresql://app:{password}@db.internal:5432/orders")
+    assert told.text == "ValueError: postgresql://app:[redacted:url-password]@db.internal:5432/orders"
+
+
+@pytest.mark.parametrize("mark", ["-", "+", " ", "> ", "    ", "# ", '"'])
+@pytest.mark.parametrize("last", [None, -1])
+def test_a_private_key_goes_whole_from_marked_lines_also_where_it_is_cut_off(mark: str, last: int | None) -> None:
+    """One that a commit takes away stands in the diff that is learned from it."""
+    random = Random(11)
+    lines = [mark + line for line in MAKERS["private-key"](random).replace("\\n", "\n").split("\n")]
+    told = redact("\n".join(["before", *lines[:last], "after"]))
+    assert told.found == ("private-key",)
+    assert not survives("".join(lines[1:-2]), told.text)
+
+
+def test_the_token_of_a_bot_is_told_from_other_names_of_three_parts() -> None:
+    made = f"{base64.b64encode(b'198622483471925248').decode()}.Cl2FMQ.{'q7Zk2mWx9L' * 3}"
+    assert redact(f"login as {made} failed").text == "login as [redacted:platform-token] failed"
+    name = "NetworkConnectionFactory.create.defaultConnectionForTheCurrentUser"
+    assert redact(f"at {name}(Native Method)").found == ()
+
+
+def test_a_private_key_that_is_packed_into_another_file_is_hidden() -> None:
+    made = MAKERS["private-key"](Random(12)).replace("\\n", "\n")
+    packed = base64.b64encode(made.encode()).decode()
+    assert redact(f"client-key-data: {packed}\n").text == "client-key-data: [redacted:private-key]\n"
+    user = base64.b64encode(b"jane:" + MAKERS["secret"](Random(13)).encode()).decode()
+    assert redact(f'{{"auths": {{"r.io": {{"auth": "{user}"}}}}}}').found == ("authorization",)
+    padded = base64.b64encode(b"winter-24!!!1").decode()
+    assert redact(f"data:\n  password: {padded}").text == "data:\n  password: [redacted:password]"
+
+
 def test_what_is_no_secret_stays_as_it_is() -> None:
     assert [(line, redact(line).found) for line in BENIGN if redact(line).found] == []
     assert redact("\n".join(BENIGN)).text == "\n".join(BENIGN)
@@ -124,6 +167,8 @@ def test_whatever_the_text_it_is_kept_but_for_what_was_taken_out(before: str, ki
         "1", "a@", "a1@b2.com", "password=", "password=a1b2c3d4 ", 'password="', "secret=", 'secret:\\"', "eyJ", "sk-",
         "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + "A" * 20, "a://b:", "a://b:c",
         "authorization: bearer ", "curl -u", "+1 2", "DE12", "a.b-", "_a", " ", "4111 ", "[redacted:email]", "xoxb-1",
+        "a://b:/c", "a://b:c?", "mysql ", "docker login ", "login a password ", "ENV pass ", "identified by ",
+        "cookie: a=", "password value=", "Private-Lines: 1\n" + "A" * 20,
     ],
 )  # fmt: skip
 def test_time_grows_with_the_length_whatever_the_text(unit: str) -> None:

@@ -199,6 +199,14 @@ class InMemoryEntries(EntryStore):
                 self._state.doubt(row.point_ids)
             return len(gone)
 
+    async def abandon_repeated(self, entry_ids: Sequence[EntryId]) -> int:
+        meant = set(entry_ids)
+        found = [row.entry for row in self._rows() if row.entry.entry_id in meant]
+        still_open = [entry for entry in found if entry.status is EntryStatus.OPEN]
+        for entry in still_open:
+            self._state.change(entry.entry_id, status=EntryStatus.ABANDONED)
+        return len(still_open)
+
     async def due_projects(self, captured_before: datetime) -> list[str]:
         return sorted({row.entry.project_id for row in self._due(Selection(captured_before=captured_before))})
 

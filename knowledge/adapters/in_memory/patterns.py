@@ -355,6 +355,7 @@ def _evidence(
     latest = sorted(by_id, key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
     trusted = sorted(latest, key=trust, reverse=True)  # the first of equals: the latest
     words = trusted[0]
+    heard = [entry for entry in by_id if words.low_trust or not entry.low_trust]
     return Evidence(
         pattern_id=pattern.pattern_id,
         entry_type=words.entry_type,
@@ -365,7 +366,7 @@ def _evidence(
         founded_at=pattern.founded_at,
         entry_ids=tuple(entry.entry_id for entry in latest[:SHOWN_ENTRY_IDS]),
         circumstances=_circumstances(by_id),
-        conditions=tuple({entry.applies_when: None for entry in by_id if entry.applies_when})[:MAX_CIRCUMSTANCES],
+        conditions=tuple({entry.applies_when: None for entry in heard if entry.applies_when})[:MAX_CIRCUMSTANCES],
         of_project=None if project_id is None else any(entry.project_id == project_id for entry in by_id),
         when_to_try=next((entry.when_to_try for entry in trusted if entry.when_to_try is not None), None),
         rivals=rivals,

@@ -355,6 +355,12 @@ class PostgresEntries(EntryStore):
             await leave_points(connection, of_each)
             return len(of_each)
 
+    async def abandon_repeated(self, entry_ids: Sequence[EntryId]) -> int:
+        still_open = (_E.workspace == self._workspace, _E.id.in_(entry_ids), _E.status == EntryStatus.OPEN)
+        update = sa.update(knowledge_staging).where(locked_in_order(*still_open)).values(status=EntryStatus.ABANDONED)
+        async with reading(self._engine) as connection:
+            return (await connection.execute(update)).rowcount
+
     async def due_projects(self, captured_before: datetime) -> list[str]:
         due = _due(self._workspace, Selection(captured_before=captured_before))
         query = sa.select(_E.project_id).where(*due).distinct().order_by(_E.project_id)

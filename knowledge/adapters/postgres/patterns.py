@@ -137,8 +137,17 @@ def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
 
 
 def _conditions(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    """Select the distinct conditions that the live entries of a pattern tell, as a JSON array."""
-    told = sa.select(_E.applies_when).where(live, _E.applies_when.is_not(None)).distinct().limit(MAX_CIRCUMSTANCES)
+    """Select the distinct conditions that the live entries of a pattern tell, as a JSON array.
+
+    Where any is trusted, those of low trust have no say: one of them would hide what all others found to work.
+    """
+    trust = sa.select(sa.func.bool_and(_E.low_trust)).where(live).correlate(patterns).scalar_subquery()
+    told = (
+        sa.select(_E.applies_when)
+        .where(live, _E.applies_when.is_not(None), sa.or_(~_E.low_trust, trust))
+        .distinct()
+        .limit(MAX_CIRCUMSTANCES)
+    )
     each = told.correlate(patterns).subquery("conditions")
     return sa.select(sa.func.jsonb_agg(each.c.applies_when)).scalar_subquery()
 
