@@ -174,3 +174,17 @@ def test_the_image_installs_by_hash_only() -> None:
     assert fetching
     for step in fetching:
         assert re.search(r"--require-hashes .*-r requirements\.lock|--constraint requirements\.lock", step), step
+
+
+def test_two_runs_of_the_tests_at_once_take_no_port_of_each_other() -> None:
+    script = "from tests.support.processes import free_port; print(free_port(), flush=True); input()"
+    pipe, started = subprocess.PIPE, [sys.executable, "-c", script]
+    with (
+        subprocess.Popen(started, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as one,
+        subprocess.Popen(started, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as other,
+    ):
+        assert one.stdout is not None
+        assert other.stdout is not None
+        assert one.stdout.readline() != other.stdout.readline()
+        for each in (one, other):
+            each.communicate("\n")
