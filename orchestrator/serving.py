@@ -102,7 +102,8 @@ class _Protocol(AutoHTTPProtocol):
             self.loop.call_later(seconds, self.flow.resume_reading)
 
     def _answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
+        cycle: Any = self.cycle  # none before the first request, whatever uvicorn says of it
+        return cycle is not None and not cycle.response_complete
 
     def _await_head(self) -> None:
         self._head_came()
