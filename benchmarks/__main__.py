@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from benchmarks import capturing, checkpointing, consolidating, http, querying, redaction, scale, tables
+from benchmarks.asked import at_least_one
 from benchmarks.rounds import Outcome
 from orchestrator.logs import configure_logs
 from orchestrator.progress import Stages
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and return 0; 1 where a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("--part", dest="parts", action="append", choices=PARTS, help="only this one; may be repeated")
-    parser.add_argument("--patterns", type=int, default=10_000, help="in the store that is queried (10,000)")
+    parser.add_argument("--patterns", type=at_least_one, default=10_000, help="in the store that is queried (10,000)")
     parser.add_argument(
         "--full", action="store_true", help=f"{_FULL_SCALE:,} entries at scale, {_FULL_CONSOLIDATION:,} consolidated"
     )

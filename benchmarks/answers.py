@@ -16,6 +16,7 @@ from statistics import median, quantiles
 import numpy as np
 
 from benchmarks import tables
+from benchmarks.asked import at_least_one
 from benchmarks.resampling import Estimate, auc, estimate
 from benchmarks.sets import DATA
 from knowledge.settings import KnowledgeSettings
@@ -136,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.answers", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA / "doc_qa", help=f"the labelled sets ({DATA / 'doc_qa'})")
     parser.add_argument("--set", dest="names", action="append", choices=SETS, help="only this one; may be repeated")
-    parser.add_argument("--limit", type=int, help="only the first questions of each set")
+    parser.add_argument("--limit", type=at_least_one, help="only the first questions of each set")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/evaluation.md")
     given = parser.parse_args(arguments)
     configure_logs()

@@ -17,6 +17,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks import tables
+from benchmarks.asked import at_least_one
 from benchmarks.bm25 import Bm25
 from benchmarks.halves import place_of, search_through
 from benchmarks.remembering import Remembering
@@ -190,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.evaluate", description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help=f"the labelled sets ({DATA})")
     parser.add_argument("--set", dest="names", action="append", choices=SETS, help="only this one; may be repeated")
-    parser.add_argument("--limit", type=int, help="only the first queries of each set")
+    parser.add_argument("--limit", type=at_least_one, help="only the first queries of each set")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/evaluation.md")
     given = parser.parse_args(arguments)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from benchmarks.asked import at_least_one
 from knowledge.documents.models import DocumentId, Passage, PassageId, PassageKind
 from knowledge.documents.verifying import Evidence, Written, verify
 
@@ -213,7 +214,7 @@ def told(count: int, *, seed: int = 20260115) -> Told:
 def main() -> int:
     """Print the table; fails where a lie survived."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lies", type=int, default=10_000)
+    parser.add_argument("--lies", type=at_least_one, default=10_000)
     parser.add_argument("--seed", type=int, default=20260115)
     arguments = parser.parse_args()
     found = told(arguments.lies, seed=arguments.seed)

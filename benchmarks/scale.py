@@ -24,6 +24,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from benchmarks.asked import at_least_one
 from benchmarks.checkpointing import by_hand
 from benchmarks.materials import InstantEmbedder, MovedClock, failure, texts, throwaway
 from benchmarks.rounds import Outcome
@@ -272,7 +273,7 @@ async def _engine_alone(entries: int) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and return 0; 1 where a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__.splitlines()[0])
-    parser.add_argument("--entries", type=int, default=100_000, help="(100,000)")
+    parser.add_argument("--entries", type=at_least_one, default=100_000, help="(100,000)")
     parser.add_argument("--engine-alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     configure_logs()

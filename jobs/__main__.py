@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from jobs.table import JOBS, run_job
 from knowledge.errors import HardwonError
 from knowledge.settings import KnowledgeSettings
 from orchestrator import connect
+from orchestrator.cli_streams import keep_streams
 from orchestrator.logs import configure_logs, warn_of_unknown_settings
 
 
@@ -58,18 +60,30 @@ def main() -> int:
     parser.add_argument(
         "--once-per-slot", action="store_true", help="do nothing where another process ran this slot already"
     )
+    keep_streams()
     told = parser.parse_args()
     try:
         configure_logs()
         warn_of_unknown_settings()
         asyncio.run(_once(told.job, once_per_slot=told.once_per_slot) if told.job else _always())
+        sys.stdout.flush()
     except asyncio.CancelledError:
         sys.stderr.write("stopped\n")
         return 1
     except HardwonError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
+    except OSError as error:
+        return _untold(error)
     return 0
+
+
+def _untold(error: OSError) -> int:
+    """Say why standard output has not what the job came to."""
+    # what is still unwritten would fail once more at the exit
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.stderr.write(f"error: {error.strerror or error}\n")
+    return 1
 
 
 if __name__ == "__main__":

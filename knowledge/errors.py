@@ -200,3 +200,12 @@ def settings_of(stored: NamedSpace, asked: NamedSpace) -> str:
     elif stored.model == asked.model and stored.dims != asked.dims:
         told += f" and HARDWON_EMBEDDING_DIMS={stored.dims}"
     return told
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what a log may hold of an error: its sentence, or its name where that may quote a text.
+
+    An endpoint that refuses a text tells why in its own words, and so does what is not ours.
+    """
+    ours = isinstance(error, HardwonError) and not isinstance(error, TextRejected | QuestionRejected)
+    return str(error) or type(error).__name__ if ours else type(error).__name__

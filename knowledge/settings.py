@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from knowledge.errors import InvalidSetting
@@ -135,7 +135,7 @@ class KnowledgeSettings(BaseSettings):
     kb_min_relevance: float = Field(default=0.1, ge=0, le=100)
     """Keyword score that a document must exceed for that."""
     kb_relevance: Literal["keyword", "embedding", "hybrid"] = "keyword"
-    kb_weights: Annotated[dict[str, float], NoDecode] = {}
+    kb_weights: Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], NoDecode] = {}
     """Weights of the keyword score that differ from the shipped ones, as JSON."""
     kb_max_tokens: int = Field(default=24_000, ge=500, le=1_000_000)
     """Tokens of all documents that the strict knowledge base shows a model, about."""
@@ -186,7 +186,7 @@ class KnowledgeSettings(BaseSettings):
     """Whether a Qdrant server beyond this machine may go without a key."""
     checkpoint_batch: int = Field(default=256, ge=1, le=2048)
     """Entries leased and embedded at a time, at most: fewer where more of them would not be embedded any sooner."""
-    checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1)
+    checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1, le=100 * 366 * 86_400)
     max_concurrent: int = Field(default=32, ge=1, le=10_000)
     """Requests a server works on at a time; as many long ones beside them."""
     max_waiting: int = Field(default=512, ge=0, le=100_000)
@@ -197,6 +197,17 @@ class KnowledgeSettings(BaseSettings):
     @classmethod
     def _blank_is_unset(cls, values: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in values.items() if not _blank(value)}
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _text(cls, value: Any, info: ValidationInfo) -> Any:
+        """Take texts that can be sent and stored: bytes that are no UTF-8 can only stand in a path."""
+        if isinstance(value, str) and info.field_name != "home":
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise ValueError("is not UTF-8") from None
+        return value
 
     @field_validator("retention_years", mode="before")
     @classmethod
@@ -212,7 +223,10 @@ class KnowledgeSettings(BaseSettings):
     @field_validator("home")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
-        return value.expanduser().absolute()
+        try:
+            return value.expanduser().absolute()
+        except RuntimeError:
+            raise ValueError(f"begins with {value.parts[0]}, and there is no home directory of that user") from None
 
     @field_validator("database_url")
     @classmethod
@@ -285,7 +299,7 @@ class KnowledgeSettings(BaseSettings):
             return value
         try:
             return json.loads(value)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"is no JSON object of weights: {error}") from error
 
     @model_validator(mode="before")

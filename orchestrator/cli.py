@@ -24,6 +24,7 @@ from orchestrator.cli_mcp import add_mcp
 from orchestrator.cli_patterns import patterns
 from orchestrator.cli_resolve import add_resolve
 from orchestrator.cli_run import Json, Workspace, run
+from orchestrator.cli_streams import keep_streams
 from orchestrator.cli_upkeep import add_upkeep
 
 app = typer.Typer(
@@ -90,9 +91,9 @@ def facts_of(told: list[str] | None) -> dict[str, str] | None:
 
 def main() -> None:
     """Run the command line; errors are one sentence on standard error and exit code 1."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
+    keep_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
     try:
         try:
             lazily(app, before=_begin)()

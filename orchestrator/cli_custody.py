@@ -124,12 +124,17 @@ def revoke(
     from knowledge.provenance import Chosen
     from orchestrator import connect
     from orchestrator.reports_custody import print_revocation
+    from orchestrator.terminal import notes
 
     async def work() -> None:
         chosen = Chosen(key_id=key, project_id=project, since=since, until=until)
         async with connect(workspace=workspace, warm=False) as knowledge:
             report = await knowledge.revocations.revoke(chosen, dry_run=dry_run)
         print_revocation(report, as_json=as_json)
+        if key is not None and not report.entries and not as_json:
+            notes.print(
+                f"no entry of workspace {workspace} is by this key: is it the one that was meant?", markup=False
+            )
 
     run(work)
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
-from knowledge.errors import InvalidInput, TextRejected, Unavailable
+from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
 from knowledge.models import Context, ContextId, EntryType, Pattern, PatternId, Task
@@ -268,13 +268,14 @@ class OrchestratorContextBuilder:
         try:
             built = await within(settings.query_deadline_ms / 1000, self._with_knowledge(context, task, agent_type))
         except TimeoutError:
-            return self._degraded(context, f"no answer within {settings.query_deadline_ms} ms"), Cause.LATE
+            late = Unavailable(f"no answer within {settings.query_deadline_ms} ms")
+            return self._degraded(context, late), Cause.LATE
         except (InvalidInput, TextRejected) as error:
             return replace(context, degraded=str(error)), Cause.INVALID  # this task cannot be asked for; others can
         except Unavailable as error:
-            return self._degraded(context, str(error)), Cause.UNAVAILABLE
+            return self._degraded(context, error), Cause.UNAVAILABLE
         except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
-            return self._degraded(context, str(error) or type(error).__name__), Cause.FAILED
+            return self._degraded(context, error), Cause.FAILED
         self.breaker.succeeded()
         return built, None
 
@@ -290,9 +291,10 @@ class OrchestratorContextBuilder:
             await self.knowledge.contexts.record(built, task, agent_type)
         return built
 
-    def _degraded(self, context: Context, reason: str) -> Context:
+    def _degraded(self, context: Context, error: Exception) -> Context:
+        reason = str(error) or type(error).__name__
         self.breaker.failed(reason)
-        log.warning("context_degraded", context_id=str(context.context_id), reason=reason)
+        log.warning("context_degraded", context_id=str(context.context_id), reason=reason_of(error))
         return replace(context, degraded=reason)
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from knowledge.errors import reason_of
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
@@ -37,4 +38,4 @@ async def within(seconds: float, work: Coroutine[Any, Any, _Answer]) -> _Answer:
 def _forget(task: asyncio.Task[Any]) -> None:
     _left_behind.discard(task)
     if not task.cancelled() and (error := task.exception()):
-        log.info("late_answer_failed", reason=str(error) or type(error).__name__)
+        log.info("late_answer_failed", reason=reason_of(error))

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 from uuid import uuid4
 
-from knowledge.errors import HardwonError, Unavailable
+from knowledge.errors import Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.events import Kept, TaskEventService
 from knowledge.models import CheckpointType, Context, ContextId, Task
@@ -126,9 +126,7 @@ class OrchestratorHooks:
 
     def _degraded(self, event: str, error: Exception) -> str:
         self.counts[f"{event}_degraded"] += 1
-        # what is not ours may quote what it was given, which no log holds
-        reason = str(error) if isinstance(error, HardwonError) else type(error).__name__
-        log.warning("hook_degraded", hook=event, reason=reason)
+        log.warning("hook_degraded", hook=event, reason=reason_of(error))
         return str(error) or type(error).__name__
 
     def _start(self, project_id: str, checkpoint_type: CheckpointType) -> None:

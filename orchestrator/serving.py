@@ -22,7 +22,10 @@ else:
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 KEEP_ALIVE_SECONDS = 30
-"""Longer than clients keep an idle connection (httpx: 5 s), so that none is closed just as a request goes out."""
+"""What the head of a request has to come, from the connecting or the answer before.
+
+Longer than clients keep an idle connection (httpx: 5 s), so that none is closed just as a request goes out.
+"""
 CUT_SECONDS = 10
 """How long a request that was cut may take to give back what it holds and say so."""
 
@@ -61,8 +64,11 @@ class _Protocol(AutoHTTPProtocol):
     """uvicorn's protocol, which leaves a connection alone for a while where the app says so.
 
     What its caller sends meanwhile stays in the caller's own and the kernel's buffers, and costs nothing here. Of
-    connections it takes as many as leave files for everything else: without one Postgres could not be asked.
+    connections it takes as many as leave files for everything else: without one Postgres could not be asked. One on
+    which no whole head of a request comes is closed, however much of it came: uvicorn waits for good.
     """
+
+    _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Take a connection, or tell its caller to come again."""
@@ -71,14 +77,42 @@ class _Protocol(AutoHTTPProtocol):
             body = overloaded(NO_ROOM_SECONDS, str(uuid4()))
             transport.write(_NO_ROOM % (len(body), NO_ROOM_SECONDS) + body)
             transport.close()
+        else:
+            self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; where it ends the head of a request, that is not waited for any more."""
+        super().data_received(data)
+        if self._answering():
+            self._head_came()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._head_came()
+        super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
         """Go on to the connection's next request, or pause before it is read."""
         seconds = cast(float, self.cycle.scope.get(PAUSE, 0.0))
         super().on_response_complete()
+        if not self._answering():
+            self._await_head()
         if seconds and not self.transport.is_closing():
             self.flow.pause_reading()
             self.loop.call_later(seconds, self.flow.resume_reading)
+
+    def _answering(self) -> bool:
+        cycle: Any = self.cycle  # none before the first request, whatever uvicorn says of it
+        return cycle is not None and not cycle.response_complete
+
+    def _await_head(self) -> None:
+        self._head_came()
+        self._late = self.loop.call_later(KEEP_ALIVE_SECONDS, self.timeout_keep_alive_handler)
+
+    def _head_came(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # in a program that does not log it is quiet, as we are

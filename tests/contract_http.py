@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.asked import at_least_one
 from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.migrating import migrate
 from tests.support.openai_server import OpenAIServer
@@ -107,7 +108,7 @@ def _heard(running: Running) -> Iterator[list[str]]:
 def main() -> int:
     """Try, print, and return 0; 1 where something is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.contract_http", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--examples", type=int, default=100, help="of each operation and phase (100)")
+    parser.add_argument("--examples", type=at_least_one, default=100, help="of each operation and phase (100)")
     parser.add_argument("--phases", default=PHASES, help=f"of schemathesis ({PHASES})")
     parser.add_argument("--seed", type=int, help="of the generated requests; a new one if left out")
     given = parser.parse_args()

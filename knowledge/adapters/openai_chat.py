@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 CONCURRENCY = 4
 """Questions sent at a time."""
+MOST_ANSWER_BYTES = 16 * 2**20
+"""Ours: no model writes a hundredth of it."""
 
 CHAT = EndpointKind(
     name="chat",
@@ -25,6 +27,7 @@ CHAT = EndpointKind(
     variable="HARDWON_CHAT",
     settings="HARDWON_CHAT_MODEL or HARDWON_CHAT_BASE_URL",
     parameters=frozenset({"model"}),
+    most_bytes=MOST_ANSWER_BYTES,
     unavailable=ChatUnavailable,
     rejected=ChatRejected,
 )

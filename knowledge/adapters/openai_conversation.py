@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from knowledge.adapters.openai_chat import CONCURRENCY
+from knowledge.adapters.openai_chat import CONCURRENCY, MOST_ANSWER_BYTES
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.openai_replies import EndpointKind, RefusedError
 from knowledge.documents.language_model import Asking, LanguageModel, Message, Said, ToolCall, ToolsRefused
@@ -60,6 +60,7 @@ def endpoint_kind(role: str) -> EndpointKind:
         variable=variable,
         settings=f"{variable}_MODEL or {variable}_BASE_URL",
         parameters=frozenset({"model"}),
+        most_bytes=MOST_ANSWER_BYTES,
         unavailable=ChatUnavailable,
         rejected=ChatRejected,
     )

@@ -37,6 +37,8 @@ MAX_INPUT_TOKENS = 8192
 BYTES_PER_TOKEN = 2
 """Real bug reports have at least 1.94 bytes per token of OpenAI's vocabulary, 4.25 in the middle (measured)."""
 
+MOST_ANSWER_BYTES = 256 * 2**20
+"""Ours: `MAX_INPUTS` vectors of 4,096 numbers, written out with 22 characters each, are 176 MiB."""
 _SHORTEST_BYTES = 64
 """A text this short is refused for something else than its length."""
 _RECENT = 2048
@@ -50,6 +52,7 @@ EMBEDDING = EndpointKind(
     variable="HARDWON_EMBEDDING",
     settings="HARDWON_EMBEDDING_MODEL, HARDWON_EMBEDDING_BASE_URL or HARDWON_EMBEDDING_DIMS",
     parameters=frozenset({"model", "dimensions", "encoding_format"}),
+    most_bytes=MOST_ANSWER_BYTES,
     unavailable=EmbedderUnavailable,
     rejected=EmbedderRejected,
 )

@@ -134,10 +134,10 @@ class Endpoint:
         """Return the client, made when it is first needed."""
         if self._client is None:
             await load()
-            import openai  # noqa: PLC0415
+            from knowledge.adapters.openai_client import make_client  # noqa: PLC0415
 
             check_surroundings()
-            self._client = openai.AsyncOpenAI(api_key=self._key, base_url=self._base_url, max_retries=0)
+            self._client = make_client(api_key=self._key, base_url=self._base_url, most_bytes=self._kind.most_bytes)
         return self._client
 
     async def _pause(self, give_up_at: float) -> None:

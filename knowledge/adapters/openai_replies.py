@@ -46,6 +46,7 @@ class EndpointKind:
     """What an endpoint is for, in the words and errors of hardwon: `name` is the adjective, `closed` the part it is.
 
     `variable` begins its settings, all of which `settings` names; `parameters` are those of a request that they decide.
+    `most_bytes` is what an answer may have.
     """
 
     name: str
@@ -54,6 +55,7 @@ class EndpointKind:
     variable: str
     settings: str
     parameters: frozenset[str]
+    most_bytes: int
     unavailable: MakesUnavailable
     rejected: type[HardwonError]
 

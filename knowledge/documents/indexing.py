@@ -29,6 +29,7 @@ from knowledge.errors import (
     LocalOnly,
     StorageRejected,
     Unavailable,
+    reason_of,
 )
 from knowledge.logs import get_logger
 from knowledge.models import EmbeddingSpace, Vector
@@ -191,10 +192,10 @@ class DocumentIndexing:
             async with self._kept(job):
                 shown = await self._index(job)
         except Unavailable as error:
-            await self._fail(job, str(error), PUT_OFF)
+            await self._fail(job, error, PUT_OFF)
             return "postponed"
         except (EmbedderRejected, LocalOnly, StorageRejected) as error:
-            await self._fail(job, str(error), None)
+            await self._fail(job, error, None)
             return "failed"
         except asyncio.CancelledError:
             with suppress(HardwonError):
@@ -204,15 +205,16 @@ class DocumentIndexing:
             raise  # not this document's: it would be that of each
         except Exception as error:  # whatever a text brings about, others wait behind it
             log.exception("document_broke_indexing", document_id=str(job.document_id))
-            await self._fail(job, f"{type(error).__name__} while it was indexed: a defect of hardwon's", None)
+            defect = HardwonError(f"{type(error).__name__} while it was indexed: a defect of hardwon's")
+            await self._fail(job, defect, None)
             return "failed"
         log.info("document_indexed", document_id=str(job.document_id), generation=job.generation, shown=shown)
         return "indexed" if shown else None
 
-    async def _fail(self, job: Job, reason: str, retry_after: timedelta | None) -> None:
-        log.warning("document_not_indexed", document_id=str(job.document_id), reason=reason)
+    async def _fail(self, job: Job, error: HardwonError, retry_after: timedelta | None) -> None:
+        log.warning("document_not_indexed", document_id=str(job.document_id), reason=reason_of(error))
         with suppress(HardwonError):  # Postgres is what fails: the lease runs out, another run takes it
-            await self.store.fail(job, reason, retry_after=retry_after)
+            await self.store.fail(job, str(error), retry_after=retry_after)
 
     async def _index(self, job: Job) -> bool:
         """Write a generation and show it; return whether it is shown."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from knowledge.documents.indexing import Summariser
-from knowledge.errors import HardwonError
+from knowledge.errors import HardwonError, reason_of
 from knowledge.logs import get_logger
 from knowledge.ports import ChatModel
 
@@ -51,7 +51,7 @@ class MapReduceSummaries(Summariser):
         try:
             return await _map_reduce(chat, title, text)
         except HardwonError as error:  # a document is found by its passages too
-            log.warning("document_not_summarised", reason=str(error))
+            log.warning("document_not_summarised", reason=reason_of(error))
             return None
         finally:
             await chat.aclose()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from knowledge.errors import HardwonError, Unavailable
+from knowledge.errors import HardwonError, Unavailable, reason_of
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
@@ -28,7 +28,7 @@ async def in_turn(things: Iterable[_Thing], work: Callable[[_Thing], Awaitable[_
         except Unavailable:
             raise
         except HardwonError as error:
-            log.warning("put_off", reason=str(error))
+            log.warning("put_off", reason=reason_of(error))
             failed.append(error)
     if failed:
         raise failed[0]

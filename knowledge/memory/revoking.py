@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
+from knowledge.access.keys import parse
 from knowledge.errors import HardwonError, InvalidInput
 from knowledge.logs import get_logger
 from knowledge.memory.settling import settle
@@ -37,6 +38,7 @@ class RevocationService:
         Counts follow. Some at a time: killed, it leaves no entry half deleted; called again, it goes on, and names whom
         the entries had reached that are gone by then. Raises InvalidInput where nothing is asked for.
         """
+        chosen = _by_id(chosen)
         now = await self.affected(chosen)
         affected = await self._with_those_before(chosen, now)
         if dry_run:
@@ -85,7 +87,7 @@ class RevocationService:
             told = getattr(chosen, name)
             if told is not None:
                 _check_moment(name, told)
-        return await self.provenance.affected(chosen, limit=limit, after=after)
+        return await self.provenance.affected(_by_id(chosen), limit=limit, after=after)
 
     async def _settled(self) -> bool:
         try:
@@ -94,6 +96,12 @@ class RevocationService:
             log.warning("settling_put_off", reason=str(error))
             return False
         return True
+
+
+def _by_id(chosen: Chosen) -> Chosen:
+    """Return what is meant by the id of a key that was given whole: entries have its id, and no log its secret."""
+    whole = None if chosen.key_id is None else parse(chosen.key_id)
+    return chosen if whole is None else replace(chosen, key_id=whole[0])
 
 
 def _told(chosen: Chosen) -> dict[str, str]:

@@ -399,6 +399,9 @@ def test_files_that_cannot_be_read_or_written_are_named_and_a_failed_export_leav
             commands.here("import", tmp_path / "none")
         with pytest.raises(InvalidInput, match="cannot be written: No such file"):
             commands.here("export", tmp_path / "none" / "archive")
+        for folder in (".", "/", tmp_path):
+            with pytest.raises(InvalidInput, match="is a directory: name a file in it"):
+                commands.here("export", folder)
     assert not list(tmp_path.iterdir())
 
 

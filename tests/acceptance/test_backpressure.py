@@ -24,7 +24,7 @@ from knowledge.errors import EmbedderUnavailable, Overloaded, StorageBusy
 from knowledge.models import EntryType, NewEntry
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
-from orchestrator import http_bodies, problems, service
+from orchestrator import http_bodies, problems, service, serving
 from orchestrator.admission import MOST_PAUSE_SECONDS, REFUSALS_PER_SECOND, Admission, Lines, Overflow, _Line, _Pace
 from orchestrator.calls import FULL, MOST_AT_ONCE, PROBLEM
 from orchestrator.client import KnowledgeClient
@@ -439,6 +439,46 @@ async def test_a_connection_is_not_read_from_for_as_long_as_its_caller_was_told_
             for _, writer in (one, other):
                 writer.close()
                 await writer.wait_closed()
+
+
+async def test_g18_a_connection_on_which_no_request_comes_is_closed_however_much_of_one_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G18. Each kept its place for good: a few thousand of them, and everybody else was told to come again."""
+    monkeypatch.setattr(serving, "KEEP_ALIVE_SECONDS", 1)
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        if scope["path"] == "/slow":
+            await asyncio.sleep(1.5)
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def closed_after(*pieces: bytes) -> tuple[float, bytes]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        began = time.monotonic()
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(0.3)
+        said = await reader.read()
+        writer.close()
+        return time.monotonic() - began, said
+
+    whole = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
+    slow = whole.replace(b"/ ", b"/slow ")
+    unsent = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n"
+    told = [
+        ((), 0),
+        (tuple(whole[at : at + 1] for at in range(3)), 0),
+        ((whole, b"GET"), 1),
+        ((slow,), 1),
+        ((unsent,), 1),
+    ]
+    with _listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        async with serve_on(app, listener, grace_seconds=1), asyncio.timeout(20):
+            closed = await asyncio.gather(*(closed_after(*pieces) for pieces, _ in told))
+    assert [said.count(b"HTTP/1.1 204") for _, said in closed] == [answers for _, answers in told]
+    assert all(0.9 < seconds < 4 for seconds, _ in closed), closed
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="what ends such a connection is Linux")

@@ -354,6 +354,36 @@ def test_output_that_cannot_be_written_is_told_in_one_sentence(beside: Commands)
     assert (done.returncode, done.stderr) == (1, b"error: No space left on device\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("{hardwon} stats >&-", 1, "error: Bad file descriptor\n"),
+        ("{hardwon} --help >&-", 1, "error: Bad file descriptor\n"),
+        ("{hardwon} capture - --json <&- >/dev/null", 0, ""),
+        ("{python} -m jobs prune >&-", 1, "error: Bad file descriptor\n"),
+        ("{python} -m jobs prune >/dev/full", 1, "error: No space left on device\n"),
+    ],
+)
+def test_a_stream_that_was_closed_is_told_in_one_sentence(beside: Commands, command: str, code: int, said: str) -> None:
+    """As supervisors start programs; it was a trace."""
+    typed = command.format(hardwon=HARDWON, python=sys.executable)
+    done = subprocess.run(["sh", "-c", typed], stderr=subprocess.PIPE, env=beside.environment(), check=False, text=True)
+    assert (done.returncode, done.stderr) == (code, said)
+
+
+@pytest.mark.parametrize("where", ["2>/dev/full", "2>&-"])
+def test_g21_work_is_done_whatever_becomes_of_what_is_told_beside_it(beside: Commands, where: str) -> None:
+    """G21. A disk of logs that was full stopped checkpoints, captures and the server, which keep theirs elsewhere."""
+    told = lines([entry(project_id="beside", run_id=where)])
+    typed = f"{HARDWON} capture - --workspace quiet {where} && {HARDWON} checkpoint --workspace quiet {where}"
+    done = subprocess.run(
+        ["sh", "-c", typed], input=told, stdout=subprocess.PIPE, env=beside.environment(), check=False, text=True
+    )
+    assert done.returncode == 0
+    assert "1 accepted" in done.stdout
+    assert "1 embedded" in done.stdout
+
+
 def test_tens_of_thousands_of_lines_pass_through_in_little_memory(beside: Commands, tmp_path: Path) -> None:
     """G18: what is read is held a batch at a time, and so are the answers."""
 

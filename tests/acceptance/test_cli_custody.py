@@ -35,10 +35,10 @@ def typed(settings: KnowledgeSettings, home: Path) -> Any:
     environment = {"HARDWON_HOME": str(home), "HARDWON_DATABASE_URL": settings.database_url.get_secret_value()}
     runner = CliRunner(env=environment)
 
-    def run(*words: str, code: int = 0) -> str:
+    def run(*words: str, code: int = 0, beside: bool = False) -> str:
         done = runner.invoke(app, list(words))
         assert done.exit_code == code, done.output
-        return done.stdout
+        return done.stderr if beside else done.stdout
 
     return run
 
@@ -64,6 +64,8 @@ def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:
     assert json.loads(typed("revoke", "--key", "agent1", "--dry-run", "--json"))["entries"] == 3
     assert "3 entries and 0 outcomes were deleted" in typed("revoke", "--key", "agent1", "--since", "2020-01-01")
     assert typed("affected", "--key", "agent1") == "no context held any of them\n"
+    told = typed("revoke", "--key", "agent7", beside=True)
+    assert told == "no entry of workspace default is by this key: is it the one that was meant?\n"
     typed("revoke", code=1)
     assert "entries revoked" in typed("audit", "list")
     chain = json.loads(typed("audit", "verify", "--json"))

@@ -23,6 +23,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.http_api import make_app
+from tests.acceptance.test_secrets import stored
 from tests.conftest import SetClock
 from tests.support.entries import failure
 from tests.support.faults import Trips, wired
@@ -76,6 +77,22 @@ async def test_t5_what_a_key_planted_is_gone_within_a_minute_and_the_tasks_it_re
     assert await knowledge.queries.query_for_failure("planted case 1 of the cart", min_relevance=0.5) == []
     assert {task.task_id for task in await knowledge.revocations.affected(Chosen(entry_id=ids[0]))} == {"T-0"}
     assert (await knowledge.revocations.revoke(chosen)).entries == 0
+
+
+async def test_t5_t11_a_key_that_leaked_is_taken_back_by_itself_and_its_secret_is_written_nowhere(
+    knowledge: Knowledge,
+) -> None:
+    """Whoever finds a key in a public place has it whole: nothing was taken back by it, and the audit log kept it."""
+    made = await knowledge.keys.create([Scope.CAPTURE], workspace="default")
+    agent = replace(AGENT, key_id=made.key.key_id)
+    await knowledge.acting_for(agent).capture.capture_failure_solution(
+        project_id="web-shop", agent_type="coder", failure_description="planted by a key that leaked"
+    )
+    chosen = Chosen(key_id=made.secret)
+    assert await knowledge.revocations.affected(chosen) == []
+    assert (await knowledge.revocations.revoke(chosen, dry_run=True)).entries == 1
+    assert (await knowledge.revocations.revoke(chosen)).entries == 1
+    assert made.secret not in await stored(knowledge)
 
 
 @pytest.mark.parametrize(("moment", "left"), [("before", 100), ("after", 0)])

@@ -17,7 +17,7 @@ from knowledge.adapters.postgres.document_tables import kb_documents
 from knowledge.documents.indexing import ABREAST, TRIES
 from knowledge.documents.models import DocumentStatus, PassagePoint
 from knowledge.documents.ports import IndexingStore, PassageIndex
-from knowledge.errors import EmbedderUnavailable
+from knowledge.errors import EmbedderUnavailable, TextRejected
 from knowledge.models import Embedded, EmbeddingSpace
 from knowledge.wiring import Knowledge
 from orchestrator.http_api import make_app
@@ -257,3 +257,27 @@ async def test_a_server_that_stops_lets_go_of_the_document_it_is_at(knowledge: K
             await stop_indexing(app)
             assert not await indexing.store.held()
     assert (await indexing.run()).indexed == 1
+
+
+class Quotes(HashingEmbedder):
+    """Refuses the text of a document, and says which, as an endpoint may."""
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        """Refuse the guide."""
+        if told := [text for text in texts if "pool_size" in text]:
+            raise TextRejected(f"The endpoint refuses this text: flagged for {told[0]!r}.")
+        return await super().embed(texts, kind)
+
+
+async def test_t10_what_an_endpoint_says_of_a_document_is_told_to_its_readers_and_to_no_log(
+    opens: Opens, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opens(embedder=Quotes(dims=256)) as knowledge:
+        await put(knowledge, "guide.md", GUIDE)
+        report = await knowledge.documents.indexing.run()
+        (document,) = await knowledge.documents.library.listed(await readable(knowledge))
+    assert report.failed == 1
+    assert document.error is not None
+    assert "raise pool_size to 40" in document.error
+    assert "document_not_indexed" in caplog.text
+    assert "pool_size" not in caplog.text

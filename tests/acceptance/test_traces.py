@@ -25,10 +25,10 @@ from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.metrics import STAGES
 from orchestrator.traces import Spans
-from orchestrator.tracing import tracing
+from orchestrator.tracing import _asked_for, tracing
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer
-from tests.support.processes import Commands, embedding_by, entry
+from tests.support.processes import Commands, embedding_by, entry, free_port
 
 SITUATION = str(entry()["failure_description"])
 WORDS = ("cart", "price", "zero", "KeyError", "web-shop", "backend", "nowhere")
@@ -104,7 +104,7 @@ async def test_no_span_holds_a_word_of_what_is_stored_or_asked_not_even_of_an_er
 def test_without_being_asked_for_nothing_of_it_is_loaded() -> None:
     script = (
         "import sys, orchestrator, orchestrator.context, orchestrator.tracing, knowledge.wiring;"
-        "from orchestrator.tracing import tracing;"
+        "from orchestrator.tracing import _asked_for, tracing;"
         "assert tracing({}).__enter__() == ();"
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'orchestrator.traces'))])"
     )
@@ -132,6 +132,25 @@ def test_an_exporter_that_is_not_installed_is_named_with_what_to_install(told: d
 def test_a_server_traces_only_where_it_is_asked_to(told: dict[str, str]) -> None:
     with tracing(told) as watchers:
         assert watchers == ()
+
+
+def test_a_server_sends_to_each_exporter_of_a_list_and_to_none_twice() -> None:
+    with (
+        pytest.raises(InvalidSetting, match="opentelemetry-exporter-nobodys"),
+        tracing({"OTEL_TRACES_EXPORTER": "console, nobodys"}),
+    ):
+        pass
+    assert _asked_for({"OTEL_TRACES_EXPORTER": "console,otlp, console,none,"}) == ["console", "otlp_proto_http"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"],
+)
+def test_a_variable_that_the_sdk_refuses_stops_the_start_and_is_named(home: Path, database_url: str, name: str) -> None:
+    asked = {name: "-1", "OTEL_TRACES_EXPORTER": "console", "HARDWON_DATABASE_URL": database_url}
+    sentence = Commands(home).refused("serve", "--port", str(free_port()), **asked)
+    assert sentence.startswith(f"{name}, OTEL_TRACES_EXPORTER: one of these the OpenTelemetry SDK refuses:"), sentence
 
 
 def test_a_server_with_the_standard_settings_sends_the_spans_of_a_request(home: Path, database_url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -148,9 +149,9 @@ async def test_a_lock_that_another_program_holds_is_not_waited_for_for_good(
         async with transaction(other) as forgotten:
             await forgotten.execute(sa.text("LOCK TABLE points IN ACCESS EXCLUSIVE MODE"))
             async with asyncio.timeout(10):
-                for opening in (reading, transaction):
+                for opening, held in itertools.product((reading, transaction), (engine, within(engine, "default"))):
                     with pytest.raises(StorageUnavailable, match="another program holds a lock"):
-                        async with opening(within(engine, "default")) as connection:
+                        async with opening(held) as connection:
                             await connection.execute(sa.select(points.c.id))
         async with reading(within(engine, "default")) as connection:
             assert (await connection.execute(sa.select(points.c.id))).all() == []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 import traceback
+import zlib
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
@@ -173,3 +175,24 @@ async def test_texts_of_any_kind_arrive_as_they_are(server: OpenAIServer) -> Non
     text = json.dumps({"a": "日本 \u2028 \0 \"quoted\" 'it'"}, ensure_ascii=False)
     async with opened(server) as chat:
         assert await chat.answer("rules", text) == text
+
+
+@pytest.mark.parametrize("status", ["200 OK", "500 Internal Server Error"])
+async def test_an_answer_without_end_is_read_so_far_and_no_further_however_small_it_comes(status: str) -> None:
+    """G18. It is packed: a few kilobytes on their way are megabytes here, and all of it was kept until time was up."""
+
+    async def endless(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        packing = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n\r\n".encode())
+        with contextlib.suppress(ConnectionError), contextlib.closing(writer):
+            while not writer.is_closing():
+                writer.write(packing.compress(bytes(2**20)))
+                await writer.drain()
+                await asyncio.sleep(0)
+
+    once = RetryPolicy(attempts=1, timeout_seconds=20)
+    async with await asyncio.start_server(endless, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        async with aclosing(OpenAIChat("some-model", base_url=url, retry=once)) as chat:
+            with pytest.raises(ChatUnavailable, match=r"answers with more than 16 MiB \(1 tries\)"):
+                await chat.answer("rules", "a text")

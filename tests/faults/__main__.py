@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from benchmarks.asked import at_least_one
 from knowledge.adapters.openai_endpoint import RetryPolicy
 from knowledge.wiring import open_knowledge
 from tests.conftest import SetClock
@@ -271,11 +272,11 @@ def chosen(given: argparse.Namespace) -> list[Fault]:
 def read(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return what was asked for. Ends with a usage error where that is nothing: it would have passed."""
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--kills", type=int, default=500)
-    asked.add_argument("--workers", type=int, default=8)
+    asked.add_argument("--kills", type=at_least_one, default=500)
+    asked.add_argument("--workers", type=at_least_one, default=8)
     asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     asked.add_argument("--only", default="", help="the guarantee to test, such as G13, or the beginning of a line")
-    asked.add_argument("--lanes", type=int, default=2, help="how many faults at once")
+    asked.add_argument("--lanes", type=at_least_one, default=2, help="how many faults at once")
     given = asked.parse_args(arguments)
     if not chosen(given):
         names = ", ".join(sorted({fault.name.partition(",")[0] for fault in all_faults(given)}))

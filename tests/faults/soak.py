@@ -24,6 +24,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 import structlog
 
+from benchmarks.asked import at_least_one
 from knowledge.adapters.postgres.tables import patterns
 from knowledge.errors import NotFound, NotOpen
 from knowledge.models import EntryId, EntryType, NewEntry
@@ -375,18 +376,19 @@ def walk_together(walks: int, operations: int, seed: int) -> int:
 def main() -> int:
     """Walk as asked."""
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--operations", type=int, default=200_000)
+    asked.add_argument("--operations", type=at_least_one, default=200_000)
     asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
-    asked.add_argument("--walks", type=int, default=os.cpu_count() or 1, help="how many at once, a store each")
+    asked.add_argument("--walks", type=at_least_one, default=os.cpu_count() or 1, help="how many at once, a store each")
     given = asked.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    if given.walks == 1:
+    walks = min(given.walks, given.operations)
+    if walks == 1:
         return walk(given.operations, given.seed)
     began = time.monotonic()
-    failed = walk_together(given.walks, given.operations, given.seed)
+    failed = walk_together(walks, given.operations, given.seed)
     said = "DIVERGED" if failed else "0 divergences"
-    print(f"{given.operations} operations in {given.walks} walks: {said}, {time.monotonic() - began:.0f} s in all")  # noqa: T201
+    print(f"{given.operations} operations in {walks} walks: {said}, {time.monotonic() - began:.0f} s in all")  # noqa: T201
     return failed
 
 

@@ -7,13 +7,14 @@ import random
 import sys
 import time
 
+from benchmarks.asked import at_least_one
 from tests.support.blocks import breakouts
 
 
 def main() -> int:
     """Render forged texts; 1 where one got out."""
     parser = argparse.ArgumentParser(prog="python -m tests.forging", description=__doc__)
-    parser.add_argument("--strings", type=int, default=100_000)
+    parser.add_argument("--strings", type=at_least_one, default=100_000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     asked = parser.parse_args()
     print(f"seed {asked.seed}", flush=True)  # noqa: T201

@@ -15,6 +15,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
+from benchmarks.asked import at_least_one
 from tests.isolation.lives import Asked, Lived, lived
 from tests.isolation.mutants import CAUGHT
 from tests.support.postgres import throwaway_postgres
@@ -61,9 +62,9 @@ def _told(life: Lived) -> bool:
 def main() -> int:
     """Run the long form; 1 where something leaked, or a mutant was not caught."""
     parser = argparse.ArgumentParser(prog="python -m tests.isolation", description=__doc__)
-    parser.add_argument("--workspaces", type=int, default=200)
-    parser.add_argument("--operations", type=int, default=100_000)
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--workspaces", type=at_least_one, default=200)
+    parser.add_argument("--operations", type=at_least_one, default=100_000)
+    parser.add_argument("--processes", type=at_least_one, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     asked = parser.parse_args()
     began = time.perf_counter()

@@ -75,14 +75,28 @@ def lines(entries: Iterable[object]) -> str:
     return "".join(json.dumps(each) + "\n" for each in entries)
 
 
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_PORTS = itertools.cycle(range(10_000 + 1000 * (_WORKER % 20), 11_000 + 1000 * (_WORKER % 20)))
-"""Below those that the system gives away, and of this process of the tests alone: none is taken before it is used."""
+_MANY = 500
+_BLOCKS = range(10_000, 32_000, _MANY)
+"""Of ports, below those that the system gives away; the first port of each says whose it is."""
+
+
+@functools.cache
+def _ports() -> tuple[Iterator[int], socket.socket]:
+    """Return ports of this process alone, and what keeps them: two runs of the tests at once took each other's."""
+    for first in _BLOCKS:
+        keeper = socket.socket()
+        try:
+            keeper.bind(("127.0.0.1", first))
+        except OSError:
+            keeper.close()
+        else:
+            return itertools.cycle(range(first + 1, first + _MANY)), keeper
+    raise AssertionError("other runs of the tests have all ports")
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
-    for port in _PORTS:
+    """Return a port that nobody listens on, and no other test takes before it is used."""
+    for port in _ports()[0]:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))

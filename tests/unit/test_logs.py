@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from knowledge.errors import EmbedderRejected, HardwonError, QuestionRejected, TextRejected, reason_of
 from knowledge.logs import get_logger
 from orchestrator.logs import configure_logs
 
@@ -118,3 +119,11 @@ def test_no_module_of_the_library_logs_to_structlog_itself() -> None:
         if re.search(r"structlog\.get_logger\(__name__|logging\.getLogger\(__name__", path.read_text(encoding="utf-8"))
     }
     assert direct == set()
+
+
+def test_t10_of_a_refused_text_a_log_holds_who_refused_it_and_not_in_which_words() -> None:
+    quoting = "The endpoint refuses this: flagged for 'the plan of the merger'."
+    for error in (TextRejected(quoting), QuestionRejected(quoting), ValueError(quoting), HardwonError("")):
+        assert reason_of(error) == type(error).__name__
+    sentence = "The endpoint refuses the key (401): set HARDWON_EMBEDDING_API_KEY to a valid one."
+    assert reason_of(EmbedderRejected(sentence)) == sentence

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+import benchmarks.__main__
+
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 SERVICES = {"api", "postgres", "qdrant", "scheduler"}
@@ -174,3 +176,27 @@ def test_the_image_installs_by_hash_only() -> None:
     assert fetching
     for step in fetching:
         assert re.search(r"--require-hashes .*-r requirements\.lock|--constraint requirements\.lock", step), step
+
+
+def test_two_runs_of_the_tests_at_once_take_no_port_of_each_other() -> None:
+    script = "from tests.support.processes import free_port; print(free_port(), flush=True); input()"
+    pipe, started = subprocess.PIPE, [sys.executable, "-c", script]
+    with (
+        subprocess.Popen(started, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as one,
+        subprocess.Popen(started, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as other,
+    ):
+        assert one.stdout is not None
+        assert other.stdout is not None
+        assert one.stdout.readline() != other.stdout.readline()
+        for each in (one, other):
+            each.communicate("\n")
+
+
+@pytest.mark.parametrize("told", ["0", "-3", "many", ""])
+def test_a_measure_of_nothing_is_a_usage_error_in_one_sentence(told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        benchmarks.__main__.main(["--part", "redaction", "--patterns", told])
+    assert ended.value.code == 2
+    assert f"argument --patterns: {'must be 1 or more' if told in {'0', '-3'} else 'invalid number'}" in (
+        capsys.readouterr().err
+    )

@@ -120,12 +120,21 @@ def _for_driver(dsn: str) -> str:
     return parts._replace(scheme="postgresql", query=urlencode(parameters)).geturl()
 
 
+_LOCKS = "SELECT set_config('lock_timeout', $1, false)"
+
+
 async def _connect(dsn: str, revive: Callable[[], None] | None) -> asyncpg.Connection[asyncpg.Record]:
     async def connect() -> asyncpg.Connection[asyncpg.Record]:
         try:
-            return await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS, server_settings=_SERVER_SETTINGS)
+            connection = await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS, server_settings=_SERVER_SETTINGS)
         except asyncpg.UndefinedObjectError as error:  # a parameter of the address that Postgres does not know
             raise StorageUnavailable(_REFUSED.format(said=first_line(error))) from error
+        try:  # no setting of the connecting: poolers refuse those they do not know
+            await connection.fetchval(_LOCKS, f"{_TURN_SECONDS * 1000:.0f}ms", timeout=_CONNECT_SECONDS)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
 
     try:
         return await connect()
@@ -251,12 +260,9 @@ _TAKE = """
         WHERE rolname = 'hardwon_app' AND has_table_privilege(oid, 'knowledge_staging', 'INSERT')
             AND pg_has_role(session_user, oid,
                 CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END)
-    ) END, 'none'), false), set_config('hardwon.workspace', $1, false), set_config('lock_timeout', $2, false)
+    ) END, 'none'), false), set_config('hardwon.workspace', $1, false)
 """
-"""Names a workspace and takes the role, where it can be taken; the empty name gives both back.
-
-No statement waits for a lock for good from then on.
-"""
+"""Names a workspace and takes the role, where it can be taken; the empty name gives both back."""
 
 
 def within(engine: AsyncEngine, workspace: str) -> AsyncEngine:
@@ -302,7 +308,7 @@ def _taken(connection: sa.Connection, workspace: str) -> bool:
     connection.info[_WORKSPACE] = None  # unknown, should this be cancelled
     adapted = cast(AdaptedConnection, connection.connection.dbapi_connection)
     try:
-        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace, f"{_TURN_SECONDS * 1000:.0f}ms"))
+        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace))
     except _DEAD:
         if fresh:  # it was made just now: nothing says that another one is better
             raise
