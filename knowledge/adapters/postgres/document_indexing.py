@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres.counting import among
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_rows import (
     ALIVE,
@@ -322,6 +323,12 @@ class PostgresIndexing(IndexingStore):
             query = query.where(C.id > after)
         async with reading(self._engine) as connection:
             return {PassageId(row.id): row.shown for row in await connection.execute(query)}
+
+    async def written(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
+        query = sa.select(C.id).join(kb_documents, D.id == C.document_id)
+        query = query.where(D.workspace == self._workspace, among(C.id, passage_ids))
+        async with reading(self._engine) as connection:
+            return {PassageId(each) for each in (await connection.execute(query)).scalars()}
 
     async def renew(self) -> None:
         p = kb_partitions.c

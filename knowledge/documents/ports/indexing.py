@@ -213,6 +213,10 @@ class IndexingStore(Protocol):
         """
         ...
 
+    async def written(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
+        """Return those of some passages that are written in Postgres, shown or not."""
+        ...
+
     async def renew(self) -> None:
         """Say that what is found may have changed in every partition, so that no kept answer is given any more."""
         ...

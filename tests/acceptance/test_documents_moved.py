@@ -1,0 +1,70 @@
+"""Documents where a store is compared and changes its model, beside the jobs, and beside questions."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from uuid import uuid4
+
+from knowledge.documents.models import PassageId
+from knowledge.search.lexical import document_vector
+from knowledge.wiring import Knowledge
+from tests.conftest import Opens
+from tests.support.documents import GUIDE, add, writable
+from tests.support.embedders import HashingEmbedder
+from tests.support.entries import failure, learn
+
+
+async def test_g14_verify_looks_at_documents_too_and_a_second_repair_writes_nothing(
+    opens: Opens, embedder: HashingEmbedder
+) -> None:
+    """G14: whoever puts an old copy of the index back asks verify whether it fits, and means all of it."""
+    async with opens(embedder=embedder) as knowledge:
+        await learn(knowledge, failure())
+        await add(knowledge, "guide.md", GUIDE)
+        await add(knowledge, "other.md", GUIDE.replace(b"ERR-4521", b"ERR-9999"))
+        room = await knowledge.documents.indexing.room()
+        index = knowledge.documents.indexing.index
+        points = await knowledge.documents.indexing.store.points(room.space, after=None, limit=100)
+        stranger = replace(points[0][0], passage_id=PassageId(uuid4()), lexical=document_vector({1: 1}, 10.0))
+        await index.delete(room.space, [points[0][0].passage_id, points[1][0].passage_id])
+        await index.upsert(room.space, [stranger])
+
+        found = await knowledge.upkeep.verify()
+        assert (found.passages, found.passages_missing, found.passages_orphan) == (len(points), 2, 1)
+        assert found.wrong == {"passages missing": 2, "passages orphan": 1}
+        assert not found.sound
+        texts = embedder.texts
+        repaired = await knowledge.upkeep.verify(repair=True)
+        assert (repaired.repaired, repaired.sound, embedder.texts) == (3, True, texts)
+        again = await knowledge.upkeep.verify(repair=True)
+        assert (again.sound, again.repaired, again.wrong) == (True, 0, {})
+        assert await index.scan(room.space, knowledge.workspace, after=None, limit=100) == [
+            point.passage_id for point, _ in points
+        ]
+
+
+async def test_verify_beside_documents_that_come_and_go_reports_no_fault(knowledge: Knowledge) -> None:
+    """G14: what waits to be removed from the index is known, and no fault."""
+    await learn(knowledge, failure())
+    gone = await add(knowledge, "gone.md", GUIDE)
+    await knowledge.documents.library.delete(await writable(knowledge), [gone.document_id])
+    assert (await knowledge.upkeep.verify()).wrong == {}, "hidden, and not removed yet"
+    done = False
+
+    async def come_and_go() -> None:
+        nonlocal done
+        for number in range(12):
+            document = await add(knowledge, f"{number % 3}.md", GUIDE.replace(b"4521", str(number).encode()))
+            if number % 2:
+                await knowledge.documents.library.delete(await writable(knowledge), [document.document_id])
+                await knowledge.documents.indexing.run()
+        done = True
+
+    working = asyncio.create_task(come_and_go())
+    looks = 0
+    while not done:
+        assert (await knowledge.upkeep.verify()).wrong == {}
+        looks += 1
+    await working
+    assert looks > 3
