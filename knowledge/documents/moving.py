@@ -109,6 +109,13 @@ class DocumentMoves:
             await self.store.adopt(before, space)
         await self.upkeep.indexing.store.renew()
 
+    async def leave(self, space: EmbeddingSpace) -> None:
+        """Drop the points of a space that is not in use, those of all workspaces; embeddings stay.
+
+        No search looks there any more, and what is deleted from now on is deleted where one does.
+        """
+        await self.upkeep.indexing.index.drop(space)
+
     async def forget(self, space: EmbeddingSpace) -> None:
         """Drop what there is of a space that is not in use."""
         await self.upkeep.indexing.index.drop(space)

@@ -54,9 +54,6 @@ class DocumentUpkeep:
         await index.ensure(room.space)
         removed = await self.indexing.remove_stale()
         requeued = await store.requeue(room.space)
-        for other in await self.spaces.known():
-            if other.fingerprint != room.space.fingerprint:
-                await index.drop(other)  # no search looks there any more
         written, strange = await self.compare(room)
         if written:
             await store.renew()

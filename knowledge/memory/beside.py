@@ -40,6 +40,10 @@ class Beside(Protocol):
         """Take note that another space is in use now, and was filled."""
         ...
 
+    async def leave(self, space: EmbeddingSpace) -> None:
+        """Drop the points of a space that is not in use, those of all workspaces; embeddings stay."""
+        ...
+
     async def forget(self, space: EmbeddingSpace) -> None:
         """Drop what there is of a space that is not in use."""
         ...

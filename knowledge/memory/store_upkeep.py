@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from knowledge.errors import Conflict
@@ -152,9 +153,9 @@ class StoreUpkeepService:
     ) -> ReembedReport:
         """Embed everything with another model beside the one in use, then switch; queries and captures go on.
 
-        May be broken off and called again. Going back is the same call with the old model, whose vectors are still
-        there. Raises Conflict, and switches nothing, where the new model keeps too few neighbours, unless `force`, and
-        beside another change of model.
+        May be broken off and called again; after the switch `finish` does the rest as well. Going back is the same call
+        with the old model, whose vectors are still there. Raises Conflict, and switches nothing, where the new model
+        keeps too few neighbours, unless `force`, and beside another change of model.
         """
         every = await self._every()
         if not every:
@@ -163,6 +164,29 @@ class StoreUpkeepService:
             return ReembedReport(from_model=None, to_model=model, embedded=0, kept=1.0, switched=False)
         async with every[0].upkeep.changing():
             return await self._reembed(every, embedder, force=force, progress=progress)
+
+    async def finish(self) -> bool:
+        """Finish a change of model that died after its switch; return whether there was one. For the clock.
+
+        Points of documents go that the index has for spaces that are not in use. Does nothing beside a change that is
+        under way. Raises SpaceMismatch where this process embeds with another model.
+        """
+        every = await self._every()
+        if not every or not await every[0].upkeep.unused_spaces():
+            return False
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(every[0].upkeep.changing())
+            except Conflict:
+                return False
+            died = await every[0].upkeep.unfinished()
+            if died and (in_use := await space_in_use(every[0].stores)):
+                space = in_use.bound.space
+                embedded = await self._finish(space, await every[0].stores.embedder.of_space(space))
+                log.warning("space_switch_finished", model=space.model, embedded=embedded)
+            for other in await every[0].upkeep.unused_spaces():
+                await every[0].beside.leave(other)
+        return died
 
     async def _reembed(
         self,
@@ -220,6 +244,7 @@ class StoreUpkeepService:
         await every[0].stores.index.ensure(space)
         for upkeep in every:  # what went or changed since it was put there, this time or when the space was last in use
             await upkeep.verify(repair=True)
+        await every[0].upkeep.finished()
         return embedded
 
     async def _documents_into(

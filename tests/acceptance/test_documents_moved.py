@@ -9,10 +9,29 @@ from uuid import uuid4
 from knowledge.documents.models import PassageId
 from knowledge.search.lexical import document_vector
 from knowledge.wiring import Knowledge
+from tests.acceptance.test_changing_model import another
 from tests.conftest import Opens
-from tests.support.documents import GUIDE, add, writable
+from tests.support.documents import GUIDE, add, find, writable
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure, learn
+from tests.support.faults import Trips, wired
+
+
+async def test_g22_the_hourly_comparison_leaves_alone_what_a_change_of_model_is_filling(knowledge: Knowledge) -> None:
+    """G22: a change takes hours, and the job that comes meanwhile took the new collection for one of no use."""
+    await learn(knowledge, failure())
+    await add(knowledge, "guide.md", GUIDE)
+    found: list[int] = []
+
+    async def compare() -> None:
+        await knowledge.documents.upkeep.reconcile()
+
+    async def ask() -> None:
+        found.append(len((await find(knowledge, "ERR-4521")).passages))
+
+    trips = Trips({"upkeep.switch:before:1": compare, "upkeep.switch:after:1": ask})
+    assert (await wired(knowledge, trips).store_upkeep.reembed(another(), force=True)).switched
+    assert found == [3]
 
 
 async def test_g14_verify_looks_at_documents_too_and_a_second_repair_writes_nothing(
