@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 from uuid import uuid4
 
 from knowledge.documents.models import PassageId
+from knowledge.models import Embedded
 from knowledge.search.lexical import document_vector
 from knowledge.wiring import Knowledge
-from tests.acceptance.test_changing_model import another
+from tests.acceptance.test_changing_model import another, forget_old
 from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find, writable
 from tests.support.embedders import HashingEmbedder
@@ -32,6 +35,24 @@ async def test_g22_the_hourly_comparison_leaves_alone_what_a_change_of_model_is_
     trips = Trips({"upkeep.switch:before:1": compare, "upkeep.switch:after:1": ask})
     assert (await wired(knowledge, trips).store_upkeep.reembed(another(), force=True)).switched
     assert found == [3]
+
+
+async def test_g22_a_question_that_began_before_its_index_was_dropped_is_asked_again(
+    opens: Opens, embedder: HashingEmbedder
+) -> None:
+    """G22: to whoever asked, nothing was down."""
+    async with opens(embedder=embedder) as knowledge:
+        await add(knowledge, "guide.md", GUIDE)
+        real = embedder.embed
+
+        async def forget_meanwhile(texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+            embedded = await real(texts, kind)
+            if kind == "query":
+                await forget_old(knowledge, another())
+            return embedded
+
+        embedder.embed = forget_meanwhile  # type: ignore[method-assign]
+        assert (await find(knowledge, "ERR-4521")).passages
 
 
 async def test_g14_verify_looks_at_documents_too_and_a_second_repair_writes_nothing(
