@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone, among, most_idle
-from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.database import held_by_session, reading, transaction, within
 from knowledge.adapters.postgres.points import UNDOUBTED, doubt, stored_points, to_stored_point
 from knowledge.adapters.postgres.rows import behind_point, captured_at
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
@@ -127,18 +127,10 @@ class PostgresUpkeep(UpkeepStore):
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[None]:
-        # a lock of the session, for it may last hours: a transaction that long would keep Postgres from tidying up
-        async with reading(self._store) as connection:
-            if not await connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_CHANGE_LOCK))):
+        async with held_by_session(self._store, sa.literal(_CHANGE_LOCK)) as held:
+            if not held:
                 raise Conflict("the embedding model is being changed already: wait until that has ended")
-            try:
-                yield
-            finally:
-                try:
-                    await connection.execute(sa.select(sa.func.pg_advisory_unlock(_CHANGE_LOCK)))
-                except BaseException:
-                    await connection.invalidate()  # the lock goes with it
-                    raise
+            yield
 
     @asynccontextmanager
     async def switching(self, space: EmbeddingSpace) -> AsyncIterator[None]:
