@@ -61,6 +61,24 @@ class DocumentUpkeep:
             log.warning("passages_reconciled", written=written, removed=strange)
         return Reconciled(requeued=requeued, written=written, removed=removed + strange)
 
+    async def put_back(self) -> int:
+        """Write what the index lost, where it holds fewer points than it must; return how many.
+
+        A rebuild that was killed leaves that, or an older copy: where no jobs run, nobody else comes to it.
+        """
+        if not await self.indexing.store.anything():
+            return 0
+        room = await self.indexing.room()
+        await self.indexing.index.ensure(room.space)
+        shown = await self.indexing.store.shown(room.space)  # first: what comes and goes in between is no loss
+        if await self.indexing.index.count(room.space, self.indexing.workspace) >= shown:
+            return 0
+        written, _ = await self.compare(room)
+        if written:
+            await self.indexing.store.renew()
+            log.warning("passages_put_back", written=written)
+        return written
+
     async def compare(self, room: Room) -> tuple[int, int]:
         """Write the points that lack in the index of a space, and remove those of nothing; return how many of each."""
         written = removed = 0

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Literal
 from uuid import uuid4
 
-from knowledge.documents.models import PassageId
+import pytest
+
+from knowledge.documents.models import NewDocument, PassageId
 from knowledge.models import Embedded
 from knowledge.search.lexical import document_vector
 from knowledge.wiring import Knowledge
@@ -82,6 +84,27 @@ async def test_g14_verify_looks_at_documents_too_and_a_second_repair_writes_noth
         assert await index.scan(room.space, knowledge.workspace, after=None, limit=100) == [
             point.passage_id for point, _ in points
         ]
+
+
+async def test_g15_documents_that_a_killed_rebuild_left_out_come_back_with_the_next_that_are_added(
+    opens: Opens, embedder: HashingEmbedder
+) -> None:
+    """G15: where no server runs, no job does, and questions were answered by what was left."""
+
+    def die(_done: int, _total: int | None) -> None:
+        raise ZeroDivisionError
+
+    async with opens(embedder=embedder) as knowledge:
+        await learn(knowledge, failure())
+        await add(knowledge, "guide.md", GUIDE)
+        with pytest.raises(ZeroDivisionError):
+            await knowledge.store_upkeep.rebuild(progress=die)
+        assert (await knowledge.upkeep.verify()).wrong == {"passages missing": 3}
+        new = NewDocument(uri="tulips.md", content=b"# Tulips\n\nTulips are planted in autumn.\n")
+        await knowledge.kb.add("global", None, new)
+        await knowledge.kb.index()
+        assert (await knowledge.upkeep.verify()).wrong == {}
+        assert {passage.uri for passage in (await find(knowledge, "ERR-4521")).passages} >= {"guide.md"}
 
 
 async def test_verify_beside_documents_that_come_and_go_reports_no_fault(knowledge: Knowledge) -> None:

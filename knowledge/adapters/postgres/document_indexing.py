@@ -309,6 +309,17 @@ class PostgresIndexing(IndexingStore):
                 for row in await connection.execute(query)
             ]
 
+    async def shown(self, space: EmbeddingSpace) -> int:
+        kept = sa.exists().where(*self._kept(space), _K.text_hash == C.text_hash)
+        query = (
+            sa.select(sa.func.count())
+            .select_from(kb_chunks)
+            .join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
+            .where(D.workspace == self._workspace, SHOWN, kept)
+        )
+        async with reading(self._engine) as connection:
+            return await connection.scalar(query) or 0
+
     async def standing(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
         shown = sa.and_(SHOWN, C.generation == D.active_generation)
         on_its_way = sa.and_(D.status == DocumentStatus.PENDING, C.generation == D.latest)

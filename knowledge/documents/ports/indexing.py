@@ -206,6 +206,10 @@ class IndexingStore(Protocol):
         """
         ...
 
+    async def shown(self, space: EmbeddingSpace) -> int:
+        """Return how many passages are shown that have an embedding in a space: the index holds no fewer."""
+        ...
+
     async def standing(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
         """Return the passages that are shown (True) or written and may be shown yet (False), ascending by id.
 
