@@ -63,6 +63,8 @@ def _whole(file: Path) -> Iterator[IO[bytes]]:
     """Give a file to write beside the wanted one, whose place it takes when the block ends well."""
     if file.is_symlink():
         file = file.resolve()
+    if file.is_dir():  # told now, and not once all of it is written beside
+        raise InvalidInput(str(file), "is a folder: name a file in it")
     part = file.with_name(f"{file.name}.part")
     try:
         with _naming(file):

@@ -392,6 +392,8 @@ def test_files_that_cannot_be_read_or_written_are_named_and_a_failed_export_leav
             commands.here("import", tmp_path / "none")
         with pytest.raises(InvalidInput, match="cannot be written: No such file"):
             commands.here("export", tmp_path / "none" / "archive")
+        with pytest.raises(InvalidInput, match="is a folder"):
+            commands.here("export", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
