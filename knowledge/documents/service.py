@@ -65,6 +65,10 @@ class KnowledgeBases:
         await self.documents.upkeep.put_back()
         return report
 
+    async def let_go(self) -> None:
+        """Remove from the index what nothing shows any more; what waits to be indexed is not waited for."""
+        await self.documents.indexing.remove_stale()
+
     async def listed(
         self, kb: str, scope_id: str | None, *, limit: int = 100, after: str | None = None
     ) -> list[Document]:

@@ -107,6 +107,23 @@ async def test_g15_documents_that_a_killed_rebuild_left_out_come_back_with_the_n
         assert {passage.uri for passage in (await find(knowledge, "ERR-4521")).passages} >= {"guide.md"}
 
 
+async def test_what_is_deleted_goes_from_the_index_without_waiting_for_what_is_to_be_indexed(
+    opens: Opens, embedder: HashingEmbedder
+) -> None:
+    """One that was deleted beside a large sync was waited for until all of that was indexed."""
+    async with opens(embedder=embedder) as knowledge:
+        await learn(knowledge, failure())
+        gone = await add(knowledge, "gone.md", GUIDE)
+        await knowledge.kb.add("global", None, NewDocument(uri="waits.md", content=b"# Tulips\n\nIn autumn.\n"))
+        assert await knowledge.kb.delete("global", None, [gone.document_id]) == 1
+        texts = embedder.texts
+        await knowledge.kb.let_go()
+        room = await knowledge.documents.indexing.room()
+        assert await knowledge.passages.count(room.space, knowledge.workspace) == 0
+        assert [each.status for each in await knowledge.kb.listed("global", None)] == ["pending"]
+        assert embedder.texts == texts
+
+
 async def test_verify_beside_documents_that_come_and_go_reports_no_fault(knowledge: Knowledge) -> None:
     """G14: what waits to be removed from the index is known, and no fault."""
     await learn(knowledge, failure())
