@@ -50,7 +50,11 @@ async def sweep_cases(knowledge: Knowledge) -> int:
 
 
 async def reconcile(knowledge: Knowledge) -> int:
-    """Have the index hold what Postgres says, and drop embeddings of no text; return how much was put right."""
+    """Have the index hold what Postgres says, and drop embeddings of no text; return how much was put right.
+
+    A change of model that died after its switch is finished first: its documents would be taken for those of another.
+    """
+    await knowledge.store_upkeep.finish()
 
     async def put_right(one: Knowledge) -> int:
         upkeep = one.documents.upkeep

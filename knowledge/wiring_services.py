@@ -173,6 +173,7 @@ class _Every:
         return KnowledgeUpkeepService(
             stores=self._stores_of(workspace),
             upkeep=PostgresUpkeep(self.engine, workspace),
+            beside=self._moves_of(workspace),
             audit=replace(self.audit, workspace=workspace),
         )
 
@@ -183,7 +184,6 @@ class _Every:
         return StoreUpkeepService(
             workspaces=PostgresJobs(self.engine).workspaces,
             of=self.upkeep_of,
-            beside=self._moves_of,
             use=switch.use,
             make=lambda choice: switch.keep(make_embedder(chosen(self.settings, choice))),
             audit=replace(self.audit, workspace=""),
@@ -197,7 +197,6 @@ class _Every:
             embedder=self.stores.embedder,
             workspaces=PostgresJobs(self.engine).workspaces,
             of=self.upkeep_of,
-            beside=self._moves_of,
             spool=self.settings.home if self.settings.home.is_dir() else None,  # /tmp may be memory
             audit=replace(self.audit, workspace=""),
         )

@@ -61,7 +61,7 @@ def _keep(written: IO[bytes]) -> None:
 @contextmanager
 def _whole(file: Path) -> Iterator[IO[bytes]]:
     """Give a file to write beside the wanted one, whose place it takes when the block ends well."""
-    if file.is_dir():
+    if file.is_dir():  # told now, and not once all of it is written beside
         raise InvalidInput(str(file), "is a directory: name a file in it")
     if file.is_symlink():
         file = file.resolve()

@@ -277,7 +277,7 @@ def delete(
                 missing = len(named)
                 deleted = await knowledge.kb.delete(base, scope_id, named)
                 missing -= deleted
-            await knowledge.kb.index()
+            await knowledge.kb.let_go()
         closed = scope_id if everything and base == "case" else None
         print_deleted(deleted, missing, closed=closed, as_json=as_json)
         if missing:

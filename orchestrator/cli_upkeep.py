@@ -36,7 +36,7 @@ def verify(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Compare every point of the index with Postgres, exactly; exit code 1 if they differ afterwards."""
+    """Compare every point of the index with Postgres, documents too; exit code 1 if they differ afterwards."""
     from orchestrator import connect
     from orchestrator.reports import print_verify
     from orchestrator.terminal import stages

@@ -39,6 +39,9 @@ class RemoteKnowledgeBases:
         async with watched(self.api, progress) as named:
             return await self.api.call("POST", "/api/kb:index", IndexReport, params=named, timeout_seconds=None)
 
+    async def let_go(self) -> None:
+        """Do nothing: the server removes from its index what is deleted, by itself."""
+
     async def listed(
         self, kb: str, scope_id: str | None, *, limit: int = 100, after: str | None = None
     ) -> list[Document]:

@@ -214,7 +214,9 @@ def _add_sources(app: FastAPI) -> None:
     @performs("documents.manage")
     async def forget_source(kb: str, scope: str, source_id: UUID, bases: Bases) -> Count:
         """Forget a git repository with its documents."""
-        return Count(documents=await bases.forget_source(kb, _scope(scope), SourceId(source_id)))
+        deleted = await bases.forget_source(kb, _scope(scope), SourceId(source_id))
+        _index_soon(app, bases)
+        return Count(documents=deleted)
 
     @app.post("/api/kb/{kb}/{scope}/sync", tags=["documents"])
     @performs("documents.manage")

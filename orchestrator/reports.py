@@ -246,11 +246,11 @@ def print_verify(report: VerifyReport, *, as_json: bool) -> None:
         print_json(asdict(report) | {"sound": report.sound})
         return
     if not report.wrong:
-        print_text(f"{report.points:,} points, all as Postgres says")
+        print_text(f"{_points(report.points, report.passages)}, all as Postgres says")
         return
     told = ", ".join(f"{number:,} {name}" for name, number in report.wrong.items())
     rest = "all put right" if report.repaired else "hardwon verify --repair puts them right"
-    print_text(f"{report.points:,} points; {told}: {rest}")
+    print_text(f"{_points(report.points, report.passages)}; {told}: {rest}")
     for name, ids in report.examples.items():
         notes.print(f"{name}: {', '.join(map(str, ids))}", markup=False)
 

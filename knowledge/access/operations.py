@@ -98,6 +98,7 @@ OPERATIONS: Final[Mapping[str, Needed]] = {
     "upkeep.keep_local": _ADMIN,
     "store_upkeep.rebuild": _STORE,
     "store_upkeep.reembed_to": _STORE,
+    "store_upkeep.finish": _STORE,
     "archives.export_archive": _STORE,
     "archives.import_archive": _STORE,
     "keys.create": _KEYS,

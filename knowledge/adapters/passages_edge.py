@@ -50,7 +50,9 @@ class EdgePassages(PassageIndex):
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PassageId | None, limit: int
     ) -> list[PassageId]:
-        return self._shards.ids(shape.own_space(space), workspace, after, limit)
+        last = None if after is None else PointId(after)
+        found = await self._shards.ids(shape.own_space(space), workspace, after=last, limit=limit)
+        return [PassageId(each) for each in found]
 
     async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         return await self._shards.lacking(shape.own_space(space), passage_ids)
@@ -101,20 +103,6 @@ class _Shards(QdrantEdgeIndex):
             there.update(UUID(str(each.id)) for each in found)
             await let_others_run()
         return [each for each in passage_ids if each not in there]
-
-    def ids(self, space: EmbeddingSpace, workspace: str, after: PassageId | None, limit: int) -> list[PassageId]:
-        """Return a page of ids."""
-        start = None if after is None else qdrant_points.id_after(PointId(after))
-        if limit < 1 or (after is not None and start is None):
-            return []
-        with translated(self._path(space)):
-            asked = edge.ScrollRequest(
-                limit=limit,
-                offset=start,
-                filter=edge.Filter(must=[_is_any(qdrant_points.TENANT, (workspace,))]),
-                with_payload=False,
-            )
-            return [PassageId(UUID(str(found.id))) for found in self._shard(space).scroll(asked)[0]]
 
 
 def _payload_indexes() -> dict[str, Any]:

@@ -52,7 +52,9 @@ class ServerPassages(PassageIndex):
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PassageId | None, limit: int
     ) -> list[PassageId]:
-        return await self._collections.ids(shape.own_space(space), workspace, after, limit)
+        last = None if after is None else PointId(after)
+        found = await self._collections.ids(shape.own_space(space), workspace, after=last, limit=limit)
+        return [PassageId(each) for each in found]
 
     async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         return await self._collections.lacking(shape.own_space(space), passage_ids)
@@ -112,21 +114,6 @@ class _Collections(QdrantServerIndex):
                 found = await self._client.retrieve(name, asked, with_payload=False)
             there.update(UUID(str(each.id)) for each in found)
         return [each for each in passage_ids if each not in there]
-
-    async def ids(self, space: EmbeddingSpace, workspace: str, after: PassageId | None, limit: int) -> list[PassageId]:
-        """Return a page of ids."""
-        start = None if after is None else qdrant_points.id_after(PointId(after))
-        if limit < 1 or (after is not None and start is None):
-            return []
-        with self._translated():
-            page, _ = await self._client.scroll(
-                qdrant_points.collection_name(space),
-                scroll_filter=models.Filter(must=[_is_any(qdrant_points.TENANT, (workspace,))]),
-                limit=limit,
-                offset=None if start is None else str(start),
-                with_payload=False,
-            )
-        return [PassageId(UUID(str(found.id))) for found in page]
 
 
 def _payload_indexes() -> dict[str, models.KeywordIndexParams | models.DatetimeIndexParams | models.IntegerIndexParams]:

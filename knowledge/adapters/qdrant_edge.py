@@ -183,6 +183,15 @@ class QdrantEdgeIndex(VectorIndex):
             page, _ = shard.scroll(asked)
             return [(_id(found.id), _read(found)) for found in page]
 
+    async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
+        start = None if after is None else shape.id_after(after)
+        with translated(self._path(space)):
+            shard = self._shard(space)
+            if limit < 1 or (after is not None and start is None):
+                return []
+            asked = edge.ScrollRequest(limit=limit, offset=start, filter=_within(workspace), with_payload=False)
+            return [_id(found.id) for found in shard.scroll(asked)[0]]
+
     async def drop(self, space: EmbeddingSpace) -> None:
         path = self._path(space)
         with translated(path):

@@ -197,6 +197,20 @@ class QdrantServerIndex(VectorIndex):
             )
         return [(_id(found.id), _read(found)) for found in page]
 
+    async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
+        start = None if after is None else shape.id_after(after)
+        if limit < 1 or (after is not None and start is None):
+            return []
+        with self._translated():
+            page, _ = await self._client.scroll(
+                shape.collection_name(space),
+                scroll_filter=_within(workspace),
+                limit=limit,
+                offset=None if start is None else str(start),
+                with_payload=False,
+            )
+        return [_id(found.id) for found in page]
+
     async def drop(self, space: EmbeddingSpace) -> None:
         with self._translated():
             await self._client.delete_collection(shape.collection_name(space))

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from knowledge.documents.indexing import Room, longest_passage
 from knowledge.documents.upkeep import DocumentUpkeep
 from knowledge.logs import get_logger
-from knowledge.models import EmbeddingSpace, Refilled
+from knowledge.models import Differing, EmbeddingSpace, Refilled
 from knowledge.ports import Embedder, Progress
 
 log = get_logger(__name__)
@@ -52,6 +52,25 @@ class DocumentMoves:
         """Return how many points the index is to hold, and how many of them have no embedding in a space."""
         return await self.store.tally(space)
 
+    async def verify(self, *, repair: bool = False) -> Differing:
+        """Compare the points of the space in use with Postgres; with `repair` put right what differs.
+
+        A second repair writes nothing, and work that goes on meanwhile is no fault. A point is what its id says: none
+        is ever changed, so it is there or not.
+        """
+        if not (await self._any()):
+            return Differing()
+        indexing = self.upkeep.indexing
+        room = await indexing.room()
+        await indexing.index.ensure(room.space)
+        if repair:
+            await indexing.remove_stale()
+        points, _ = await self.store.tally(room.space)
+        missing, orphan = await self.upkeep.differing(room)
+        if repair and (missing or orphan):
+            await self.refill()
+        return Differing(points=points, missing=missing, orphan=orphan)
+
     async def drop(self, space: EmbeddingSpace) -> None:
         """Drop the points of a space, those of all workspaces, and make room for them anew."""
         index = self.upkeep.indexing.index
@@ -89,6 +108,13 @@ class DocumentMoves:
         if longest_passage(space, most) >= longest_passage(before, most):
             await self.store.adopt(before, space)
         await self.upkeep.indexing.store.renew()
+
+    async def leave(self, space: EmbeddingSpace) -> None:
+        """Drop the points of a space that is not in use, those of all workspaces; embeddings stay.
+
+        No search looks there any more, and what is deleted from now on is deleted where one does.
+        """
+        await self.upkeep.indexing.index.drop(space)
 
     async def forget(self, space: EmbeddingSpace) -> None:
         """Drop what there is of a space that is not in use."""

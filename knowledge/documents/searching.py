@@ -48,12 +48,26 @@ class DocumentSearch(Searcher):
     vector_weight: float = VECTOR_WEIGHT
 
     async def search(self, query: Query, scope: Scope) -> Finding:
-        """Return the best `query.k` passages, best first; `score` orders them, `relevance` says how near they are."""
+        """Return the best `query.k` passages, best first; `score` orders them, `relevance` says how near they are.
+
+        Asked again where another model came into use meanwhile, and the index of the one before was dropped.
+        """
         _check(query)
         shown, pending = await self.passages.counts(scope)
         if not shown:
             return Finding(empty_scope=not pending, pending=pending, searched=(query.question,))
-        room = await self.room()
+        while True:
+            room = await self.room()
+            try:
+                found, trace = await self._in_room(room, query, scope)
+            except IndexUnavailable:
+                if (await self.room()).space.fingerprint == room.space.fingerprint:
+                    raise
+            else:
+                return Finding(passages=tuple(found), searched=(query.question,), pending=pending, trace=tuple(trace))
+
+    async def _in_room(self, room: Room, query: Query, scope: Scope) -> tuple[list[Passage], list[str]]:
+        """Return the best passages by the index of a space, and what was done to find them."""
         embedded = await room.embedder.embed([query.question], "query")
         asked = _Asked(room=room, dense=embedded.vectors[0], lexical=await self._lexical(query.question, scope))
         scale = await self.scale(room)
@@ -65,7 +79,7 @@ class DocumentSearch(Searcher):
             trace.append(f"filter {'kept' if found else 'dropped, as it left nothing'}: {_told(wish)}")
         if not found:
             found = await self._found(query, scope, asked, scale, Wanted())
-        return Finding(passages=tuple(found), searched=(query.question,), pending=pending, trace=tuple(trace))
+        return found, trace
 
     async def _wish(self, query: Query, scope: Scope) -> Wanted:
         if not query.filtering:

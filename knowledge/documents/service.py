@@ -54,14 +54,20 @@ class KnowledgeBases:
         return await self.documents.library.add(new, await self._writable(kb, scope_id))
 
     async def index(self, *, progress: Progress | None = None) -> IndexReport:
-        """Index all that waits in the workspace now, and remove what nothing shows any more.
+        """Index all that waits in the workspace now, remove what nothing shows any more, and put back what was lost.
 
         Only an administrator is told of all of it, others of what they may read. `progress`: how many are done.
         """
         told_of = None
         if not self.principal.admin:
             told_of = (await self.documents.access.everything(self.principal)).partitions
-        return await self.documents.indexing.run(wait=True, told_of=told_of, progress=progress)
+        report = await self.documents.indexing.run(wait=True, told_of=told_of, progress=progress)
+        await self.documents.upkeep.put_back()
+        return report
+
+    async def let_go(self) -> None:
+        """Remove from the index what nothing shows any more; what waits to be indexed is not waited for."""
+        await self.documents.indexing.remove_stale()
 
     async def listed(
         self, kb: str, scope_id: str | None, *, limit: int = 100, after: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
@@ -12,6 +12,7 @@ from knowledge.documents.library import DocumentLibrary
 from knowledge.documents.models import PassageId, PassagePoint
 from knowledge.documents.texts import MEAN_TERMS
 from knowledge.logs import get_logger
+from knowledge.models import EmbeddingSpace
 from knowledge.ports import SpaceStore
 from knowledge.search.lexical import document_vector, term_counts
 from knowledge.turns import let_others_run
@@ -53,9 +54,6 @@ class DocumentUpkeep:
         await index.ensure(room.space)
         removed = await self.indexing.remove_stale()
         requeued = await store.requeue(room.space)
-        for other in await self.spaces.known():
-            if other.fingerprint != room.space.fingerprint:
-                await index.drop(other)  # no search looks there any more
         written, strange = await self.compare(room)
         if written:
             await store.renew()
@@ -63,30 +61,74 @@ class DocumentUpkeep:
             log.warning("passages_reconciled", written=written, removed=strange)
         return Reconciled(requeued=requeued, written=written, removed=removed + strange)
 
-    async def compare(self, room: Room) -> tuple[int, int]:
-        """Write the points that lack in the index of a space, and remove those of nothing; return how many of each.
+    async def put_back(self) -> int:
+        """Write what the index lost, where it holds fewer points than it must; return how many.
 
-        What is being indexed is in the index before it is shown, so Postgres is read after the index: a point that is
-        neither shown nor on its way by then is of something that was over before. Both are read in the order of ids,
-        a stretch of them at a time.
+        A rebuild that was killed leaves that, or an older copy: where no jobs run, nobody else comes to it.
         """
-        index, store, space = self.indexing.index, self.indexing.store, room.space
+        if not await self.indexing.store.anything():
+            return 0
+        room = await self.indexing.room()
+        await self.indexing.index.ensure(room.space)
+        shown = await self.indexing.store.shown(room.space)  # first: what comes and goes in between is no loss
+        if await self.indexing.index.count(room.space, self.indexing.workspace) >= shown:
+            return 0
+        written, _ = await self.compare(room)
+        if written:
+            await self.indexing.store.renew()
+            log.warning("passages_put_back", written=written)
+        return written
+
+    async def compare(self, room: Room) -> tuple[int, int]:
+        """Write the points that lack in the index of a space, and remove those of nothing; return how many of each."""
         written = removed = 0
+        async for after, lacking, strange in self._stretches(room.space):
+            await self.indexing.index.delete(room.space, strange)
+            removed += len(strange)
+            if lacking:
+                stretch = await self.indexing.store.points(room.space, after=after, limit=_PAGE)
+                missing = [each for each in stretch if each[0].passage_id in lacking]
+                await self.indexing.index.upsert(room.space, _with_words(missing))
+                written += len(missing)
+        return written, removed
+
+    async def differing(self, room: Room) -> tuple[int, int]:
+        """Return how many points lack in the index of a space, and how many are of nothing; what goes on is no fault.
+
+        What differs is looked at again: a point is there before it is shown, and gone before its row is.
+        """
+        index, store = self.indexing.index, self.indexing.store
+        missing = orphan = 0
+        async for after, lacking, strange in self._stretches(room.space):
+            if lacking:
+                gone = set(await index.lacking(room.space, [*lacking]))
+                standing = await store.standing(after=after, limit=_PAGE)
+                missing += sum(standing.get(each, False) for each in gone)
+            if strange:  # what has a row and is not shown is to be removed, and will be
+                known = await store.written(strange)
+                gone = set(await index.lacking(room.space, strange))
+                orphan += len(set(strange) - known - gone)
+        return missing, orphan
+
+    async def _stretches(
+        self, space: EmbeddingSpace
+    ) -> AsyncIterator[tuple[PassageId | None, set[PassageId], list[PassageId]]]:
+        """Yield the points of a space that lack in the index and those of nothing, a stretch of ids at a time.
+
+        With the id that the stretch is behind. What is being indexed is in the index before it is shown, so Postgres is
+        read after the index: a point that is neither shown nor on its way by then is of something that was over before.
+        """
+        index, store = self.indexing.index, self.indexing.store
         after: PassageId | None = None
         while True:
             there = await index.scan(space, self.indexing.workspace, after=after, limit=_PAGE)
             standing = await store.standing(after=after, limit=_PAGE)
             end = min((page[-1] for page in (there, [*standing]) if len(page) == _PAGE), default=_LAST)
             strange = [each for each in there if each <= end and each not in standing]
-            await index.delete(space, strange)
-            removed += len(strange)
-            if lacking := {each for each, shown in standing.items() if shown and each <= end}.difference(there):
-                stretch = await store.points(space, after=after, limit=_PAGE)
-                missing = [each for each in stretch if each[0].passage_id in lacking]
-                await index.upsert(space, _with_words(missing))
-                written += len(missing)
+            lacking = {each for each, shown in standing.items() if shown and each <= end}.difference(there)
+            yield after, lacking, strange
             if end == _LAST:
-                return written, removed
+                return
             after = end
             await let_others_run()
 

@@ -17,7 +17,6 @@ from pydantic import TypeAdapter
 from knowledge.errors import Conflict, StorageUnavailable, settings_of
 from knowledge.logs import get_logger
 from knowledge.memory.archive import PARTS, ArchiveWriter, Row, check, damaged, slices
-from knowledge.memory.beside import Beside
 from knowledge.memory.settling import settle
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.models import EmbeddingSpace, LeaseToken
@@ -49,17 +48,13 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveService:
-    """Whole stores as archives. `of` gives the upkeep of a workspace, `beside` that of its documents.
-
-    `spool` is where what comes in is kept.
-    """
+    """Whole stores as archives. `of` gives the upkeep of a workspace; `spool` is where what comes in is kept."""
 
     archive: ArchiveStore
     index: VectorIndex
     embedder: Embedder
     workspaces: Callable[[], Awaitable[list[str]]]
     of: Callable[[str], KnowledgeUpkeepService]
-    beside: Callable[[str], Beside]
     spool: Path | None
     audit: Auditor = UNHEARD
 
@@ -179,7 +174,7 @@ class ArchiveService:
                     progress(before + done, max(expected, before + done))
 
             report = await upkeep.refill(recount=False, progress=told)
-            written = await self.beside(workspace).refill()
+            written = await upkeep.beside.refill()
             points, passages = points + report.points, passages + written.points
             embedded += report.embedded + written.embedded
         return points, passages, embedded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from knowledge.models import EmbeddingSpace, Refilled
+from knowledge.models import Differing, EmbeddingSpace, Refilled
 from knowledge.ports import Embedder, Progress
 
 
@@ -13,6 +13,13 @@ class Beside(Protocol):
 
     async def tally(self, space: EmbeddingSpace) -> tuple[int, int]:
         """Return how many points the index is to hold, and how many of them have no embedding in a space."""
+        ...
+
+    async def verify(self, *, repair: bool = False) -> Differing:
+        """Compare the points of the space in use with Postgres; with `repair` put right what differs.
+
+        A second repair writes nothing, and work that goes on meanwhile is no fault.
+        """
         ...
 
     async def drop(self, space: EmbeddingSpace) -> None:
@@ -31,6 +38,10 @@ class Beside(Protocol):
 
     async def switched(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
         """Take note that another space is in use now, and was filled."""
+        ...
+
+    async def leave(self, space: EmbeddingSpace) -> None:
+        """Drop the points of a space that is not in use, those of all workspaces; embeddings stay."""
         ...
 
     async def forget(self, space: EmbeddingSpace) -> None:

@@ -20,7 +20,7 @@ from knowledge.memory.finishing import if_in_time
 from knowledge.memory.in_turn import in_turn
 from knowledge.memory.limits import check_text
 from knowledge.memory.reaching import reach
-from knowledge.memory.settling import settle
+from knowledge.memory.settling import settle, settle_differing
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
 from knowledge.steps import step
@@ -74,6 +74,7 @@ class CheckpointEmbeddingService:
 
         reports = await in_turn(await self.stores.entries.due_projects(before), process)
         await settle(self.stores)
+        await settle_differing(self.stores)
         await reach(self.stores)
         return reports
 

@@ -54,8 +54,11 @@ class DistillationService:
         chat = self._chat()()
         run = _Run(stores=self.stores, chat=chat)
         try:
-            async with asyncio.timeout(self.deadline.total_seconds()):
-                await run.run()
+            async with asyncio.timeout(self.deadline.total_seconds()), self.stores.distillations.distilling() as alone:
+                if alone:
+                    await run.run()
+                else:  # what is due would be paid for twice
+                    run.error = "another checkpoint has patterns of the workspace distilled: what is due is left to it"
         except TimeoutError:
             run.error = f"it did not end within {self.deadline}: the rest is left for the next time"
         except HardwonError as error:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from knowledge.errors import StorageRejected
+from knowledge.errors import IndexUnavailable, StorageRejected
 from knowledge.logs import get_logger
 from knowledge.memory import consolidation, texts
 from knowledge.memory.consolidating import Consolidating
@@ -23,7 +23,7 @@ from knowledge.memory.leasing import Batch, Lease, Leasing
 from knowledge.memory.points import to_point
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle_if_possible, settle_points
-from knowledge.memory.spaces import SpaceInUse, recalibrate_if_grown
+from knowledge.memory.spaces import SpaceInUse, recalibrate_if_grown, was_left
 from knowledge.memory.words_counted import WordsCounted
 from knowledge.models import (
     BoundSpace,
@@ -202,6 +202,10 @@ class EmbeddingRun:
         try:
             stored = await self._store(embedded)
             whole = stored.embedded == len(embedded.entries)
+        except IndexUnavailable:
+            if not await was_left(self.stores, embedded.in_use.bound):
+                raise
+            return  # given back, and embedded again by the model in use
         finally:
             await to_the_end(embedded.lease.end(give_back=not whole))
         report = self.report

@@ -11,7 +11,7 @@ from knowledge.memory.applying import NOTHING_KNOWN, Facts, may_apply
 from knowledge.memory.fitting import ENOUGH, fit, fits
 from knowledge.memory.judging import Judged, Scored, judge
 from knowledge.memory.ranking import Match
-from knowledge.memory.spaces import space_in_use
+from knowledge.memory.spaces import SpaceInUse, space_in_use, was_left
 from knowledge.models import BoundSpace, Hit, SparseVector, TermStatistics, Vector, Where
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import relevance
@@ -77,11 +77,24 @@ class _Nearest:
 async def search(stores: Stores, question: Question) -> Found:
     """Return the relevant matches for a question, whatever their fields, each with how well these fit.
 
-    Asked for anywhere first. Only where too few of these fit, and what was left out may, once more among what fits.
+    Asked again where another model came into use meanwhile, and the index of the one before was dropped.
     """
-    in_use = await space_in_use(stores)
-    if in_use is None:
-        return Found(matches=(), confidence=0.0, speak=False)
+    while True:
+        in_use = await space_in_use(stores)
+        if in_use is None:
+            return Found(matches=(), confidence=0.0, speak=False)
+        try:
+            return await _search(stores, in_use, question)
+        except IndexUnavailable:
+            if not await was_left(stores, in_use.bound):
+                raise
+
+
+async def _search(stores: Stores, in_use: SpaceInUse, question: Question) -> Found:
+    """Ask for matches anywhere first.
+
+    Only where too few of these fit, and what was left out may, once more among what fits.
+    """
     bound, where = in_use.bound, question.where
     asked = await _encode(stores, in_use.embedder, question.text)
     anywhere = replace(where, agent_type=None, task_type=None, technology=None, gate_type=None)

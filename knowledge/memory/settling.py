@@ -6,7 +6,7 @@ whoever comes next settles it: alone with the patterns, so that no entry joins b
 puts points right or back (`verify --repair`, `rebuild`, an import) does so here, too: what was read before and written
 after a checkpoint wrote the same point would undo it. A rebuild notes down every point before it drops the index, so
 that whoever comes after its death puts back the rest. Whoever finds fewer points in the index than it must hold does so
-as well: a Qdrant server came back without its volume, or with that of last week.
+as well: a Qdrant server came back without its volume, or with that of last week. By the hour the ids are compared.
 """
 
 from __future__ import annotations
@@ -14,18 +14,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from knowledge.errors import HardwonError, SpaceSwitched, StorageUnavailable
 from knowledge.logs import get_logger
 from knowledge.memory.points import from_stored
 from knowledge.models import BoundSpace, Point, PointId, StoredPoint
 from knowledge.ports import Stores, Unsettled
+from knowledge.turns import let_others_run
 
 GRACE = timedelta(hours=24)
 """A point that went from the index is deleted there once more after this time: a checkpoint that was about to write it
 when its entry was deleted, and died before it could take it back, has ended by then (its deadline is 6 hours)."""
 
 SLICE = 256
+
+_STRETCH = 1024
+"""Points looked at together: of 20,000 ids in the embedded engine, all are read in 0.1 s, 9 ms at a time."""
+
+_LAST = PointId(UUID(int=2**128 - 1))
 
 _LOOKS = 3
 """So often fewer points than there must be are found before they are taken for lost."""
@@ -62,6 +69,35 @@ async def _note_if_lost(stores: Stores) -> None:
             return
     log.warning("index_lost_points", workspace=stores.workspace, found=found, fewest=fewest)
     await stores.points.doubt_all()
+
+
+async def settle_differing(stores: Stores) -> None:
+    """Settle each point that the index lacks, or has although nothing stands behind it. Raises as `settle` does.
+
+    An index that was put back from a copy holds as many points as it must, and others, where some were deleted since.
+    Postgres is read after the index, which a checkpoint writes second: what has no row by then is nobody's. Both are
+    read in the order of ids.
+    """
+    bound = await stores.spaces.bound()
+    if bound is None:
+        return
+    await stores.index.ensure(bound.space, in_use=False)
+    after: PointId | None = None
+    while True:
+        there = await stores.index.ids(bound.space, stores.workspace, after=after, limit=_STRETCH)
+        standing = await stores.points.standing(bound.space, stores.clock.now(), after=after, limit=_STRETCH)
+        end = min((page[-1] for page in (there, [*standing]) if len(page) == _STRETCH), default=_LAST)
+        lacking = {each for each, must in standing.items() if must and each <= end}.difference(there)
+        strange = {each for each in there if each <= end}.difference(standing)
+        wrong = sorted(lacking | strange)
+        if wrong:
+            log.warning("index_differed", workspace=stores.workspace, lacking=len(lacking), strange=len(strange))
+        for start in range(0, len(wrong), SLICE):
+            await settle_points(stores, wrong[start : start + SLICE])
+        if end == _LAST:
+            return
+        after = end
+        await let_others_run()
 
 
 async def settle_points(stores: Stores, which: Sequence[PointId], *, written: Written | None = None) -> None:

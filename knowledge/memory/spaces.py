@@ -61,6 +61,12 @@ async def bind_space(stores: Stores, entries: Sequence[Entry], *, known: SpaceIn
     return SpaceInUse(bound=bound, embedder=Within(stores, await stores.embedder.of_space(bound.space)))
 
 
+async def was_left(stores: Stores, bound: BoundSpace) -> bool:
+    """Return whether another space came into use: the index of this one may have been dropped since."""
+    now = await stores.spaces.bound()
+    return now is not None and now.space.fingerprint != bound.space.fingerprint
+
+
 async def _embedder_of(stores: Stores, bound: BoundSpace) -> Embedder | None:
     embedder = await stores.embedder.of_space(bound.space)
     return embedder if (await embedder.space()).fingerprint == bound.space.fingerprint else None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from knowledge.errors import Conflict
 from knowledge.logs import get_logger
 from knowledge.memory import texts
-from knowledge.memory.beside import Beside
 from knowledge.memory.locality import refuse_remote
 from knowledge.memory.spaces import space_in_use
 from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
@@ -61,7 +61,7 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUpkeepService:
-    """Upkeep of all workspaces. `of` gives the upkeep of one, `beside` that of its documents.
+    """Upkeep of all workspaces. `of` gives the upkeep of one.
 
     `use` makes this process embed with another embedder. `make` makes the embedder of a model; it raises InvalidInput
     where there can be none.
@@ -69,7 +69,6 @@ class StoreUpkeepService:
 
     workspaces: Callable[[], Awaitable[list[str]]]
     of: Callable[[str], KnowledgeUpkeepService]
-    beside: Callable[[str], Beside]
     use: Callable[[Embedder], None]
     make: Callable[[ModelChoice], Embedder]
     audit: Auditor = UNHEARD
@@ -89,7 +88,7 @@ class StoreUpkeepService:
         async for upkeep in self._each():  # those, too, that came just before the drop
             await upkeep.stores.points.doubt_all()  # what a checkpoint put into the one that was dropped, and marks now
             part = await upkeep.refill(progress=_after(done.points, progress))
-            written = await self.beside(upkeep.stores.workspace).refill()
+            written = await upkeep.beside.refill()
             done = RebuildReport(
                 points=done.points + part.points,
                 embedded=done.embedded + part.embedded + written.embedded,
@@ -106,7 +105,7 @@ class StoreUpkeepService:
                 return False
             await upkeep.stores.index.drop(in_use.bound.space)
             await upkeep.stores.index.ensure(in_use.bound.space)
-            await self.beside(upkeep.stores.workspace).drop(in_use.bound.space)
+            await upkeep.beside.drop(in_use.bound.space)
             return True  # they are of the whole store
         return False
 
@@ -116,7 +115,7 @@ class StoreUpkeepService:
             in_use = await space_in_use(upkeep.stores)
             if in_use is not None:
                 of_workspace = await upkeep.upkeep.tally(in_use.bound.space)
-                of_documents = await self.beside(upkeep.stores.workspace).tally(in_use.bound.space)
+                of_documents = await upkeep.beside.tally(in_use.bound.space)
                 points, passages = points + of_workspace[0], passages + of_documents[0]
                 lacking += of_workspace[1] + of_documents[1]
         return RebuildReport(points=points, embedded=lacking, dry_run=True, passages=passages)
@@ -154,9 +153,9 @@ class StoreUpkeepService:
     ) -> ReembedReport:
         """Embed everything with another model beside the one in use, then switch; queries and captures go on.
 
-        May be broken off and called again. Going back is the same call with the old model, whose vectors are still
-        there. Raises Conflict, and switches nothing, where the new model keeps too few neighbours, unless `force`, and
-        beside another change of model.
+        May be broken off and called again; after the switch `finish` does the rest as well. Going back is the same call
+        with the old model, whose vectors are still there. Raises Conflict, and switches nothing, where the new model
+        keeps too few neighbours, unless `force`, and beside another change of model.
         """
         every = await self._every()
         if not every:
@@ -165,6 +164,29 @@ class StoreUpkeepService:
             return ReembedReport(from_model=None, to_model=model, embedded=0, kept=1.0, switched=False)
         async with every[0].upkeep.changing():
             return await self._reembed(every, embedder, force=force, progress=progress)
+
+    async def finish(self) -> bool:
+        """Finish a change of model that died after its switch; return whether there was one. For the clock.
+
+        Points of documents go that the index has for spaces that are not in use. Does nothing beside a change that is
+        under way. Raises SpaceMismatch where this process embeds with another model.
+        """
+        every = await self._every()
+        if not every or not await every[0].upkeep.unused_spaces():
+            return False
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(every[0].upkeep.changing())
+            except Conflict:
+                return False
+            died = await every[0].upkeep.unfinished()
+            if died and (in_use := await space_in_use(every[0].stores)):
+                space = in_use.bound.space
+                embedded = await self._finish(space, await every[0].stores.embedder.of_space(space))
+                log.warning("space_switch_finished", model=space.model, embedded=embedded)
+            for other in await every[0].upkeep.unused_spaces():
+                await every[0].beside.leave(other)
+        return died
 
     async def _reembed(
         self,
@@ -218,10 +240,11 @@ class StoreUpkeepService:
         others = [other for other in await every[0].stores.spaces.known() if other.fingerprint != space.fingerprint]
         for upkeep in every:
             for other in others:
-                await self.beside(upkeep.stores.workspace).switched(other, space)
+                await upkeep.beside.switched(other, space)
         await every[0].stores.index.ensure(space)
         for upkeep in every:  # what went or changed since it was put there, this time or when the space was last in use
             await upkeep.verify(repair=True)
+        await every[0].upkeep.finished()
         return embedded
 
     async def _documents_into(
@@ -236,7 +259,7 @@ class StoreUpkeepService:
         embedded = 0
         for upkeep in every:
             told = _after(embedded, progress)
-            embedded += (await self.beside(upkeep.stores.workspace).backfill(space, embedder, progress=told)).embedded
+            embedded += (await upkeep.beside.backfill(space, embedder, progress=told)).embedded
         return embedded
 
     async def _forget_unused(self, every: Sequence[KnowledgeUpkeepService]) -> int:
@@ -244,7 +267,7 @@ class StoreUpkeepService:
         spaces = await every[0].upkeep.unused_spaces()
         for space in spaces:  # they are of the whole store: any workspace will do for what was learned
             for upkeep in every:
-                await self.beside(upkeep.stores.workspace).forget(space)
+                await upkeep.beside.forget(space)
             await every[0].stores.index.drop(space)
             await every[0].upkeep.forget_space(space)
         await every[0].upkeep.forget_unknown()

@@ -16,12 +16,23 @@ from uuid import UUID
 import numpy as np
 
 from knowledge.logs import get_logger
+from knowledge.memory.beside import Beside
 from knowledge.memory.locality import Within
 from knowledge.memory.points import from_stored, stored_text
 from knowledge.memory.reaching import reach
 from knowledge.memory.settling import settle, settle_points
 from knowledge.memory.spaces import SpaceInUse, space_in_use
-from knowledge.models import BoundSpace, DeadEntry, EmbeddingSpace, EntryId, Point, PointId, StoredPoint, Vector
+from knowledge.models import (
+    BoundSpace,
+    DeadEntry,
+    Differing,
+    EmbeddingSpace,
+    EntryId,
+    Point,
+    PointId,
+    StoredPoint,
+    Vector,
+)
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
 from knowledge.provenance import UNHEARD, Auditor
 
@@ -48,7 +59,8 @@ class Fault(StrEnum):
 class VerifyReport:
     """How index and Postgres differ: points that are missing, have no row, another expiry, other fields or vectors.
 
-    `examples` names some ids of each; `repaired` is how many were put right.
+    `examples` names some ids of each; `repaired` is how many were put right. `passages`: points of documents, beside
+    the `points` of what was learned.
     """
 
     points: int
@@ -56,18 +68,23 @@ class VerifyReport:
     orphan: int = 0
     stale: int = 0
     mismatched: int = 0
+    passages: int = 0
+    passages_missing: int = 0
+    passages_orphan: int = 0
     repaired: int = 0
     examples: Mapping[str, tuple[PointId, ...]] = field(default_factory=dict)
 
     @property
     def wrong(self) -> dict[str, int]:
         """How many points are wrong, by what is wrong with them."""
-        return {fault.value: number for fault in Fault if (number := getattr(self, fault.value))}
+        named = {fault.value: getattr(self, fault.value) for fault in Fault}
+        named |= {"passages missing": self.passages_missing, "passages orphan": self.passages_orphan}
+        return {name: number for name, number in named.items() if number}
 
     @property
     def sound(self) -> bool:
         """Whether nothing differs, or all that did was put right."""
-        return self.missing + self.orphan + self.stale + self.mismatched == self.repaired
+        return sum(self.wrong.values()) == self.repaired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +112,11 @@ class _Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeUpkeepService:
-    """Keeps the index of one workspace what Postgres says it is."""
+    """Keeps the index of one workspace what Postgres says it is; `beside`: what it has of documents."""
 
     stores: Stores
     upkeep: UpkeepStore
+    beside: Beside
     audit: Auditor = UNHEARD
 
     async def verify(self, *, repair: bool = False, progress: Progress | None = None) -> VerifyReport:
@@ -132,6 +150,7 @@ class KnowledgeUpkeepService:
                 progress(report.points, None)
         if repair:
             report = await self._put_right(in_use, wrong, report)
+        report = _with_documents(report, await self.beside.verify(repair=repair), repair=repair)
         log.info("index_verified", points=report.points, sound=report.sound, repaired=report.repaired)
         return report
 
@@ -313,6 +332,17 @@ def _noted(report: VerifyReport, fault: Fault, point_id: PointId) -> VerifyRepor
     counted = {fault.value: getattr(report, fault.value) + 1}
     examples = {**report.examples, fault.value: (*named, point_id)[:SAMPLE]}
     return replace(report, **counted, examples=examples)
+
+
+def _with_documents(report: VerifyReport, documents: Differing, *, repair: bool) -> VerifyReport:
+    """Return a report that tells of documents as well."""
+    return replace(
+        report,
+        passages=documents.points,
+        passages_missing=documents.missing,
+        passages_orphan=documents.orphan,
+        repaired=report.repaired + (documents.missing + documents.orphan if repair else 0),
+    )
 
 
 def _alike(wanted: Point, found: Point) -> bool:

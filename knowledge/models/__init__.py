@@ -39,7 +39,18 @@ from knowledge.models.patterns import (
     Evidence,
     Pattern,
 )
-from knowledge.models.points import MAX_POINTS, Hit, Point, Refilled, StoredPoint, TextPoint, View, Where, fitting
+from knowledge.models.points import (
+    MAX_POINTS,
+    Differing,
+    Hit,
+    Point,
+    Refilled,
+    StoredPoint,
+    TextPoint,
+    View,
+    Where,
+    fitting,
+)
 from knowledge.models.reports import (
     DEAD_SHOWN,
     CheckpointReport,
@@ -83,6 +94,7 @@ __all__ = [
     "ContextId",
     "DeadEntry",
     "Decision",
+    "Differing",
     "Distillation",
     "DistillationReport",
     "Distilled",

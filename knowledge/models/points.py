@@ -65,6 +65,15 @@ class Refilled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Differing:
+    """How the index and Postgres differ: of so many points some are missing, and others are of nothing."""
+
+    points: int = 0
+    missing: int = 0
+    orphan: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """A point a search found: cosine of the dense vectors, dot product of the lexical ones (0 if no term is shared)."""
 

@@ -66,6 +66,10 @@ class VectorIndex(Protocol):
         """
         ...
 
+    async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
+        """Return up to `limit` ids of points above `after`, ascending, whatever is wrong with what they have."""
+        ...
+
     async def drop(self, space: EmbeddingSpace) -> None:
         """Delete the collection of the space, if there is one."""
         ...

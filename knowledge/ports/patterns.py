@@ -181,6 +181,13 @@ class Undistilled:
 class DistillationStore(Protocol):
     """What a model wrote of the patterns of one workspace. It goes with any entry that it was made of."""
 
+    def distilling(self) -> AbstractAsyncContextManager[bool]:
+        """Say whether nobody else distils patterns of the workspace, and let nobody until the block ends.
+
+        What a process that died was at is free at once.
+        """
+        ...
+
     async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[Undistilled]:
         """Return the patterns to distil, those with most evidence first.
 

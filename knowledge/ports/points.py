@@ -50,6 +50,12 @@ class PointStore(Protocol):
         """
         ...
 
+    async def standing(
+        self, space: EmbeddingSpace, now: datetime, *, after: PointId | None, limit: int
+    ) -> dict[PointId, bool]:
+        """Return points ascending by id, and of each whether the index must hold it in a space, as `fewest` counts."""
+        ...
+
     async def any_learned(self, now: datetime) -> bool:
         """Return whether the index is to hold any point of this workspace, noted down or not."""
         ...

@@ -68,8 +68,17 @@ class UpkeepStore(Protocol):
     def switching(self, space: EmbeddingSpace) -> AbstractAsyncContextManager[None]:
         """Make a prepared space the one in use when the block ends well; nothing is marked meanwhile.
 
+        The change is `unfinished` from then on, until `finished` is told.
         Raises Conflict where that space was forgotten, StorageUnavailable where the block takes more than a minute.
         """
+        ...
+
+    async def unfinished(self) -> bool:
+        """Return whether a change of model switched, and nobody told that it is finished: it goes on, or died."""
+        ...
+
+    async def finished(self) -> None:
+        """Take note that nothing is left to do of any change of model."""
         ...
 
     async def forget_space(self, space: EmbeddingSpace) -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from jobs.table import run_job
 from knowledge.adapters.postgres import counting
 from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.tables import vectors
@@ -16,6 +17,7 @@ from knowledge.errors import Conflict, IndexUnavailable, StorageUnavailable
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.wiring import Knowledge
 from tests.conftest import SetClock
+from tests.support.documents import GUIDE, add
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART, capture, failure, learn
 from tests.support.faults import Trips, wired
@@ -70,6 +72,36 @@ async def test_g22_a_change_of_model_that_dies_after_the_switch_is_finished_by_a
     clock.move(timedelta(days=170))
     await knowledge.pruning.prune()
     assert await knowledge.queries.query_for_failure(CART, min_relevance=0.0)
+
+
+async def test_g22_a_change_of_model_that_dies_after_the_switch_is_finished_by_the_clock(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """G22: nobody asks again who has the new model in the settings by then."""
+    await learn(knowledge, failure(task_id="1"))
+    await add(knowledge, "guide.md", GUIDE)
+    clock.move(timedelta(days=200))
+    new = another()
+
+    async def tell_again() -> None:
+        await learn(knowledge, failure(task_id="2"))
+
+    async def look() -> None:
+        assert not await knowledge.store_upkeep.finish(), "it is under way"
+
+    async def die() -> None:
+        raise ZeroDivisionError
+
+    at = {"spaces.sample_situations:before:1": tell_again, "upkeep.switch:before:1": look, "upkeep.switch:after:1": die}
+    with pytest.raises(ZeroDivisionError):
+        await wired(knowledge, Trips(at)).store_upkeep.reembed(new, force=True)
+    assert not (await knowledge.upkeep.verify()).sound
+    texts = new.texts
+    await run_job(knowledge, "reconcile", once_per_slot=False)
+    assert (await knowledge.upkeep.verify()).wrong == {}
+    assert new.texts == texts, "all was embedded before the switch"
+    assert not await knowledge.documents.indexing.store.requeue(await new.space()), "documents are the new model's"
+    assert not await knowledge.store_upkeep.finish(), "once"
 
 
 @pytest.mark.parametrize("place", ["patterns.prune:before:1", "patterns.mark_embedded:before:1"])
@@ -138,6 +170,34 @@ async def test_a_change_of_model_that_hangs_at_the_switch_holds_up_others_for_a_
     assert (await knowledge.upkeep.verify()).sound
 
 
+async def test_g22_a_query_that_began_before_its_index_was_dropped_is_asked_again(knowledge: Knowledge) -> None:
+    """G22: to whoever asked, nothing was down."""
+    await learn(knowledge, failure())
+
+    async def forget() -> None:
+        await forget_old(knowledge, another())
+
+    asking = wired(knowledge, Trips({"index.search:before:1": forget}))
+    assert await asking.queries.query_for_failure(CART, min_relevance=0.0)
+
+
+async def test_g22_a_checkpoint_that_began_before_its_index_was_dropped_goes_on_in_the_new_one(
+    knowledge: Knowledge,
+) -> None:
+    """G22: it said that the index was gone, and to run a rebuild."""
+    await learn(knowledge, failure())
+    await capture(knowledge, MOON)
+
+    async def forget() -> None:
+        await forget_old(knowledge, another())
+
+    working = wired(knowledge, Trips({"index.upsert:before:1": forget}))
+    assert (await working.checkpoints.process_all()).embedded == 1
+    assert (await knowledge.upkeep.verify()).wrong == {}
+    found = await knowledge.queries.query_for_failure("the moon fell", min_relevance=0.0)
+    assert found[0].problem == "the moon fell"
+
+
 async def test_what_a_checkpoint_kept_for_a_space_that_was_forgotten_goes_with_the_next_ones(
     knowledge: Knowledge,
 ) -> None:
@@ -147,9 +207,7 @@ async def test_what_a_checkpoint_kept_for_a_space_that_was_forgotten_goes_with_t
     async def change() -> None:
         await forget_old(knowledge, another())
 
-    with pytest.raises(IndexUnavailable):
-        await wired(knowledge, Trips({"points.uncounted:after:1": change})).checkpoints.process_all()
-    await knowledge.checkpoints.process_all()
+    await wired(knowledge, Trips({"points.uncounted:after:1": change})).checkpoints.process_all()
     assert (await knowledge.stats()).entries == {"embedded": 2}
     await forget_old(knowledge, another())
     async with reading(knowledge.engine) as connection:

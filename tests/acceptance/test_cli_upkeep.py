@@ -67,7 +67,7 @@ def test_the_index_is_verified_repaired_and_rebuilt_through_the_owner_and_alone(
         learn(alone, situations(30), tmp_path)
         assert alone.here("verify") == {
             "points": 30, "missing": 0, "orphan": 0, "stale": 0, "mismatched": 0, "repaired": 0, "examples": {},
-            "sound": True,
+            "passages": 0, "passages_missing": 0, "passages_orphan": 0, "sound": True,
         }  # fmt: skip
         embedded = texts_of(endpoint)
         assert alone.here("rebuild", "--dry-run") == {"points": 30, "passages": 0, "embedded": 0, "dry_run": True}

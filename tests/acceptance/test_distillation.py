@@ -168,6 +168,19 @@ async def test_many_patterns_are_described_four_at_a_time(distilling: Knowledge,
     assert server.most_running == 4
 
 
+async def test_two_checkpoints_at_once_pay_for_each_pattern_once(distilling: Knowledge, server: OpenAIServer) -> None:
+    server.seconds_per_call = 0.2
+    for number in range(6):
+        await captured(distilling, 3, failure_description=f"part {number} broke in its own way", solution_steps="mend")
+    await distilling.checkpoints.process_all()
+    both = await asyncio.gather(checkpoint(distilling), checkpoint(distilling))
+    assert sorted(counts(report) for report in both) == [(0, 0, 0, 0), (6, 6, 0, 0)]
+    (left,) = [report.distillation for report in both if counts(report)[0] == 0]
+    assert left is not None
+    assert left.error == "another checkpoint has patterns of the workspace distilled: what is due is left to it"
+    assert len(server.chats) == 6
+
+
 # what an agent gets
 
 

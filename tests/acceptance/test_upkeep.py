@@ -197,6 +197,34 @@ async def test_g15_an_index_that_was_lost_or_is_from_before_is_filled_by_whoever
         assert (await knowledge.upkeep.verify()).sound
 
 
+async def test_g15_an_index_of_before_that_holds_as_many_points_as_it_must_is_put_right_by_the_hour(
+    opens: Opens, home: Path, clock: SetClock
+) -> None:
+    """G15: of what was deleted since it holds too much, of what was learned since nothing; a count tells neither."""
+    index, copy = home / "index", home / "copy"
+    async with opens() as knowledge:
+        await learn(knowledge, 20)
+    copytree(index, copy)
+    async with opens() as knowledge:
+        for pattern in await knowledge.queries.browse(limit=12):
+            await knowledge.capture.delete_pattern(pattern.pattern_id)
+        await learn(knowledge, 10, first=20)
+        clock.move(timedelta(days=2))
+        await knowledge.pruning.prune()  # what went is forgotten
+        ids = await in_index(knowledge)
+    rmtree(index)
+    copy.rename(index)
+    embedder = HashingEmbedder(dims=256)
+    async with opens(embedder=embedder) as knowledge:
+        await knowledge.checkpoints.process_all()
+        wrong = (await knowledge.upkeep.verify()).wrong
+        assert 0 < wrong["missing"] <= wrong["orphan"], "no more than a count would find"
+        await run_job(knowledge, "sweep", once_per_slot=False)
+        assert (await knowledge.upkeep.verify()).wrong == {}
+        assert await in_index(knowledge) == ids
+        assert embedder.texts == 0
+
+
 @pytest.mark.parametrize("comes", ["sweep", "prune"])
 async def test_g15_a_workspace_that_nobody_comes_to_says_that_the_index_was_lost_until_it_is_filled_by_the_clock(
     opens: Opens, home: Path, comes: str

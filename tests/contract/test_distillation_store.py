@@ -82,6 +82,14 @@ async def test_patterns_with_most_evidence_come_first_and_only_of_ones_own_works
     assert [(each.pattern_id, each.evidence) for each in found] == [(many, 4), (few, 3)]
 
 
+async def test_one_distils_the_patterns_of_a_workspace_at_a_time(stores: Stores) -> None:
+    store = stores.distillations
+    async with store.distilling() as first, store.distilling() as second:
+        assert (first, second) == (True, False)
+    async with store.distilling() as again:
+        assert again
+
+
 async def test_what_is_kept_is_shown_beside_the_words_and_no_longer_due(stores: Stores) -> None:
     pattern_id = await learned(stores)
     assert await shown(stores, pattern_id) is None

@@ -128,7 +128,9 @@ async def test_a_later_decision_is_noted_down_as_having_overtaken(stores: Stores
 async def test_the_index_must_hold_what_is_live_and_marked_and_not_noted_down(stores: Stores) -> None:
     async def fewest(at: datetime = NOON) -> tuple[int, int]:
         points = stores.points
-        return await points.fewest(SPACE, at, roughly=True), await points.fewest(SPACE, at, roughly=False)
+        exactly = await points.fewest(SPACE, at, roughly=False)
+        assert sum((await points.standing(SPACE, at, after=None, limit=10)).values()) == exactly
+        return await points.fewest(SPACE, at, roughly=True), exactly
 
     assert await fewest() == (0, 0)
     point, _ = await learned(stores, told(1))
@@ -144,6 +146,17 @@ async def test_the_index_must_hold_what_is_live_and_marked_and_not_noted_down(st
     assert await fewest() == (2, 1), "a checkpoint is about to write the third"
     await mark(stores, claim)
     assert await fewest() == (2, 2)
+
+
+async def test_points_are_named_in_the_order_of_their_ids_with_whether_the_index_must_hold_them(stores: Stores) -> None:
+    ids = sorted([(await learned(stores, told(n, failure_description=f"the {n}th")))[0] for n in range(1, 6)])
+    await stores.points.doubt([ids[3]])
+    every = {each: each != ids[3] for each in ids}
+    assert await stores.points.standing(SPACE, NOON, after=None, limit=10) == every
+    first = await stores.points.standing(SPACE, NOON, after=None, limit=2)
+    assert [*first] == ids[:2]
+    assert [*await stores.points.standing(SPACE, NOON, after=ids[1], limit=10)] == ids[2:]
+    assert not any((await stores.points.standing(OTHER_SPACE, NOON, after=None, limit=10)).values())
 
 
 async def test_the_index_must_hold_something_while_an_embedded_entry_lives(stores: Stores) -> None:

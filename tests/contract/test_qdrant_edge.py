@@ -361,6 +361,7 @@ async def test_no_exception_of_the_engine_escapes(directory: Path) -> None:
         index.delete_expired(SPACE, "default", points[0].expires_at),
         index.count(SPACE, "default"),
         index.scan(SPACE, "default", after=None, limit=2),
+        index.ids(SPACE, "default", after=None, limit=2),
     ):
         with pytest.raises(IndexUnavailable, match=NAME):
             await call

@@ -68,6 +68,7 @@ def calls(index: QdrantServerIndex) -> dict[str, Callable[[], Coroutine[Any, Any
         "delete_expired": lambda: index.delete_expired(SPACE, "default", NOW),
         "count": lambda: index.count(SPACE, "default"),
         "scan": lambda: index.scan(SPACE, "default", after=None, limit=3),
+        "ids": lambda: index.ids(SPACE, "default", after=None, limit=3),
         "drop": lambda: index.drop(SPACE),
     }
 

@@ -521,6 +521,13 @@ async def test_a_scan_pages_through_all_points_of_a_workspace_in_the_order_of_th
     assert await index.scan(space, "default", after=None, limit=0) == []
     between = PointId(UUID(int=expected[3].int + 1))
     assert [i for i, _ in await index.scan(space, "default", after=between, limit=2)] == expected[4:6]
+    ids: list[PointId] = []
+    while found := await index.ids(space, "default", after=ids[-1] if ids else None, limit=7):
+        assert len(found) <= 7
+        ids += found
+    assert ids == expected
+    assert await index.ids(space, "default", after=None, limit=0) == []
+    assert await index.ids(space, "default", after=between, limit=2) == expected[4:6]
 
 
 async def test_a_count_is_exact_and_of_one_workspace(index: VectorIndex, space: EmbeddingSpace) -> None:
@@ -603,6 +610,7 @@ async def test_a_space_that_was_never_made_is_an_error_that_names_the_way_out(in
         index.search(unknown, unit(rng), words(rng), EVERYTHING, limit=3),
         index.count(unknown, "default"),
         index.scan(unknown, "default", after=None, limit=3),
+        index.ids(unknown, "default", after=None, limit=3),
     ):
         with pytest.raises(IndexUnavailable, match="hardwon rebuild"):
             await call

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,6 +18,17 @@ class InMemoryDistillations(DistillationStore):
     def __init__(self, state: InMemoryState, workspace: str) -> None:
         self._state = state
         self._workspace = workspace
+
+    @asynccontextmanager
+    async def distilling(self) -> AsyncIterator[bool]:
+        if self._workspace in self._state.distilling:
+            yield False
+            return
+        self._state.distilling.add(self._workspace)
+        try:
+            yield True
+        finally:
+            self._state.distilling.remove(self._workspace)
 
     async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[Undistilled]:
         evidence: dict[PatternId, int] = {}

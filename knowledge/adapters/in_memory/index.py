@@ -80,6 +80,9 @@ class InMemoryIndex(VectorIndex):
         found.sort(key=lambda point: point.point_id)
         return [(point.point_id, point) for point in found[: max(limit, 0)]]
 
+    async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
+        return [point_id for point_id, _ in await self.scan(space, workspace, after=after, limit=limit)]
+
     async def drop(self, space: EmbeddingSpace) -> None:
         name = shape.collection_name(space)
         self._collections.pop(name, None)

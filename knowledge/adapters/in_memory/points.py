@@ -45,10 +45,21 @@ class InMemoryPoints(PointStore):
         return len(rows)
 
     async def fewest(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
-        rows = (row for row in self._state.points.values() if row.workspace == self._workspace and row.look_at is None)
-        live = [row for row in rows if row.expires_at > now]
-        kept = [row for row in live if (row.point_id, space.fingerprint) in self._state.vectors]
-        return len(live if roughly else [row for row in kept if not self._behind(row, EntryStatus.STAGED)])
+        rows = [row for row in self._state.points.values() if row.workspace == self._workspace]
+        live = sum(row.look_at is None and row.expires_at > now for row in rows)
+        return live if roughly else sum(self._must_stand(row, space, now) for row in rows)
+
+    async def standing(
+        self, space: EmbeddingSpace, now: datetime, *, after: PointId | None, limit: int
+    ) -> dict[PointId, bool]:
+        rows = (row for row in self._state.points.values() if row.workspace == self._workspace)
+        behind = sorted((row for row in rows if after is None or row.point_id > after), key=lambda row: row.point_id)
+        return {row.point_id: self._must_stand(row, space, now) for row in behind[:limit]}
+
+    def _must_stand(self, row: PointRow, space: EmbeddingSpace, now: datetime) -> bool:
+        live = row.look_at is None and row.expires_at > now
+        kept = (row.point_id, space.fingerprint) in self._state.vectors
+        return live and kept and not self._behind(row, EntryStatus.STAGED)
 
     async def any_learned(self, now: datetime) -> bool:
         rows = (row for row in self._state.points.values() if row.workspace == self._workspace)

@@ -141,6 +141,7 @@ class InMemoryState:
     told_by: dict[tuple[str, EntryId], PatternId] = field(default_factory=dict)
     """By workspace and entry: of what those told that were deleted for it; of what is gone as well."""
     job_runs: dict[tuple[str, datetime], JobRun] = field(default_factory=dict)
+    distilling: set[str] = field(default_factory=set)
     deciding: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One lock a workspace; what changes leased rows, or may delete a pattern, waits for it."""
     locked: set[EntryId] = field(default_factory=set)

@@ -363,3 +363,23 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         if ours := _busy(engine, error) or translate(error):
             raise ours from error
         raise
+
+
+@asynccontextmanager
+async def held_by_session(engine: AsyncEngine, lock: sa.ColumnElement[int]) -> AsyncIterator[bool]:
+    """Say whether an advisory lock was free, and hold it until the block ends, or the process dies.
+
+    By the session, for it may last hours: a transaction that long would keep Postgres from tidying up.
+    """
+    async with reading(engine) as connection:
+        if not await connection.scalar(sa.select(sa.func.pg_try_advisory_lock(lock))):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            try:
+                await connection.execute(sa.select(sa.func.pg_advisory_unlock(lock)))
+            except BaseException:
+                await connection.invalidate()  # the lock goes with it
+                raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -9,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, among
-from knowledge.adapters.postgres.database import reading, within
+from knowledge.adapters.postgres.database import held_by_session, reading, within
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, to_entry
 from knowledge.adapters.postgres.tables import distillations, distilled_from, knowledge_staging
 from knowledge.models import Distillation, Entry, PatternId
@@ -25,6 +27,12 @@ class PostgresDistillations(DistillationStore):
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
         self._engine = within(engine, workspace)
         self._workspace = workspace
+
+    @asynccontextmanager
+    async def distilling(self) -> AsyncIterator[bool]:
+        lock = sa.func.hashtextextended(f"hardwon/distil/{self._workspace}", 0)
+        async with held_by_session(self._engine, lock) as held:
+            yield held
 
     async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[Undistilled]:
         number = sa.func.count()

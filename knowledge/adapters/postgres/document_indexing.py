@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres.counting import among
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_rows import (
     ALIVE,
@@ -308,6 +309,17 @@ class PostgresIndexing(IndexingStore):
                 for row in await connection.execute(query)
             ]
 
+    async def shown(self, space: EmbeddingSpace) -> int:
+        kept = sa.exists().where(*self._kept(space), _K.text_hash == C.text_hash)
+        query = (
+            sa.select(sa.func.count())
+            .select_from(kb_chunks)
+            .join(kb_documents, sa.and_(D.id == C.document_id, D.active_generation == C.generation))
+            .where(D.workspace == self._workspace, SHOWN, kept)
+        )
+        async with reading(self._engine) as connection:
+            return await connection.scalar(query) or 0
+
     async def standing(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
         shown = sa.and_(SHOWN, C.generation == D.active_generation)
         on_its_way = sa.and_(D.status == DocumentStatus.PENDING, C.generation == D.latest)
@@ -322,6 +334,12 @@ class PostgresIndexing(IndexingStore):
             query = query.where(C.id > after)
         async with reading(self._engine) as connection:
             return {PassageId(row.id): row.shown for row in await connection.execute(query)}
+
+    async def written(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
+        query = sa.select(C.id).join(kb_documents, D.id == C.document_id)
+        query = query.where(D.workspace == self._workspace, among(C.id, passage_ids))
+        async with reading(self._engine) as connection:
+            return {PassageId(each) for each in (await connection.execute(query)).scalars()}
 
     async def renew(self) -> None:
         p = kb_partitions.c

@@ -109,6 +109,16 @@ def to_stored_point(row: sa.Row[Any]) -> StoredPoint:
     )
 
 
+def _must_stand(space: EmbeddingSpace, now: datetime) -> sa.ColumnElement[bool]:
+    """Return the condition that the index must hold a point in a space."""
+    kept = sa.exists().where(_V.point_id == _T.id, _V.space == space.fingerprint)
+    return sa.and_(_live(now), kept, ~sa.exists().where(behind_point(EntryStatus.STAGED)))
+
+
+def _live(now: datetime) -> sa.ColumnElement[bool]:
+    return sa.and_(_T.look_at.is_(None), _T.expires_at > now)
+
+
 _ANY_OVERTAKEN = sa.select(
     sa.exists().where(
         _T.workspace == sa.bindparam("workspace"),
@@ -166,13 +176,20 @@ class PostgresPoints(PointStore):
             return await doubt(connection, self._ours(), _T.look_at.is_(None), look_at=DROPPED)
 
     async def fewest(self, space: EmbeddingSpace, now: datetime, *, roughly: bool) -> int:
-        query = sa.select(sa.func.count()).select_from(points)
-        query = query.where(self._ours(), _T.look_at.is_(None), _T.expires_at > now)
-        if not roughly:
-            kept = sa.exists().where(_V.point_id == _T.id, _V.space == space.fingerprint)
-            query = query.where(kept, ~sa.exists().where(behind_point(EntryStatus.STAGED)))
+        standing = _live(now) if roughly else _must_stand(space, now)
+        query = sa.select(sa.func.count()).select_from(points).where(self._ours(), standing)
         async with reading(self._engine) as connection:
             return await connection.scalar(query) or 0
+
+    async def standing(
+        self, space: EmbeddingSpace, now: datetime, *, after: PointId | None, limit: int
+    ) -> dict[PointId, bool]:
+        query = sa.select(_T.id, _must_stand(space, now).label("must_stand")).where(self._ours())
+        query = query.order_by(_T.id).limit(limit)
+        if after is not None:
+            query = query.where(_T.id > after)
+        async with reading(self._engine) as connection:
+            return {PointId(row.id): row.must_stand for row in await connection.execute(query)}
 
     async def any_learned(self, now: datetime) -> bool:
         live = sa.exists().where(

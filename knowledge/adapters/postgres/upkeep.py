@@ -11,11 +11,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone, among, most_idle
-from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.database import held_by_session, reading, transaction, within
 from knowledge.adapters.postgres.points import UNDOUBTED, doubt, keep_vectors, stored_points, to_stored_point
 from knowledge.adapters.postgres.rows import behind_point, captured_at
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
-from knowledge.adapters.postgres.tables import embedding_spaces, knowledge_staging, lexicon, points, vectors
+from knowledge.adapters.postgres.tables import embedding_spaces, job_run, knowledge_staging, lexicon, points, vectors
 from knowledge.errors import Conflict
 from knowledge.models import (
     BoundSpace,
@@ -36,6 +36,8 @@ _V = vectors.c
 _S = embedding_spaces.c
 _CHANGE_LOCK = 0x63686E67
 """Advisory lock of a change of model, from its first embedding to its last look."""
+_CHANGE = "change of model"
+"""Stands among the runs of jobs from its switch to its last look."""
 
 
 class PostgresUpkeep(UpkeepStore):
@@ -116,18 +118,10 @@ class PostgresUpkeep(UpkeepStore):
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[None]:
-        # a lock of the session, for it may last hours: a transaction that long would keep Postgres from tidying up
-        async with reading(self._store) as connection:
-            if not await connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_CHANGE_LOCK))):
+        async with held_by_session(self._store, sa.literal(_CHANGE_LOCK)) as held:
+            if not held:
                 raise Conflict("the embedding model is being changed already: wait until that has ended")
-            try:
-                yield
-            finally:
-                try:
-                    await connection.execute(sa.select(sa.func.pg_advisory_unlock(_CHANGE_LOCK)))
-                except BaseException:
-                    await connection.invalidate()  # the lock goes with it
-                    raise
+            yield
 
     @asynccontextmanager
     async def switching(self, space: EmbeddingSpace) -> AsyncIterator[None]:
@@ -139,6 +133,15 @@ class PostgresUpkeep(UpkeepStore):
             use = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint).values(active=True)
             if not (await connection.execute(use)).rowcount:
                 raise Conflict(f"{space.model} was forgotten while everything was embedded with it: start again")
+            await connection.execute(insert(job_run).values(job=_CHANGE, slot=sa.func.now()))
+
+    async def unfinished(self) -> bool:
+        async with reading(self._store) as connection:
+            return bool(await connection.scalar(sa.select(sa.exists().where(job_run.c.job == _CHANGE))))
+
+    async def finished(self) -> None:
+        async with reading(self._store) as connection:
+            await connection.execute(sa.delete(job_run).where(job_run.c.job == _CHANGE))
 
     async def forget_unknown(self) -> None:
         known = sa.exists().where(_S.fingerprint == _V.space)

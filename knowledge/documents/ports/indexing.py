@@ -206,11 +206,19 @@ class IndexingStore(Protocol):
         """
         ...
 
+    async def shown(self, space: EmbeddingSpace) -> int:
+        """Return how many passages are shown that have an embedding in a space: the index holds no fewer."""
+        ...
+
     async def standing(self, *, after: PassageId | None, limit: int) -> dict[PassageId, bool]:
         """Return the passages that are shown (True) or written and may be shown yet (False), ascending by id.
 
         All of them as they are at one moment.
         """
+        ...
+
+    async def written(self, passage_ids: Collection[PassageId]) -> set[PassageId]:
+        """Return those of some passages that are written in Postgres, shown or not."""
         ...
 
     async def renew(self) -> None:
