@@ -48,8 +48,14 @@ from tests.support.postgres import create_database, drop_database
 from tests.support.processes import Commands, embedding_by, entry, free_port, until
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
-IN_PROCESS = {"upkeep.refill", "upkeep.backfill", "store_upkeep.reembed", "queries.weigh_failure"}
-"""What takes an open embedder, is called by other services, or measures them."""
+IN_PROCESS = {
+    "upkeep.refill",
+    "upkeep.backfill",
+    "store_upkeep.reembed",
+    "store_upkeep.finish",
+    "queries.weigh_failure",
+}
+"""What takes an open embedder, is called by other services or by the clock, or measures them."""
 SITUATION = str(entry()["failure_description"])
 
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from knowledge.adapters.postgres.database import transaction
 from knowledge.adapters.postgres.tables import knowledge_staging
-from knowledge.memory import consolidation
+from knowledge.memory import points
 from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.models import (
@@ -176,7 +176,7 @@ def mutated(knowledge: Knowledge, mutant: Mutant | None) -> Knowledge:
             stores = replace(knowledge.stores, index=cast(VectorIndex, late), patterns=marks_first)
             return replace(knowledge, checkpoints=replace(knowledge.checkpoints, stores=stores))
         case Mutant.RANDOM_IDS:
-            setattr(consolidation, "point_id_of", lambda *_: PointId(uuid4()))  # noqa: B010 - the worker's process is this mutant's own
+            setattr(points, "point_id_of", lambda *_: PointId(uuid4()))  # noqa: B010 - the worker's process is this mutant's own
             return knowledge
         case Mutant.NO_TAKING_BACK:
             setattr(EmbeddingRun, "_take_back", _take_nothing_back)  # noqa: B010 - the worker's process is this mutant's own
