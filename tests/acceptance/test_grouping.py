@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -306,21 +306,47 @@ def test_the_commands_show_join_and_split(beside: Commands, tmp_path: Path) -> N
     assert "no live pattern" in commands.refused("patterns", "show", gone)
 
 
+WORDS = ("cart", "login", "export", "mail", "search", "upload", "printer", "backup", "queue", "invoice")
+NIGHTLY = [f"The {word} breaks every night" for word in WORDS]
+
+
+async def crowded(knowledge: Knowledge, first: Sequence[EntryId], late: Sequence[EntryId]) -> PatternId:
+    """Join the patterns of entries, so many that the index has no room for all their texts."""
+    keep = await pattern_of(knowledge, first[0])
+    for other in (*first[1:], *late):
+        await knowledge.grouping.join(keep, await pattern_of(knowledge, other))
+    return keep
+
+
+async def test_an_entry_is_found_that_is_split_off_a_pattern_that_had_no_room_for_it(knowledge: Knowledge) -> None:
+    """The same words had stood in the index before, and what was left of them was taken for a point."""
+    every = [await told(knowledge, text, project=text) for text in NIGHTLY]
+    first, late = every[:MAX_POINTS], every[MAX_POINTS:]
+    await knowledge.checkpoints.process_all()
+    keep = await crowded(knowledge, first, late)
+    await knowledge.capture.delete(first[0])
+    await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    again = await told(knowledge, NIGHTLY[0], project="again")
+    await knowledge.checkpoints.process_all()
+    assert await pattern_of(knowledge, again) == keep
+    split = await knowledge.grouping.split([again])
+    await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    (found, *_) = await knowledge.queries.query_for_failure(NIGHTLY[0], min_relevance=0.5)
+    assert found.pattern_id == split.pattern_id
+    assert await sound(knowledge)
+
+
 @pytest.mark.parametrize("how", ["prune", "sweep", "repair"])
 async def test_a_pattern_is_found_for_as_long_as_any_of_its_entries_lives(
     knowledge: Knowledge, clock: SetClock, how: str
 ) -> None:
     """Eight of its texts stand in the index: a year after the first of them nothing found what had come since."""
-    words = ("cart", "login", "export", "mail", "search", "upload", "printer", "backup", "queue", "invoice")
-    texts = [f"The {word} breaks every night" for word in words]
-    first = [await told(knowledge, text, project=text) for text in texts[:MAX_POINTS]]
+    first = [await told(knowledge, text, project=text) for text in NIGHTLY[:MAX_POINTS]]
     await knowledge.checkpoints.process_all()
-    keep = await pattern_of(knowledge, first[0])
     clock.move(timedelta(days=200))
-    late = [await told(knowledge, text, project=text) for text in texts[MAX_POINTS:]]
+    late = [await told(knowledge, text, project=text) for text in NIGHTLY[MAX_POINTS:]]
     await knowledge.checkpoints.process_all()
-    for other in (*first[1:], *late):
-        await knowledge.grouping.join(keep, await pattern_of(knowledge, other))
+    keep = await crowded(knowledge, first, late)
     if how == "prune":
         clock.move(timedelta(days=200))
         await knowledge.pruning.prune()
@@ -331,7 +357,7 @@ async def test_a_pattern_is_found_for_as_long_as_any_of_its_entries_lives(
         await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
     elif how == "repair":
         await knowledge.upkeep.verify(repair=True)
-    for text in texts[MAX_POINTS:]:
+    for text in NIGHTLY[MAX_POINTS:]:
         (found, *_) = await knowledge.queries.query_for_failure(text, min_relevance=0.5)
         assert (found.pattern_id, found.success_count) == (keep, 2)
     expiry = (await knowledge.stats()).next_expiry_at

@@ -100,7 +100,7 @@ class PostgresRegrouping(Regrouping):
     async def _kept(self, moves: Sequence[Move], to: PatternId) -> set[PointId]:
         """Return the new points that there are texts for and that fit into the pattern's limit."""
         olds = {old for move in moves for old in move.points}
-        there = set((await self._connection.execute(sa.select(_T.id).where(among(_T.id, olds)))).scalars())
+        there = set((await self._connection.execute(sa.select(_T.id).where(among(_T.id, olds), HELD))).scalars())
         kept = set((await self._connection.execute(sa.select(_T.id).where(_T.pattern_id == to, HELD))).scalars())
         for move in moves:
             kept.update(new for old, new in move.points.items() if old in there and len(kept) < MAX_POINTS)
