@@ -16,10 +16,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 import sqlalchemy as sa
 import structlog
@@ -62,8 +63,9 @@ class Killed:
 
 @dataclass
 class Soak(Telling):
-    """A walk over one store."""
+    """A walk over one store; `chances` say how often it does what."""
 
+    chances: ClassVar[Mapping[str, float]] = CHANCES
     ground: Ground = field(kw_only=True)
     did: Counter[str] = field(default_factory=Counter)
     number: int = 0
@@ -82,7 +84,7 @@ class Soak(Telling):
                     killed = None
                 await self._compare(knowledge)
                 while again and done < operations:
-                    (name,) = self.rng.choices(list(CHANCES), list(CHANCES.values()))
+                    (name,) = self.rng.choices(list(self.chances), list(self.chances.values()))
                     done += 1
                     self.did[name] += 1
                     again = name not in {"reopen", "kill"}

@@ -16,6 +16,7 @@ from tests.faults.durability import on_disk, survive
 from tests.faults.ground import Ground
 from tests.faults.herd import Herd
 from tests.faults.races import races
+from tests.faults.regrouping import Regrouping
 from tests.faults.soak import CHANCES, Soak
 from tests.support.faults import Trips, wired
 
@@ -98,3 +99,10 @@ async def test_g23_a_soak_of_random_operations_leaves_what_the_model_says(alone:
     soak = Soak(random.Random(23), ground=alone)
     await soak.walk(250)
     assert min(soak.did[name] for name in CHANCES if CHANCES[name] >= 1) > 0
+
+
+async def test_g23_joins_and_splits_among_all_else_leave_what_the_entries_say(alone: Ground) -> None:
+    """G23."""
+    walk = Regrouping(random.Random(23), ground=alone)
+    await walk.walk(250)
+    assert min(walk.did[name] for name in ("join", "split", "together", "outcome")) > 0
