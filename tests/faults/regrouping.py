@@ -13,7 +13,7 @@ import random
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import ClassVar
 
@@ -22,15 +22,14 @@ import structlog
 
 from knowledge.adapters.postgres.tables import knowledge_staging, patterns
 from knowledge.errors import Conflict, InvalidInput, NotFound
-from knowledge.models import ContextId, EntryId, PatternId, Task
+from knowledge.models import EntryId, PatternId
 from knowledge.wiring import Knowledge
-from orchestrator.context import OrchestratorContextBuilder
 from tests.faults.at_once import AtOnce
 from tests.faults.ground import ground, make_template
 from tests.faults.herd import Herd
 from tests.faults.model import Diverged
 from tests.faults.soak import Soak
-from tests.faults.telling import CASES, of_case
+from tests.faults.telling import REMEMBERED
 from tests.faults.truth import examine
 from tests.support.postgres import throwaway_postgres
 
@@ -48,7 +47,6 @@ class Regrouping(Soak):
         "capture": 40, "resolve": 5, "checkpoint": 8, "end_project": 1, "delete": 6, "prune": 1.5,
         "join": 8, "split": 6, "hand_out": 5, "outcome": 5, "together": 2, "reopen": 0.2, "kill": 0.3,
     }  # fmt: skip
-    handed_out: list[tuple[ContextId, PatternId]] = field(default_factory=list)
 
     async def _join(self, knowledge: Knowledge) -> None:
         query = sa.select(patterns.c.id, patterns.c.entry_type).where(patterns.c.success_count > 0)
@@ -72,22 +70,13 @@ class Regrouping(Soak):
                 await knowledge.grouping.split([EntryId(self.rng.choice(entries))])
 
     async def _hand_out(self, knowledge: Knowledge) -> None:
-        asked = of_case(self.rng.randrange(CASES))
-        self.contexts += 1
-        task = Task(
-            description=asked.failure_description or asked.proposal or "",
-            project_id=f"project {self.rng.randrange(5)}",
-            task_id=f"H{self.contexts}",
-            run_id="R1",
-        )
-        context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "agent 1")
-        self._must(context.degraded is None, f"no context: {context.degraded}")
+        context, _ = await self._handed_out(knowledge)
         given = [(context.context_id, each.pattern_id) for each in context.patterns]
-        self.handed_out = [*self.handed_out, *given][-30:]
+        self.given = [*self.given, *given][-REMEMBERED:]
 
     async def _outcome(self, knowledge: Knowledge) -> None:
-        if self.handed_out:
-            context_id, pattern_id = self.rng.choice(self.handed_out)
+        if self.given:
+            context_id, pattern_id = self.rng.choice(self.given)
             with suppress(NotFound, InvalidInput):  # it went, or what it was joined to
                 await knowledge.outcomes.record_outcome(context_id, pattern_id, worked=self.rng.random() < 0.6)
 

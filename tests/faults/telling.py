@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.adapters.postgres.tables import knowledge_staging, patterns
 from knowledge.errors import NotFound
-from knowledge.models import ContextId, EntryId, NewEntry, PatternId, Task
+from knowledge.models import Context, ContextId, EntryId, NewEntry, PatternId, Task
 from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
@@ -23,7 +23,8 @@ CASES = 40
 AGENTS = ("agent1", "agent2")
 """Ids of keys that can capture only."""
 
-_REMEMBERED = 30
+REMEMBERED = 30
+"""Contexts that something may yet be told of."""
 _A_MOMENT = timedelta(milliseconds=1)
 
 
@@ -68,7 +69,8 @@ class Telling:
         agent = Principal(trust=Trust.KEY, scopes=scopes, workspace=knowledge.workspace, key_id=key_id)
         return knowledge.acting_for(agent), key_id
 
-    async def _hand_out(self, knowledge: Knowledge) -> None:
+    async def _handed_out(self, knowledge: Knowledge) -> tuple[Context, Task]:
+        """Return a context that was built for a task of its own."""
         asked = of_case(self.rng.randrange(CASES))
         self.contexts += 1
         task = Task(
@@ -79,11 +81,15 @@ class Telling:
         )
         context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "agent 1")
         self._must(context.degraded is None, f"no context: {context.degraded}")
+        return context, task
+
+    async def _hand_out(self, knowledge: Knowledge) -> None:
+        context, task = await self._handed_out(knowledge)
         shown = {each.pattern_id: case_in(each.problem) for each in context.patterns}
         if shown:
             self.model.handed_out(context.context_id, task, shown, self.clock.now())
         self.cases |= shown
-        self.given = [*self.given, *((context.context_id, each) for each in shown)][-_REMEMBERED:]
+        self.given = [*self.given, *((context.context_id, each) for each in shown)][-REMEMBERED:]
 
     async def _chosen(self, knowledge: Knowledge) -> tuple[ContextId, PatternId] | None:
         """Return a context and a pattern that was in it, both of which may be gone by now, or None.

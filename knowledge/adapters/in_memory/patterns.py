@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from knowledge.adapters.in_memory.state import LONG_AGO, EntryRow, InMemoryState, PatternRow, PointRow, trust
+from knowledge.adapters.in_memory.state import LONG_AGO, EntryRow, InMemoryState, PatternRow, point_row, trust
 from knowledge.errors import NotFound
 from knowledge.models import (
     ERROR_CODE,
@@ -35,7 +35,6 @@ from knowledge.models import (
     PatternId,
     PointId,
     PruneReport,
-    TextPoint,
     View,
     fitting,
     pattern_id_of,
@@ -94,7 +93,14 @@ class _InMemoryDeciding(Deciding):
         for decision in sorted(decisions, key=lambda decided: decided.entry.entry_id):  # the index takes the same one
             for point in decision.points:
                 if point.point_id in kept:
-                    self._write_point(decision, point, embedded_at, expires_at)
+                    self._points[point.point_id] = point_row(
+                        self._points.get(point.point_id),
+                        point,
+                        workspace=self._workspace,
+                        pattern_id=decision.pattern_id,
+                        embedded_at=embedded_at,
+                        expires_at=expires_at,
+                    )
                     self._vectors.setdefault((point.point_id, space.fingerprint), point.vector.astype(np.float16))
             row = self._mine(decision.entry.entry_id)
             if row is not None:
@@ -149,18 +155,6 @@ class _InMemoryDeciding(Deciding):
         for decision in decisions:
             kept.update(point.point_id for point in fitting(decision.points, there[decision.pattern_id]))
         return kept
-
-    def _write_point(self, decision: Decision, point: TextPoint, embedded_at: datetime, expires_at: datetime) -> None:
-        before = self._points.get(point.point_id)
-        self._points[point.point_id] = PointRow(
-            point_id=point.point_id,
-            workspace=self._workspace,
-            pattern_id=decision.pattern_id,
-            view=point.view,
-            embedded_at=max(before.embedded_at, embedded_at) if before else embedded_at,
-            expires_at=max(before.expires_at, expires_at) if before else expires_at,
-            counted=before is not None and before.counted,
-        )
 
 
 class InMemoryPatterns(PatternStore):

@@ -10,7 +10,7 @@ from itertools import groupby
 
 import numpy as np
 
-from knowledge.adapters.in_memory.state import DROPPED, LONG_AGO, InMemoryState, PointRow
+from knowledge.adapters.in_memory.state import DROPPED, LONG_AGO, InMemoryState, PointRow, point_row
 from knowledge.errors import SpaceSwitched
 from knowledge.models import (
     MAX_POINTS,
@@ -145,16 +145,13 @@ class InMemoryPoints(PointStore):
         """Write a point of an embedded entry, with its vector, and have the index look at it."""
         if entry.pattern_id is None:  # none that is embedded
             return
-        before = self._state.points.get(point.point_id)
-        embedded_at, expires_at = entry.embedded_at or LONG_AGO, entry.expires_at or LONG_AGO
-        self._state.points[point.point_id] = PointRow(
-            point_id=point.point_id,
+        self._state.points[point.point_id] = point_row(
+            self._state.points.get(point.point_id),
+            point,
             workspace=self._workspace,
             pattern_id=entry.pattern_id,
-            view=point.view,
-            embedded_at=max(before.embedded_at, embedded_at) if before else embedded_at,
-            expires_at=max(before.expires_at, expires_at) if before else expires_at,
-            counted=before is not None and before.counted,
+            embedded_at=entry.embedded_at or LONG_AGO,
+            expires_at=entry.expires_at or LONG_AGO,
             look_at=LONG_AGO,
         )
         self._state.vectors[point.point_id, space.fingerprint] = point.vector.astype(np.float16)

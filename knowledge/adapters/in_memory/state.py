@@ -31,6 +31,7 @@ from knowledge.models import (
     PatternId,
     PointId,
     Task,
+    TextPoint,
     View,
 )
 
@@ -256,6 +257,29 @@ def trust(entry: Entry) -> tuple[bool, int]:
     """Return how far to trust an entry: what came by no agent's key first; what a human decided, what was verified."""
     decided = entry.entry_type is not EntryType.FAILURE_SOLUTION
     return (not entry.low_trust, 2 if decided else int(entry.verified_by is not None))
+
+
+def point_row(
+    before: PointRow | None,
+    point: TextPoint,
+    *,
+    workspace: str,
+    pattern_id: PatternId,
+    embedded_at: datetime,
+    expires_at: datetime,
+    look_at: datetime | None = None,
+) -> PointRow:
+    """Return a point that is written, or once more over what was there before: its times never go back."""
+    return PointRow(
+        point_id=point.point_id,
+        workspace=workspace,
+        pattern_id=pattern_id,
+        view=point.view,
+        embedded_at=max(before.embedded_at, embedded_at) if before else embedded_at,
+        expires_at=max(before.expires_at, expires_at) if before else expires_at,
+        counted=before is not None and before.counted,
+        look_at=look_at,
+    )
 
 
 class _Told(NamedTuple):
