@@ -61,7 +61,11 @@ class PointStore(Protocol):
         ...
 
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
-        """Note down those that a later decision was made about than that of `embedded_at`; return how many."""
+        """Note down those that a later decision was made about than that of `embedded_at`, and those noted down since.
+
+        Whoever decided then has written them just now: others may have taken them from the index before. Returns how
+        many.
+        """
         ...
 
     def settling(

@@ -28,9 +28,21 @@ SOLUTION = "Export the name from shop/_pricing.py again"
 OTHER_SOLUTION = "Import the name from shop.money, where it lives since release 4"
 
 
-async def told(knowledge: Knowledge, text: str, *, solution: str = SOLUTION, project: str = "p") -> EntryId:
+async def told(
+    knowledge: Knowledge,
+    text: str,
+    *,
+    solution: str = SOLUTION,
+    project: str = "p",
+    task_description: str | None = None,
+) -> EntryId:
     return await fail(
-        knowledge, project_id=project, failure_description=text, error_message=None, solution_steps=solution
+        knowledge,
+        project_id=project,
+        task_description=task_description,
+        failure_description=text,
+        error_message=None,
+        solution_steps=solution,
     )
 
 

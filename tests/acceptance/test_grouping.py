@@ -18,12 +18,19 @@ from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.test_consolidating import pattern_of, told
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
+from tests.support.faults import Trips, wired
 from tests.support.processes import Commands, lines
 from tests.support.stores import numbered
 
 ONE = "The nightly export stops with out of memory at the orders table"
 OTHER = "Nightly export of the orders table dies: the process runs out of memory"
 THIRD = "Login fails for users with an umlaut in their name"
+
+
+@pytest.fixture
+def settings(settings: KnowledgeSettings) -> KnowledgeSettings:
+    """No deadline that a busy machine could miss: it is not what is tested."""
+    return settings.model_copy(update={"query_deadline_ms": 30_000})
 
 
 @pytest.fixture
@@ -116,6 +123,21 @@ async def test_the_founder_of_a_pattern_can_be_split_off_too(knowledge: Knowledg
     repeated = [await told(knowledge, text, project="c") for text in (ONE, OTHER)]
     await knowledge.checkpoints.process_all()
     assert await patterns_of(knowledge, one, other, *repeated) == [split.pattern_id, keep, split.pattern_id, keep]
+    assert await sound(knowledge)
+
+
+async def test_a_join_while_an_entry_of_either_is_embedded_leaves_nothing_of_the_old_pattern(
+    knowledge: Knowledge,
+) -> None:
+    """G13: the join takes the entry's points from the index before the checkpoint puts them there."""
+    keep, gone = await patterns_of(knowledge, *await two(knowledge))
+    again = await told(knowledge, OTHER, project="c", task_description="Make the export of orders smaller")
+
+    async def join() -> None:
+        await knowledge.grouping.join(keep, gone)
+
+    await wired(knowledge, Trips({"index.upsert:before:1": join})).checkpoints.process_all()
+    assert await pattern_of(knowledge, again) == keep
     assert await sound(knowledge)
 
 

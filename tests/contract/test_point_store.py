@@ -125,6 +125,15 @@ async def test_a_later_decision_is_noted_down_as_having_overtaken(stores: Stores
     assert [stored.embedded_at for stored in (await settled(stores)).stored] == [LATER]
 
 
+async def test_what_went_from_the_index_since_it_was_decided_about_is_noted_down(stores: Stores) -> None:
+    """G13: whoever decided writes it once more, and nobody looked at it again for a day."""
+    point, _ = await learned(stores, told(1))
+    await stores.entries.delete(numbered(1))
+    await settled(stores)
+    assert await stores.points.overtaken([point], NOON) == 1
+    assert await settled(stores) == Unsettled(gone=(point,))
+
+
 async def test_the_index_must_hold_what_is_live_and_marked_and_not_noted_down(stores: Stores) -> None:
     async def fewest(at: datetime = NOON) -> tuple[int, int]:
         points = stores.points

@@ -66,7 +66,8 @@ class InMemoryPoints(PointStore):
         return any(row.expires_at > now and self._behind(row, EntryStatus.EMBEDDED) for row in rows)
 
     async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
-        late = [row.point_id for row in self._ours(point_ids) if row.embedded_at > embedded_at]
+        rows = self._ours(point_ids)
+        late = [row.point_id for row in rows if row.embedded_at > embedded_at or row.look_at not in {None, DROPPED}]
         self._state.doubt(late)
         return len(late)
 

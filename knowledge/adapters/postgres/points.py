@@ -119,11 +119,17 @@ def _live(now: datetime) -> sa.ColumnElement[bool]:
     return sa.and_(_T.look_at.is_(None), _T.expires_at > now)
 
 
+def _overtaken(embedded_at: sa.ColumnElement[datetime]) -> sa.ColumnElement[bool]:
+    """Return the condition that others decided about a point later, or had it noted down since."""
+    noted = sa.and_(_T.look_at.is_not(None), _T.look_at != DROPPED)
+    return sa.or_(_T.embedded_at > embedded_at, noted)
+
+
 _ANY_OVERTAKEN = sa.select(
     sa.exists().where(
         _T.workspace == sa.bindparam("workspace"),
         _T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))),
-        _T.embedded_at > sa.bindparam("embedded_at", type_=TIME),
+        _overtaken(sa.bindparam("embedded_at", type_=TIME)),
     )
 )
 
@@ -205,7 +211,7 @@ class PostgresPoints(PointStore):
         async with reading(self._engine) as connection:
             if not await connection.scalar(_ANY_OVERTAKEN, asked):
                 return 0
-        late = (self._ours(), among(_T.id, point_ids), _T.embedded_at > embedded_at)
+        late = (self._ours(), among(_T.id, point_ids), _overtaken(sa.literal(embedded_at, TIME)))
         async with alone(self._engine, self._workspace) as connection:
             return await doubt(connection, *late)
 
