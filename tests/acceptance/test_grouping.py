@@ -363,3 +363,46 @@ async def test_a_pattern_is_found_for_as_long_as_any_of_its_entries_lives(
     expiry = (await knowledge.stats()).next_expiry_at
     assert expiry == (await knowledge.capture.get(late[0])).expires_at, "they live no longer than before"
     assert await sound(knowledge)
+
+
+async def left_with_room(knowledge: Knowledge) -> None:
+    """Have a pattern of which two texts stand in no index, though there is room by now."""
+    every = [await told(knowledge, text, project=text) for text in NIGHTLY]
+    await knowledge.checkpoints.process_all()
+    await crowded(knowledge, every[:MAX_POINTS], every[MAX_POINTS:])
+    for entry_id in every[:MAX_POINTS]:
+        await knowledge.capture.delete(entry_id)
+
+
+async def test_a_text_that_is_refused_keeps_no_other_out_of_the_index(
+    knowledge: Knowledge, embedder: HashingEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another model may refuse what stands in no index: nothing beside it was reached, hour after hour."""
+    await left_with_room(knowledge)
+    embedder.refuses = NIGHTLY[-1]
+    await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    bound = await knowledge.stores.spaces.bound()
+    assert bound is not None
+    shown = await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10)
+    assert len(shown) == 1, "what is not refused"
+    assert "entry_not_reached" in caplog.text
+    assert NIGHTLY[-1] not in caplog.text, "no log holds what is said of a text"
+    embedder.refuses = None
+    await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    shown = await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10)
+    assert len(shown) == 2
+
+
+async def test_what_has_room_and_cannot_be_embedded_now_holds_up_no_repair(
+    knowledge: Knowledge, embedder: HashingEmbedder
+) -> None:
+    """The vectors of the index are kept: where the endpoint was gone, a repair of it ended before it began."""
+    await told(knowledge, THIRD)
+    await left_with_room(knowledge)
+    bound = await knowledge.stores.spaces.bound()
+    assert bound is not None
+    await knowledge.stores.index.drop(bound.space)
+    embedder.unavailable = "no answer"
+    report = await knowledge.upkeep.verify(repair=True)
+    assert report.repaired >= 1
+    assert report.sound
