@@ -22,12 +22,23 @@ _SLICE = 64
 log = get_logger(__name__)
 
 
-async def reach(stores: Stores) -> int:
-    """Put such entries into the index; return how many.
+async def reach_if_possible(stores: Stores) -> None:
+    """Put such entries into the index, or leave it to whoever comes next: nothing else waits for it.
 
     Their texts are embedded again: the vector of what stands in no index is not kept. One whose text is refused stays
-    where it is. Raises Unavailable when a store or the embedder does not answer.
+    where it is.
     """
+    try:
+        reached = await _reach(stores)
+    except HardwonError as error:
+        log.warning("reaching_put_off", reason=reason_of(error))
+    else:
+        if reached:
+            log.info("entries_reached", workspace=stores.workspace, entries=reached)
+
+
+async def _reach(stores: Stores) -> int:
+    """Put such entries into the index; return how many. Raises Unavailable, or LocalOnly where no text may go there."""
     reached = 0
     now = stores.clock.now()
     while entries := await stores.points.out_of_reach(now, _SLICE):
@@ -42,17 +53,8 @@ async def reach(stores: Stores) -> int:
             break
         reached += new
     if reached:
-        log.info("entries_reached", workspace=stores.workspace, entries=reached)
         await settle(stores, whole=False)
     return reached
-
-
-async def reach_if_possible(stores: Stores) -> None:
-    """Do that now, or leave it to whoever comes next."""
-    try:
-        await reach(stores)
-    except HardwonError as error:
-        log.warning("reaching_put_off", reason=reason_of(error))
 
 
 async def _points(stores: Stores, in_use: SpaceInUse, entries: Sequence[Entry]) -> dict[EntryId, tuple[TextPoint, ...]]:

@@ -406,3 +406,13 @@ async def test_what_has_room_and_cannot_be_embedded_now_holds_up_no_repair(
     report = await knowledge.upkeep.verify(repair=True)
     assert report.repaired >= 1
     assert report.sound
+
+
+async def test_what_has_room_in_a_workspace_that_is_local_only_by_now_fails_no_sweep(knowledge: Knowledge) -> None:
+    """Its texts may go to no endpoint any more: the job of every hour failed of it, for good."""
+    await left_with_room(knowledge)
+    await knowledge.upkeep.keep_local(on=True)
+    assert await knowledge.checkpoints.sweep(staged_for=timedelta(days=1)) == []
+    await knowledge.upkeep.keep_local(on=False)
+    await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    assert await sound(knowledge)
