@@ -11,7 +11,8 @@ import pytest
 
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import InvalidInput, NotFound
-from knowledge.models import MAX_POINTS, EntryId, LinkKind, PatternId, Task
+from knowledge.models import MAX_POINTS, EntryId, LinkKind, Outcome, PatternId, Task
+from knowledge.provenance import Chosen
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -62,6 +63,26 @@ async def test_joined_patterns_are_one_with_the_evidence_of_both(knowledge: Know
     assert await sound(knowledge)
     with pytest.raises(NotFound, match="no live pattern"):
         await knowledge.queries.get(gone)
+
+
+@pytest.mark.parametrize("by_agent", [0, 1])
+async def test_of_what_was_told_of_both_in_one_run_the_trusted_stays(knowledge: Knowledge, by_agent: int) -> None:
+    """Joined, the pattern kept the agent's word alone, and lost the success with all that the agent had told."""
+    both = await patterns_of(knowledge, *await two(knowledge))
+    task = Task(description=ONE, project_id="c", task_id="T-9", run_id="1")
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    for pattern_id in both:
+        low_trust = pattern_id == both[by_agent]
+        told_by = "agent1" if low_trust else "admin1"
+        outcome = Outcome(
+            context_id=context.context_id, pattern_id=pattern_id, project_id="c", task_id="T-9", run_id="1",
+            worked=True, recorded_by=told_by, low_trust=low_trust,
+        )  # fmt: skip
+        await knowledge.stores.contexts.record_outcomes([outcome], knowledge.stores.clock.now())
+    joined = await knowledge.grouping.join(*both)
+    assert joined.success_count == 3
+    await knowledge.revocations.revoke(Chosen(key_id="agent1"))
+    assert (await knowledge.queries.get(joined.pattern_id)).success_count == 3
 
 
 async def test_what_repeats_the_words_of_either_comes_to_the_pattern_that_was_kept(knowledge: Knowledge) -> None:
