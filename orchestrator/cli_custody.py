@@ -131,10 +131,8 @@ def revoke(
         async with connect(workspace=workspace, warm=False) as knowledge:
             report = await knowledge.revocations.revoke(chosen, dry_run=dry_run)
         print_revocation(report, as_json=as_json)
-        if key is not None and not report.entries and not as_json:
-            notes.print(
-                f"no entry of workspace {workspace} is by this key: is it the one that was meant?", markup=False
-            )
+        if key is not None and not (report.entries or report.outcomes or as_json):
+            notes.print(f"nothing in workspace {workspace} is by this key: is it the one that was meant?", markup=False)
 
     run(work)
 

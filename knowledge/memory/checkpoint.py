@@ -19,7 +19,7 @@ from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.finishing import if_in_time
 from knowledge.memory.in_turn import in_turn
 from knowledge.memory.limits import check_text
-from knowledge.memory.reaching import reach
+from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.settling import settle, settle_differing
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
 from knowledge.ports import Progress, Selection, Stores
@@ -75,7 +75,7 @@ class CheckpointEmbeddingService:
         reports = await in_turn(await self.stores.entries.due_projects(before), process)
         await settle(self.stores)
         await settle_differing(self.stores)
-        await reach(self.stores)
+        await reach_if_possible(self.stores)
         return reports
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knowledge.errors import HardwonError, SpaceSwitched
+from knowledge.errors import HardwonError, SpaceSwitched, TextRejected, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory import texts
 from knowledge.memory.points import text_points
@@ -22,12 +22,23 @@ _SLICE = 64
 log = get_logger(__name__)
 
 
-async def reach(stores: Stores) -> int:
-    """Put such entries into the index; return how many.
+async def reach_if_possible(stores: Stores) -> None:
+    """Put such entries into the index, or leave it to whoever comes next: nothing else waits for it.
 
-    Their texts are embedded again: the vector of what stands in no index is not kept. Raises Unavailable when a store
-    or the embedder does not answer.
+    Their texts are embedded again: the vector of what stands in no index is not kept. One whose text is refused stays
+    where it is.
     """
+    try:
+        reached = await _reach(stores)
+    except HardwonError as error:
+        log.warning("reaching_put_off", reason=reason_of(error))
+    else:
+        if reached:
+            log.info("entries_reached", workspace=stores.workspace, entries=reached)
+
+
+async def _reach(stores: Stores) -> int:
+    """Put such entries into the index; return how many. Raises Unavailable, or LocalOnly where no text may go there."""
     reached = 0
     now = stores.clock.now()
     while entries := await stores.points.out_of_reach(now, _SLICE):
@@ -38,28 +49,27 @@ async def reach(stores: Stores) -> int:
             new = await stores.points.reach(await _points(stores, in_use, entries), in_use.bound.space)
         except SpaceSwitched:
             continue
-        if not new:  # others were quicker
+        if not new:  # others were quicker, or what is left is refused
             break
         reached += new
     if reached:
-        log.info("entries_reached", workspace=stores.workspace, entries=reached)
         await settle(stores, whole=False)
     return reached
 
 
-async def reach_if_possible(stores: Stores) -> None:
-    """Do that now, or leave it to whoever comes next."""
-    try:
-        await reach(stores)
-    except HardwonError as error:
-        log.warning("reaching_put_off", reason=str(error))
-
-
 async def _points(stores: Stores, in_use: SpaceInUse, entries: Sequence[Entry]) -> dict[EntryId, tuple[TextPoint, ...]]:
-    """Embed the texts of embedded entries; return their points."""
+    """Embed the texts of embedded entries; return their points. A slice that is refused is halved to find which."""
     told = {entry.entry_id: texts.views(entry) for entry in entries}
     wanted = list(dict.fromkeys(text for of_entry in told.values() for text in of_entry.values()))
-    made = await in_use.embedder.embed(wanted, "document")
+    try:
+        made = await in_use.embedder.embed(wanted, "document")
+    except TextRejected as error:
+        if len(entries) == 1:
+            log.warning("entry_not_reached", entry_id=str(entries[0].entry_id), reason=reason_of(error))
+            return {}
+        middle = len(entries) // 2
+        one = await _points(stores, in_use, entries[:middle])
+        return one | await _points(stores, in_use, entries[middle:])
     vectors = dict(zip(wanted, made.vectors, strict=True))
 
     found = {}

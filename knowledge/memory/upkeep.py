@@ -19,7 +19,7 @@ from knowledge.logs import get_logger
 from knowledge.memory.beside import Beside
 from knowledge.memory.locality import Within
 from knowledge.memory.points import from_stored, stored_text
-from knowledge.memory.reaching import reach
+from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.settling import settle, settle_points
 from knowledge.memory.spaces import SpaceInUse, space_in_use
 from knowledge.models import (
@@ -133,7 +133,7 @@ class KnowledgeUpkeepService:
         if repair:
             await self.upkeep.doubt_unsupported()
             await settle(self.stores, whole=False)  # what is missing is found below, and told
-            await reach(self.stores)
+            await reach_if_possible(self.stores)
         report = VerifyReport(points=0)
         wrong: list[_Pair] = []
         async for pair in self._pairs(bound):

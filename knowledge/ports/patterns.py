@@ -184,7 +184,7 @@ class DistillationStore(Protocol):
     def distilling(self) -> AbstractAsyncContextManager[bool]:
         """Say whether nobody else distils patterns of the workspace, and let nobody until the block ends.
 
-        What a process that died was at is free at once.
+        What a process that died was at is free at once. Waits where this process is at it in many workspaces already.
         """
         ...
 

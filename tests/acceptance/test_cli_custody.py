@@ -14,6 +14,7 @@ from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import open_knowledge
 from orchestrator.cli import app
+from tests.acceptance.test_custody import ADMIN, handed_out
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure
 
@@ -60,12 +61,26 @@ def test_what_waits_is_listed_shown_approved_and_rejected(typed: Any) -> None:
     typed("review", "reject", first, code=1)
 
 
+def test_a_key_that_told_outcomes_only_is_no_mistyped_one(typed: Any, settings: KnowledgeSettings) -> None:
+    async def tell() -> None:
+        async with open_knowledge(settings, embedder=HashingEmbedder(dims=256)) as knowledge:
+            await knowledge.capture.capture(failure(project_id="other"))
+            await knowledge.checkpoints.process_all()
+            context = await handed_out(knowledge, "third")
+            pattern_id = context.patterns[0].pattern_id
+            await knowledge.acting_for(ADMIN).outcomes.record_outcome(context.context_id, pattern_id, worked=False)
+
+    asyncio.run(tell())
+    assert typed("revoke", "--key", "admin1", "--dry-run", beside=True) == ""
+    assert "0 entries and 1 outcomes were deleted" in typed("revoke", "--key", "admin1")
+
+
 def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:
     assert json.loads(typed("revoke", "--key", "agent1", "--dry-run", "--json"))["entries"] == 3
     assert "3 entries and 0 outcomes were deleted" in typed("revoke", "--key", "agent1", "--since", "2020-01-01")
     assert typed("affected", "--key", "agent1") == "no context held any of them\n"
     told = typed("revoke", "--key", "agent7", beside=True)
-    assert told == "no entry of workspace default is by this key: is it the one that was meant?\n"
+    assert told == "nothing in workspace default is by this key: is it the one that was meant?\n"
     typed("revoke", code=1)
     assert "entries revoked" in typed("audit", "list")
     chain = json.loads(typed("audit", "verify", "--json"))

@@ -11,7 +11,8 @@ import pytest
 
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import InvalidInput, NotFound
-from knowledge.models import MAX_POINTS, EntryId, LinkKind, PatternId, Task
+from knowledge.models import MAX_POINTS, EntryId, LinkKind, Outcome, PatternId, Task
+from knowledge.provenance import Chosen
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
@@ -69,6 +70,26 @@ async def test_joined_patterns_are_one_with_the_evidence_of_both(knowledge: Know
     assert await sound(knowledge)
     with pytest.raises(NotFound, match="no live pattern"):
         await knowledge.queries.get(gone)
+
+
+@pytest.mark.parametrize("by_agent", [0, 1])
+async def test_of_what_was_told_of_both_in_one_run_the_trusted_stays(knowledge: Knowledge, by_agent: int) -> None:
+    """Joined, the pattern kept the agent's word alone, and lost the success with all that the agent had told."""
+    both = await patterns_of(knowledge, *await two(knowledge))
+    task = Task(description=ONE, project_id="c", task_id="T-9", run_id="1")
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    for pattern_id in both:
+        low_trust = pattern_id == both[by_agent]
+        told_by = "agent1" if low_trust else "admin1"
+        outcome = Outcome(
+            context_id=context.context_id, pattern_id=pattern_id, project_id="c", task_id="T-9", run_id="1",
+            worked=True, recorded_by=told_by, low_trust=low_trust,
+        )  # fmt: skip
+        await knowledge.stores.contexts.record_outcomes([outcome], knowledge.stores.clock.now())
+    joined = await knowledge.grouping.join(*both)
+    assert joined.success_count == 3
+    await knowledge.revocations.revoke(Chosen(key_id="agent1"))
+    assert (await knowledge.queries.get(joined.pattern_id)).success_count == 3
 
 
 async def test_what_repeats_the_words_of_either_comes_to_the_pattern_that_was_kept(knowledge: Knowledge) -> None:
@@ -384,4 +405,57 @@ async def test_a_pattern_is_found_for_as_long_as_any_of_its_entries_lives(
         assert (found.pattern_id, found.success_count) == (keep, 2)
     expiry = (await knowledge.stats()).next_expiry_at
     assert expiry == (await knowledge.capture.get(late[0])).expires_at, "they live no longer than before"
+    assert await sound(knowledge)
+
+
+async def left_with_room(knowledge: Knowledge) -> None:
+    """Have a pattern of which two texts stand in no index, though there is room by now."""
+    every = [await told(knowledge, text, project=text) for text in NIGHTLY]
+    await knowledge.checkpoints.process_all()
+    await crowded(knowledge, every[:MAX_POINTS], every[MAX_POINTS:])
+    for entry_id in every[:MAX_POINTS]:
+        await knowledge.capture.delete(entry_id)
+
+
+async def test_a_text_that_is_refused_keeps_no_other_out_of_the_index(
+    knowledge: Knowledge, embedder: HashingEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another model may refuse what stands in no index: nothing beside it was reached, hour after hour."""
+    await left_with_room(knowledge)
+    embedder.refuses = NIGHTLY[-1]
+    await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    bound = await knowledge.stores.spaces.bound()
+    assert bound is not None
+    shown = await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10)
+    assert len(shown) == 1, "what is not refused"
+    assert "entry_not_reached" in caplog.text
+    assert NIGHTLY[-1] not in caplog.text, "no log holds what is said of a text"
+    embedder.refuses = None
+    await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    shown = await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10)
+    assert len(shown) == 2
+
+
+async def test_what_has_room_and_cannot_be_embedded_now_holds_up_no_repair(
+    knowledge: Knowledge, embedder: HashingEmbedder
+) -> None:
+    """The vectors of the index are kept: where the endpoint was gone, a repair of it ended before it began."""
+    await told(knowledge, THIRD)
+    await left_with_room(knowledge)
+    bound = await knowledge.stores.spaces.bound()
+    assert bound is not None
+    await knowledge.stores.index.drop(bound.space)
+    embedder.unavailable = "no answer"
+    report = await knowledge.upkeep.verify(repair=True)
+    assert report.repaired >= 1
+    assert report.sound
+
+
+async def test_what_has_room_in_a_workspace_that_is_local_only_by_now_fails_no_sweep(knowledge: Knowledge) -> None:
+    """Its texts may go to no endpoint any more: the job of every hour failed of it, for good."""
+    await left_with_room(knowledge)
+    await knowledge.upkeep.keep_local(on=True)
+    assert await knowledge.checkpoints.sweep(staged_for=timedelta(days=1)) == []
+    await knowledge.upkeep.keep_local(on=False)
+    await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
     assert await sound(knowledge)

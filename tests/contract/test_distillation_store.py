@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -88,6 +89,24 @@ async def test_one_distils_the_patterns_of_a_workspace_at_a_time(stores: Stores)
         assert (first, second) == (True, False)
     async with store.distilling() as again:
         assert again
+
+
+async def test_many_workspaces_that_distil_at_once_leave_connections_to_others(store: Store) -> None:
+    """A model takes minutes: twenty of them kept every connection of a server, and no capture got through."""
+
+    async def distil(workspace: str) -> None:
+        async with store.of(workspace).distillations.distilling():
+            await asyncio.sleep(3600)
+
+    at_work = [asyncio.create_task(distil(f"w{number}")) for number in range(40)]
+    try:
+        await asyncio.sleep(1)
+        async with asyncio.timeout(5):
+            await learned(store.of("default"))
+    finally:
+        for task in at_work:
+            task.cancel()
+        await asyncio.gather(*at_work, return_exceptions=True)
 
 
 async def test_what_is_kept_is_shown_beside_the_words_and_no_longer_due(stores: Stores) -> None:

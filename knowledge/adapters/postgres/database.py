@@ -59,6 +59,7 @@ class _Pool(sa.AsyncAdaptedQueuePool):
         super().__init__(*arguments, **named)
         self.turns = asyncio.Semaphore(max(1, self.size() // 2))
         self.turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self.held_long = asyncio.Semaphore(max(1, self.size() // 4))
 
 
 def _note_answer(engine: AsyncEngine, driver: object, record: ConnectionPoolEntry) -> None:
@@ -363,6 +364,16 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         if ours := _busy(engine, error) or translate(error):
             raise ours from error
         raise
+
+
+@asynccontextmanager
+async def few_at_once(engine: AsyncEngine) -> AsyncIterator[None]:
+    """Run a block that keeps a connection for minutes, of many such: only a few do, others wait without one."""
+    pool = engine.sync_engine.pool
+    if not isinstance(pool, _Pool):
+        raise TypeError(f"{type(pool).__name__} is no pool of make_engine")
+    async with pool.held_long:
+        yield
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, among
-from knowledge.adapters.postgres.database import held_by_session, reading, within
+from knowledge.adapters.postgres.database import few_at_once, held_by_session, reading, within
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, to_entry
 from knowledge.adapters.postgres.tables import distillations, distilled_from, knowledge_staging
 from knowledge.models import Distillation, Entry, PatternId
@@ -31,7 +31,7 @@ class PostgresDistillations(DistillationStore):
     @asynccontextmanager
     async def distilling(self) -> AsyncIterator[bool]:
         lock = sa.func.hashtextextended(f"hardwon/distil/{self._workspace}", 0)
-        async with held_by_session(self._engine, lock) as held:
+        async with few_at_once(self._engine), held_by_session(self._engine, lock) as held:
             yield held
 
     async def due(self, model: str, *, now: datetime, least: int, grown: int) -> list[Undistilled]:

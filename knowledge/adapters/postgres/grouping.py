@@ -145,10 +145,13 @@ class PostgresRegrouping(Regrouping):
         await self._bind({key, *(await execute(own)).scalars(), *(await execute(bound)).scalars()}, keep, now)
         event = (_O.workspace, _O.project_id, _O.task_id, _O.run_id)
         known = sa.select(*event).where(_O.pattern_id == keep)
-        # told of both in one run: a success of either is one
-        worked = sa.select(*event).where(_O.pattern_id == other, _O.worked)
-        failed = sa.and_(_O.pattern_id == keep, ~_O.worked, sa.tuple_(*event).in_(worked))
-        await execute(sa.delete(outcomes).where(failed))
+        # told of both in one run: a success of either is one, and of the same what is trusted more stays
+        also = outcomes.alias("also")
+        same_run = (also.c[column.name] == column for column in event)
+        same_trusted = sa.and_(also.c.worked == _O.worked, _O.low_trust, ~also.c.low_trust)
+        says_more = sa.or_(sa.and_(also.c.worked, ~_O.worked), same_trusted)
+        surpassed = sa.exists().where(also.c.pattern_id == other, *same_run, says_more)
+        await execute(sa.delete(outcomes).where(_O.pattern_id == keep, surpassed))
         of_other = sa.and_(_O.pattern_id == other, sa.tuple_(*event).not_in(known))
         await execute(sa.update(outcomes).where(of_other).values(pattern_id=keep))
         await execute(sa.delete(outcomes).where(_O.pattern_id == other))
