@@ -14,7 +14,7 @@ from knowledge.memory import texts
 from knowledge.memory.points import text_points
 from knowledge.memory.settling import settle
 from knowledge.memory.spaces import SpaceInUse, space_in_use
-from knowledge.models import Entry, EntryId, TextPoint
+from knowledge.models import Entry, TextPoint
 from knowledge.ports import Stores
 
 _SLICE = 64
@@ -57,8 +57,13 @@ async def _reach(stores: Stores) -> int:
     return reached
 
 
-async def _points(stores: Stores, in_use: SpaceInUse, entries: Sequence[Entry]) -> dict[EntryId, tuple[TextPoint, ...]]:
-    """Embed the texts of embedded entries; return their points. A slice that is refused is halved to find which."""
+async def _points(
+    stores: Stores, in_use: SpaceInUse, entries: Sequence[Entry]
+) -> list[tuple[Entry, tuple[TextPoint, ...]]]:
+    """Embed the texts of embedded entries; return these with their points.
+
+    Where any is refused, the slice is halved to find which.
+    """
     told = {entry.entry_id: texts.views(entry) for entry in entries}
     wanted = list(dict.fromkeys(text for of_entry in told.values() for text in of_entry.values()))
     try:
@@ -66,16 +71,16 @@ async def _points(stores: Stores, in_use: SpaceInUse, entries: Sequence[Entry]) 
     except TextRejected as error:
         if len(entries) == 1:
             log.warning("entry_not_reached", entry_id=str(entries[0].entry_id), reason=reason_of(error))
-            return {}
+            return []
         middle = len(entries) // 2
         one = await _points(stores, in_use, entries[:middle])
-        return one | await _points(stores, in_use, entries[middle:])
+        return one + await _points(stores, in_use, entries[middle:])
     vectors = dict(zip(wanted, made.vectors, strict=True))
 
-    found = {}
+    found = []
     for entry in entries:
         if entry.pattern_id is not None:  # as all have that are embedded
             of_entry = told[entry.entry_id]
             of_views = {view: vectors[text] for view, text in of_entry.items()}
-            found[entry.entry_id] = text_points(stores.workspace, entry.pattern_id, of_entry, of_views)
+            found.append((entry, text_points(stores.workspace, entry.pattern_id, of_entry, of_views)))
     return found

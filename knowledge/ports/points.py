@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import BoundSpace, EmbeddingSpace, Entry, EntryId, PointId, StoredPoint, TextPoint
+from knowledge.models import BoundSpace, EmbeddingSpace, Entry, PointId, StoredPoint, TextPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +93,11 @@ class PointStore(Protocol):
         """
         ...
 
-    async def reach(self, given: Mapping[EntryId, Sequence[TextPoint]], space: EmbeddingSpace) -> int:
+    async def reach(self, given: Sequence[tuple[Entry, Sequence[TextPoint]]], space: EmbeddingSpace) -> int:
         """Let points stand for entries, as far as their patterns have room, and note these down; return how many.
 
-        Entries that went, or have points by now, are passed over. Raises SpaceSwitched, and keeps nothing, where
-        another space came into use by the end.
+        Entries that went, came to another pattern or have points by now are passed over. Raises SpaceSwitched, and
+        keeps nothing, where another space came into use by the end.
         """
         ...
 

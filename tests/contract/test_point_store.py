@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -310,26 +311,28 @@ async def crowded(stores: Stores) -> tuple[PatternId, list[Entry]]:
     return pattern, late
 
 
-def points_of(pattern: PatternId, entry: Entry) -> list[TextPoint]:
-    return [text_point("default", pattern, texts.situation(entry))]
+async def given(stores: Stores, *entries: Entry) -> list[tuple[Entry, list[TextPoint]]]:
+    """Return entries as they are stored now, with a point each of their patterns."""
+    now = [await stores.entries.get(entry.entry_id) for entry in entries]
+    return [(each, [text_point("default", each.pattern_id, texts.situation(each))]) for each in now if each.pattern_id]
 
 
 async def test_entries_beside_a_full_pattern_are_reached_once_it_has_room_the_latest_first(stores: Stores) -> None:
-    pattern, late = await crowded(stores)
+    _, late = await crowded(stores)
     assert await stores.points.out_of_reach(NOON, 10) == []
-    assert await stores.points.reach({late[0].entry_id: points_of(pattern, late[0])}, SPACE) == 0
+    assert await stores.points.reach(await given(stores, late[0]), SPACE) == 0
     await stores.entries.delete(numbered(1))
     await settled(stores)
     found = await stores.points.out_of_reach(NOON, 10)
     assert [entry.entry_id for entry in found] == [entry.entry_id for entry in reversed(late)]
     assert await stores.points.out_of_reach(A_YEAR_LATER + 2 * HOUR, 10) == found[:1], "the others have expired"
-    given = {entry.entry_id: points_of(pattern, entry) for entry in found}
-    assert await stores.points.reach(given, SPACE) == 3
-    assert await stores.points.reach(given, SPACE) == 0, "they have points by now"
+    wanted = await given(stores, *found)
+    assert await stores.points.reach(wanted, SPACE) == 3
+    assert await stores.points.reach(wanted, SPACE) == 0, "they have points by now"
     assert await stores.points.out_of_reach(NOON, 10) == []
     noted = (await settled(stores)).stored
     assert {each.point_id: each.entry.entry_id for each in noted} == {
-        points[0].point_id: entry_id for entry_id, points in given.items()
+        points[0].point_id: entry.entry_id for entry, points in wanted
     }
     assert all(each.vector is not None and each.expires_at == each.entry.expires_at for each in noted)
     assert {each.point_id for each in await stores.points.uncounted(SPACE, 10)} == {each.point_id for each in noted}
@@ -342,16 +345,28 @@ async def test_no_more_entries_are_reached_than_a_pattern_has_room_for(stores: S
     await learn(stores, told(5), joins=pattern, points=[f"other way {n}" for n in range(MAX_POINTS - 1)])
     (found,) = await stores.points.out_of_reach(NOON, 10)
     assert found.entry_id == late[-1].entry_id
-    assert await stores.points.reach({each.entry_id: points_of(pattern, each) for each in late}, SPACE) == 1
+    assert await stores.points.reach(await given(stores, *late), SPACE) == 1
+
+
+async def test_an_entry_that_came_to_another_pattern_meanwhile_is_passed_over(stores: Stores) -> None:
+    """G13: a point of the pattern it was of would stand for an entry of another."""
+    _, late = await crowded(stores)
+    await stores.entries.delete(numbered(1))
+    await settled(stores)
+    before = [
+        (replace(entry, pattern_id=PatternId(numbered(9))), points) for entry, points in await given(stores, *late)
+    ]
+    assert await stores.points.reach(before, SPACE) == 0
+    assert len(await stores.points.out_of_reach(NOON, 10)) == 3
 
 
 async def test_nothing_is_reached_in_a_space_that_is_not_in_use(stores: Stores) -> None:
     """G22."""
-    pattern, late = await crowded(stores)
+    _, late = await crowded(stores)
     await stores.entries.delete(numbered(1))
     await settled(stores)
     with pytest.raises(SpaceSwitched):
-        await stores.points.reach({late[0].entry_id: points_of(pattern, late[0])}, OTHER_SPACE)
+        await stores.points.reach(await given(stores, late[0]), OTHER_SPACE)
     assert len(await stores.points.out_of_reach(NOON, 10)) == 3
 
 

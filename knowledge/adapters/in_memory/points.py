@@ -125,20 +125,22 @@ class InMemoryPoints(PointStore):
         live.sort(key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
         return sorted(live, key=lambda entry: str(entry.pattern_id))
 
-    async def reach(self, given: Mapping[EntryId, Sequence[TextPoint]], space: EmbeddingSpace) -> int:
+    async def reach(self, given: Sequence[tuple[Entry, Sequence[TextPoint]]], space: EmbeddingSpace) -> int:
         async with self._state.deciding[self._workspace]:
             if self._state.active_space != space.fingerprint:
                 raise SpaceSwitched("another embedding space came into use meanwhile")
             bare = {entry.entry_id: entry for entry in self._bare(LONG_AGO)}
             reached = 0
-            for entry_id in [entry_id for entry_id in given if entry_id in bare]:
-                entry = bare[entry_id]
+            for told, texts in given:
+                entry = bare.get(told.entry_id)
+                if entry is None or entry.pattern_id != told.pattern_id:
+                    continue
                 rows = (row for row in self._state.points.values() if row.pattern_id == entry.pattern_id and row.held)
-                kept = fitting(given[entry_id], {row.point_id for row in rows})
+                kept = fitting(texts, {row.point_id for row in rows})
                 for point in kept:
                     self._stand_for(entry, point, space)
                 ids = tuple(point.point_id for point in kept)
-                self._state.entries[entry_id] = replace(self._state.entries[entry_id], point_ids=ids)
+                self._state.entries[entry.entry_id] = replace(self._state.entries[entry.entry_id], point_ids=ids)
                 reached += bool(kept)
             return reached
 

@@ -25,7 +25,6 @@ from knowledge.models import (
     MAX_POINTS,
     EmbeddingSpace,
     Entry,
-    EntryId,
     EntryStatus,
     PointId,
     StoredPoint,
@@ -307,8 +306,9 @@ class PostgresPoints(PointStore):
         async with reading(self._engine) as connection:
             return [to_entry(row) for row in await connection.execute(query)]
 
-    async def reach(self, given: Mapping[EntryId, Sequence[TextPoint]], space: EmbeddingSpace) -> int:
-        bare = sa.select(*ENTRY_COLUMNS).where(_E.workspace == self._workspace, _WITHOUT_POINT, among(_E.id, given))
+    async def reach(self, given: Sequence[tuple[Entry, Sequence[TextPoint]]], space: EmbeddingSpace) -> int:
+        asked = [entry.entry_id for entry, _ in given]
+        bare = sa.select(*ENTRY_COLUMNS).where(_E.workspace == self._workspace, _WITHOUT_POINT, among(_E.id, asked))
         async with alone(self._engine, self._workspace) as connection:
             rows = await connection.execute(bare.order_by(_E.id).with_for_update())
             entries = {entry.entry_id: entry for entry in map(to_entry, rows)}
@@ -319,11 +319,11 @@ class PostgresPoints(PointStore):
             for row in await connection.execute(held):
                 there[row.pattern_id].add(row.id)
             reached = 0
-            for entry_id in given:
-                entry = entries.get(entry_id)
-                if entry is None:
+            for told, texts in given:
+                entry = entries.get(told.entry_id)
+                if entry is None or entry.pattern_id != told.pattern_id:
                     continue
-                kept = fitting(given[entry_id], there[entry.pattern_id])
+                kept = fitting(texts, there[entry.pattern_id])
                 await self._stand_for(connection, entry, kept, space)
                 reached += bool(kept)
             if await connection.scalar(_IN_USE) != space.fingerprint:
