@@ -180,7 +180,9 @@ def mutated(knowledge: Knowledge, mutant: Mutant | None) -> Knowledge:
             return knowledge
         case Mutant.NO_TAKING_BACK:
             setattr(EmbeddingRun, "_take_back", _take_nothing_back)  # noqa: B010 - the worker's process is this mutant's own
-            return knowledge
+            unnoticed = cast(PointStore, _NoticesNothing(knowledge.stores.points))
+            stores = replace(knowledge.stores, points=unnoticed)
+            return replace(knowledge, checkpoints=replace(knowledge.checkpoints, stores=stores))
         case Mutant.NO_TOKEN:
             no_token = cast(PatternStore, _MarksAnything(knowledge.stores.patterns, knowledge))
             stores = replace(knowledge.stores, patterns=no_token)
@@ -193,6 +195,13 @@ class _Around:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+class _NoticesNothing(_Around):
+    """Does not see what went from the index between a decision and its write."""
+
+    async def overtaken(self, point_ids: Sequence[PointId], embedded_at: datetime) -> int:
+        return 0
 
 
 class _LateIndex(_Around):
