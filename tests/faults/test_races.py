@@ -104,5 +104,5 @@ async def test_g23_a_soak_of_random_operations_leaves_what_the_model_says(alone:
 async def test_g23_joins_and_splits_among_all_else_leave_what_the_entries_say(alone: Ground) -> None:
     """G23."""
     walk = Regrouping(random.Random(23), ground=alone)
-    await walk.walk(250)
+    await walk.walk(150)
     assert min(walk.did[name] for name in ("join", "split", "together", "outcome")) > 0
