@@ -87,19 +87,28 @@ class PostgresProvenance(ProvenanceStore):
             row = (await connection.execute(update)).first()
         return None if row is None else to_entry(row)
 
-    def _meant(self, chosen: Chosen) -> list[sa.ColumnElement[bool]]:
-        meant: list[sa.ColumnElement[bool]] = [_E.workspace == self._workspace]
+    def _matching(
+        self, chosen: Chosen, table: sa.Table, keys: Sequence[sa.ColumnElement[Any]], told_at: sa.ColumnElement[Any]
+    ) -> list[sa.ColumnElement[bool]]:
+        """Return the conditions to be of any of these keys, of the project and of the time that are meant."""
+        meant: list[sa.ColumnElement[bool]] = [table.c.workspace == self._workspace]
         if chosen.key_id is not None:
-            meant.append(sa.or_(_E.captured_by == chosen.key_id, _E.resolved_by == chosen.key_id))
+            meant.append(sa.or_(*(key == chosen.key_id for key in keys)))
         if chosen.project_id is not None:
-            meant.append(_E.project_id == chosen.project_id)
+            meant.append(table.c.project_id == chosen.project_id)
         if chosen.since is not None:
-            meant.append(_E.timestamp >= chosen.since)
+            meant.append(told_at >= chosen.since)
         if chosen.until is not None:
-            meant.append(_E.timestamp < chosen.until)
-        if chosen.entry_id is not None:
-            meant.append(_E.id == chosen.entry_id)
+            meant.append(told_at < chosen.until)
         return meant
+
+    def _meant(self, chosen: Chosen) -> list[sa.ColumnElement[bool]]:
+        meant = self._matching(chosen, knowledge_staging, (_E.captured_by, _E.resolved_by), _E.timestamp)
+        return meant if chosen.entry_id is None else [*meant, _E.id == chosen.entry_id]
+
+    def _told(self, chosen: Chosen) -> list[sa.ColumnElement[bool]]:
+        meant = self._matching(chosen, outcomes, (_O.recorded_by,), _O.recorded_at)
+        return meant if chosen.entry_id is None else [sa.false()]
 
     async def chosen(self, chosen: Chosen, *, limit: int) -> list[EntryId]:
         query = sa.select(_E.id).where(*self._meant(chosen)).order_by(_E.id).limit(limit)
@@ -110,20 +119,6 @@ class PostgresProvenance(ProvenanceStore):
         query = sa.select(sa.func.count()).select_from(knowledge_staging).where(*self._meant(chosen))
         async with reading(self._engine) as connection:
             return await connection.scalar(query) or 0
-
-    def _told(self, chosen: Chosen) -> list[sa.ColumnElement[bool]]:
-        if chosen.entry_id is not None:
-            return [sa.false()]
-        meant: list[sa.ColumnElement[bool]] = [_O.workspace == self._workspace]
-        if chosen.key_id is not None:
-            meant.append(_O.recorded_by == chosen.key_id)
-        if chosen.project_id is not None:
-            meant.append(_O.project_id == chosen.project_id)
-        if chosen.since is not None:
-            meant.append(_O.recorded_at >= chosen.since)
-        if chosen.until is not None:
-            meant.append(_O.recorded_at < chosen.until)
-        return meant
 
     async def count_outcomes(self, chosen: Chosen) -> int:
         query = sa.select(sa.func.count()).select_from(outcomes).where(*self._told(chosen))
