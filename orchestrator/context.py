@@ -102,8 +102,8 @@ def tokens(text: str) -> int:
 def render(patterns: Sequence[Pattern], *, max_tokens: int) -> tuple[str, tuple[Pattern, ...]]:
     """Return the block for up to three patterns, never above `max_tokens`, and the patterns in it.
 
-    Long texts are cut where it shows. Patterns that do not fit even so are left out, the last first; the text is empty
-    if none fits.
+    Long texts are cut where it shows, problems in their middle. Patterns that do not fit even so are left out, the
+    last first; the text is empty if none fits.
     """
     shown = list(patterns[:CONTEXT_PATTERNS])
     while shown:
@@ -129,16 +129,36 @@ def _share(texts: Sequence[str], room: int) -> list[str] | None:
         left -= size
     if limit < 60 and limit < sizes[-1]:
         return None
-    return [_cut(text, limit) for text in texts]
+    return [_cut(text, limit, ends=number % 3 == 0) for number, text in enumerate(texts)]
 
 
-def _cut(text: str, limit: int) -> str:
+def _cut(text: str, limit: int, *, ends: bool) -> str:
+    """Return a text in at most `limit` bytes; with `ends` its beginning and its end, else its beginning.
+
+    A problem ends with the error, or with why it was refused.
+    """
     if len(_indented(text).encode()) <= limit:
         return text
-    kept = text.encode()[: max(0, limit - len(_CUT))].decode(errors="ignore")
-    while len(_indented(kept).encode()) > limit - len(_CUT):
+    room = max(0, limit - len(_CUT))
+    last = _last(text, room // 2) if ends else ""
+    return _first(text, room - len(_indented(last).encode())).rstrip() + _CUT + last
+
+
+def _first(text: str, room: int) -> str:
+    kept = text.encode()[:room].decode(errors="ignore")
+    while len(_indented(kept).encode()) > room:
         kept = kept[: -max(1, len(kept) // 20)]
-    return kept.rstrip() + _CUT
+    return kept
+
+
+def _last(text: str, room: int) -> str:
+    """Return the end of a text, its whole lines where it has one, below the beginning."""
+    room = max(0, room - len("\n" + _INDENT))
+    kept = text.encode()[len(text.encode()) - room :].decode(errors="ignore")
+    while len(_indented(kept).encode()) > room:
+        kept = kept[max(1, len(kept) // 20) :]
+    whole = kept.partition("\n")[2].strip("\n")
+    return "\n" + (whole or kept) if kept else ""
 
 
 def _indented(text: str) -> str:

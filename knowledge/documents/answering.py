@@ -157,12 +157,23 @@ class GroundedAnswerer:
         found = await self._checked(draft, shown, scope, request, judge)
         dropped = len(found.faults)
         if found.faults or draft.faults:
-            again = await drafter.improve(asked, draft, [*draft.faults, *found.faults])
+            again = await self._improved(drafter, asked, draft, found)
             if again is not None:
                 better = await self._checked(again, shown, scope, request, judge)
                 if len(better.claims) >= len(found.claims):
                     draft, found = again, better
         return _answered(request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped)
+
+    @staticmethod
+    async def _improved(drafter: Drafter, asked: Asked, draft: Draft, found: Verified) -> Draft | None:
+        """Have a draft written once more; what stands of it stands whether that goes well or not."""
+        try:
+            return await drafter.improve(asked, draft, [*draft.faults, *found.faults])
+        except (Unavailable, ChatRejected) as error:
+            if not found.claims:
+                raise
+            log.warning("improving_failed", error=type(error).__name__)
+            return None
 
     async def _evidence(self, passages: Sequence[Passage], scope: Scope, describe: Describe) -> list[Evidence]:
         texts = await self.quotes.visible(passages, scope)

@@ -13,8 +13,9 @@ from datetime import timedelta
 from itertools import chain
 from typing import Final
 
+from knowledge.documents.headings import headings, text_lines
 from knowledge.documents.models import Chunk, DocumentType, LogLine, Severity
-from knowledge.documents.parsing import LONGEST_NAME, front_matter_end, without_closing
+from knowledge.documents.parsing import LONGEST_NAME, front_matter_end
 from knowledge.documents.ports import Parsed
 
 CHUNK_TOKENS: Final = 512
@@ -24,8 +25,6 @@ _DENSE: Final = 3
 _BURST = timedelta(seconds=60)
 """A pause this long in a log begins another passage, once there is something in the one before."""
 
-_HEADING = re.compile(r"(#{1,6})[ \t]+([^ \t].*)")
-_FENCE = re.compile(r"[ \t]{0,3}(```+|~~~+)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
 _DEFINITION = re.compile(
     r"(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|abstract\s+|final\s+|async\s+|pub(?:\([^)]*\))?\s+)*"
@@ -162,7 +161,7 @@ def _sentences(text: str) -> Iterator[tuple[int, bool]]:
 
 def _sentences_and_rows(text: str) -> Iterator[tuple[int, bool]]:
     """Yield the ends of sentences and of the rows of tables; a row that is cut says nothing."""
-    for at, line in _lines(text):
+    for at, line in text_lines(text):
         told = line.strip(" \t")
         row = len(told) > 1 and told.startswith("|") and told.endswith("|")
         if not row:
@@ -174,34 +173,14 @@ def _line_ends(text: str) -> Iterator[tuple[int, bool]]:
     return ((found.end(), False) for found in re.finditer("\n", text))
 
 
-def _lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield where each line begins, and the line."""
-    while (end := text.find("\n", start)) >= 0:
-        yield start, text[start:end]
-        start = end + 1
-    yield start, text[start:]
-
-
 def _sections(text: str) -> Iterator[_Block]:
-    """Yield the sections of Markdown with the path of their headings; a heading in a fence is none."""
-    begin = front_matter_end(text)
+    """Yield the sections of Markdown with the path of their headings."""
     path: list[tuple[int, str]] = []
-    fence = ""
-    start, name = begin, None
-    for at, line in _lines(text, begin):
-        if found := _FENCE.match(line):
-            if not fence:
-                fence = found[1][:3]
-            elif found[1].startswith(fence):
-                fence = ""
-            continue
-        heading = None if fence else _HEADING.match(line)
-        if heading is None:
-            continue
+    start, name = front_matter_end(text), None
+    for at, depth, title in headings(text, start):
         if text[start:at].strip():
             yield _Block(start, at, section=name)
-        depth = len(heading[1])
-        path = [*(each for each in path if each[0] < depth), (depth, without_closing(heading[2])[:LONGEST_NAME])]
+        path = [*(each for each in path if each[0] < depth), (depth, title[:LONGEST_NAME])]
         start, name = at, _path([title for _, title in path])
     if text[start:].strip():
         yield _Block(start, len(text), section=name)
@@ -216,7 +195,7 @@ def _path(titles: Sequence[str]) -> str:
 def _definitions(text: str) -> Iterator[_Block]:
     """Yield the definitions of code with their names; what stands directly above one and tells of it belongs to it."""
     start, name, outer, above = 0, None, "", None
-    for at, line in _lines(text):
+    for at, line in text_lines(text):
         told = line.lstrip()
         found, indent = _DEFINITION.match(told), len(line) - len(told)
         if found is None or indent > 4:
@@ -237,7 +216,7 @@ def _settings(text: str) -> Iterator[_Block]:
     """Yield the top-level sections of a configuration: those in brackets where there are any, else its keys."""
     start, name = 0, None
     bracketed = _BRACKETED.search(text) is not None
-    for at, line in _lines(text):
+    for at, line in text_lines(text):
         found = _SECTION.match(line)
         inner = name is not None and line.startswith(" ") and found is not None and not found[3]
         if found is None or inner or (bracketed and not found[1]):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,6 +22,8 @@ from knowledge.documents.prompts import (
 from knowledge.documents.verifying import Evidence, Written
 
 _MOST_CLAIMS = 40
+_MOST_OPENED = 40
+"""Braces from which on an object is looked for: of what a model says around its answer, some may hold none."""
 _NOT_READ = "it is not the JSON object that was asked for"
 
 
@@ -89,26 +92,59 @@ class _Claim(BaseModel):
 class _Reply(BaseModel):
     model_config = ConfigDict(extra="ignore")
     found: bool
-    claims: list[_Claim] = Field(default_factory=list)
+    claims: list[Any] = Field(default_factory=list)
     missing: str | None = None
 
 
 def read_reply(text: str) -> Draft:
-    """Return what a model wrote; one that cannot be read is a draft with a fault and nothing else."""
-    text = text.rpartition("</think>")[2]  # models that think aloud do so before
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        reply = _Reply.model_validate_json(text[start : end + 1])
-    except ValidationError:
+    """Return what a model wrote: the last object of the form in it, whatever stands around that.
+
+    A claim that cannot be read is a fault, and leaves the others; a reply without the form is nothing but a fault.
+    """
+    replies = [reply for found in _objects(text.rpartition("</think>")[2]) if (reply := _as_reply(found))]
+    if not replies:
         return Draft(faults=(_NOT_READ,))
-    claims = reply.claims[:_MOST_CLAIMS] if reply.found else []
+    reply = replies[-1]
+    claims = [_as_claim(claim) for claim in reply.claims[:_MOST_CLAIMS]] if reply.found else []
     return Draft(
         written=tuple(
             Written(text=claim.text, quotes=tuple((quote.source, quote.quote) for quote in claim.quotes))
             for claim in claims
+            if claim is not None
         ),
         missing=" ".join((reply.missing or "").split()),
+        faults=tuple(f"claim {at}: {_NOT_READ}" for at, claim in enumerate(claims, 1) if claim is None),
     )
+
+
+def _objects(text: str) -> Iterator[object]:
+    """Yield the JSON objects of a text, as far as it does not open too many; line breaks may stand in their strings."""
+    decoder = json.JSONDecoder(strict=False)
+    at = text.find("{")
+    for _ in range(_MOST_OPENED):
+        if at < 0:
+            return
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield found
+        at = text.find("{", end)
+
+
+def _as_reply(found: object) -> _Reply | None:
+    try:
+        return _Reply.model_validate(found)
+    except ValidationError:
+        return None
+
+
+def _as_claim(found: object) -> _Claim | None:
+    try:
+        return _Claim.model_validate(found)
+    except ValidationError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
+from knowledge.documents.headings import headings
 from knowledge.documents.log_lines import looks_like_log
 from knowledge.documents.models import DocumentType
 from knowledge.documents.ports import Parsed
@@ -35,7 +36,6 @@ _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
 )
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
-_HEADING = re.compile(r"^#[ \t]+([^ \t\n].*)", re.MULTILINE)
 _KEY = re.compile(r"[A-Za-z_][\w-]*")
 LONGEST_NAME: Final = 300
 """Characters of a title, heading, category or tag that are kept: they go along with every passage."""
@@ -116,10 +116,11 @@ def described(
         text, extra = without_secrets(text)
         notes += extra
         title = title and redact(title).text
-    front = _front_matter(text) if document_type is DocumentType.MARKDOWN else {}
-    heading = _HEADING.search(text) if document_type is DocumentType.MARKDOWN else None
+    markdown = document_type is DocumentType.MARKDOWN
+    front = _front_matter(text) if markdown else {}
+    outermost = (each.title for each in headings(text, front_matter_end(text)) if each.depth == 1) if markdown else ()
     tags = [tag[:LONGEST_NAME] for part in front.get("tags", "").split(",") if (tag := part.strip())]
-    found = front.get("title") or title or (heading and without_closing(heading[1])) or None
+    found = front.get("title") or title or next(iter(outermost), None) or None
     return Parsed(
         text=text,
         text_hash=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
@@ -152,11 +153,6 @@ def _type(uri: str, text: str) -> DocumentType:
     if ending in _CONFIG or name in _CONFIG_NAMES:
         return DocumentType.CONFIG
     return DocumentType.LOG if looks_like_log(text) else DocumentType.TEXT
-
-
-def without_closing(heading: str) -> str:
-    """Return the words of a heading without the signs that may end it, too."""
-    return heading.rstrip(" \t").rstrip("#").rstrip(" \t") or heading[:1]
 
 
 def front_matter_end(text: str) -> int:

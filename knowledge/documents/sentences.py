@@ -12,10 +12,12 @@ _ABBREVIATED = (
 )
 _SHORT_FORMS = frozenset(_ABBREVIATED.split())
 _END = re.compile(
-    r"(?<![.!?])[.!?]++[\"')\]\u201d\u2019]*+(?=\s++[\"'(\[\u201c\u2018`]*[A-Z0-9])|\n\s*\n|\n(?=\s*(?:[-*+#>|]|\d+[.)]\s|\S+\s*[:=]))"
+    r"(?<![.!?])[.!?]++[\"')\]\u201d\u2019]*+(?=\s++[\"'(\[\u201c\u2018`*_]*[A-Z0-9])|\n\s*\n"
+    r"|\n(?=\s*(?:[-*+]\s|#{1,6}\s|[>|]|\d+[.)]\s|[^\s:=]+\s*(?::[ \t]+\S|=)))"
 )
 _LINE = re.compile(r"[^\n]+")
 _LONGEST = 700
+_LONGEST_NUMBER = 3
 
 
 def sentences(text: str, *, by_line: bool = False) -> Iterator[Span]:
@@ -33,7 +35,10 @@ def sentences(text: str, *, by_line: bool = False) -> Iterator[Span]:
 
 
 def _ends_short_form(before: str) -> bool:
+    """Return whether a point belongs to the word before it: to one cut short, a letter, or the number of an item."""
     word = before.rsplit(None, 1)[-1].lower() if before.strip() else ""
+    if word.isdigit() and before.rpartition("\n")[2].strip() == word:
+        return len(word) <= _LONGEST_NUMBER
     return word.strip("(\"'") in _SHORT_FORMS or (len(word) == 1 and word.isalpha())
 
 

@@ -1,7 +1,8 @@
 """A passage cut into what can answer by itself: sentences, rows of tables, blocks of code; pure.
 
-A row says little without the names of its columns, a block of code little without the sentence before it, and a
-question nothing without the sentence after it: each is read as one with them.
+A row says little without the names of its columns, a block of code little without the sentence before it, a question
+nothing without the sentence after it, and a sentence that leads to a list nothing without the list: each is told as one
+with them. Marks that no reader of the page sees are no part of an answer.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from enum import StrEnum
 from typing import Final
 
 from knowledge.documents.aligning import Span
+from knowledge.documents.marks import ITEM, Literal, indent, unread
 from knowledge.documents.sentences import sentences
 
 MOST_OF_A_BLOCK: Final = 700
-"""Characters of a block of code that is read whole; a longer one is read by its paragraphs."""
+"""Characters of a block of code that is read whole; a longer one is read by its paragraphs. So many of a list are told
+with what leads to it, in whole items."""
 
 _FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>][ \t]+)?(```+|~~~+)[ \t]*(\S*)")
 _CLOSING = re.compile(r"\s*\n[ \t]*(?:```+|~~~+)(?=[ \t]*(?:\n|$))")
@@ -26,6 +29,8 @@ _BAR = re.compile(r"(?<!\\)\|")
 _PROMPT = re.compile(r"[ \t]*[$>%][ \t]+\S")
 _LEAST_BARS = 2
 _HEADING = re.compile(r"#{1,6}[ \t]")
+_LEADS = re.compile(r"(?::|\.\.\.|\u2026)[*_]*$")
+_MORE = "\n\u2026"
 _ENDED = re.compile(r"[.!?:;\u2026\u3002][\"')\]\u201d\u2019*_`]*$")
 
 
@@ -86,19 +91,27 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _blocks(lines: Sequence[_Line]) -> Iterator[tuple[UnitKind, list[_Line]]]:
-    """Yield stretches of prose, tables and code; the lines of fences are in none."""
+    """Yield stretches of prose, tables and code; fences, headings with a line below them and marks are in none."""
     held: list[_Line] = []
     of = UnitKind.SENTENCE
     fence = "```" if _begins_in_code(lines) else ""
     rows = _of_tables(lines)
+    passed, literal = unread([line.text for line in lines]), Literal()
     for number, line in enumerate(lines):
         mark = _FENCE.match(line.text)
-        if mark and (not fence or (mark[1].startswith(fence) and not mark[2])):
+        fences = mark is not None and (not fence or (mark[1].startswith(fence) and not mark[2]))
+        if fences or (not fence and number in passed):
             if held:
                 yield of, held
-            held, fence = [], "" if fence else mark[1][:3]
+            held = []
+            if mark and fences:
+                fence = "" if fence else mark[1][:3]
+            literal.pass_over(line.text)
             continue
-        kind = UnitKind.CODE if fence else UnitKind.ROW if number in rows else UnitKind.SENTENCE
+        if fence or literal.holds(line.text):
+            kind = UnitKind.CODE
+        else:
+            kind = UnitKind.ROW if number in rows else UnitKind.SENTENCE
         if kind is not of and held:
             yield of, held
             held = []
@@ -211,24 +224,84 @@ def _trimmed(text: str, start: int, end: int) -> Span:
 
 
 def _led_in(text: str, found: Sequence[Unit]) -> Iterator[Unit]:
-    """Yield units: a question is shown with the sentence after it, a sentence that leads to code is one with it."""
+    """Yield units: what asks for or leads to something is told with what comes after it.
+
+    A question is told with the sentence after it, what leads to a list with the list, and what leads to code is one
+    with it.
+    """
     joined = False
-    for unit, after in itertools.zip_longest(found, found[1:]):
+    for at, unit in enumerate(found):
+        after = found[at + 1] if at + 1 < len(found) else None
         if joined:
             joined = False
-            continue
-        if unit.kind not in _PROSE or not unit.told.endswith(("?", ":")):
+        elif unit.kind in _PROSE and (listed := _with_list(text, unit)):
+            yield listed
+        elif unit.kind not in _PROSE or not unit.told.endswith(("?", ":")):
             yield unit
-            continue
-        asks = unit.told.endswith("?")
-        fits = after is not None and after.span.end - unit.span.start <= MOST_OF_A_BLOCK
-        if after is not None and fits and (after.kind in _PROSE if asks else after.kind is UnitKind.CODE):
-            end = after.span.end
-            if not asks and (closing := _CLOSING.match(text, end)):
-                end = closing.end()
-            span = Span(unit.span.start, end)
-            told = text[span.start : span.end]
-            joined = not asks
-            yield replace(unit, span=span, told=told, read=unit.told if asks else told, kind=UnitKind.SENTENCE)
+        elif after is None or after.span.end - unit.span.start > MOST_OF_A_BLOCK or after.kind is UnitKind.ROW:
+            yield replace(unit, kind=UnitKind.QUESTION) if unit.told.endswith("?") else unit
+        elif after.kind in _PROSE:
+            span = Span(unit.span.start, after.span.end)
+            yield replace(unit, span=span, told=text[span.start : span.end], kind=UnitKind.SENTENCE)
+        elif unit.told.endswith("?"):
+            yield replace(unit, kind=UnitKind.QUESTION)
         else:
-            yield replace(unit, kind=UnitKind.QUESTION) if asks else unit
+            joined = True
+            read = text[unit.span.start : _closed(text, after.span.end)]
+            span = Span(unit.span.start, _closed(text, _end_of_code(text, unit, found[at + 1 : at + MOST_OF_A_BLOCK])))
+            yield replace(unit, span=span, told=text[span.start : span.end], read=read, kind=UnitKind.SENTENCE)
+
+
+def _closed(text: str, end: int) -> int:
+    """Return the end of code with the fence that ends it."""
+    closing = _CLOSING.match(text, end)
+    return closing.end() if closing else end
+
+
+def _end_of_code(text: str, lead: Unit, code: Sequence[Unit]) -> int:
+    """Return where the commands of a block end that go with what leads to them, as far as they are not too long."""
+    end = code[0].span.end
+    for one, two in itertools.pairwise(code):
+        apart = text[one.span.end : two.span.start].strip()
+        if two.kind is not UnitKind.CODE or apart or two.span.end - lead.span.start > MOST_OF_A_BLOCK:
+            break
+        end = two.span.end
+    return end
+
+
+def _with_list(text: str, lead: Unit) -> Unit | None:
+    """Return a unit told with the list that it leads to, as far as that is not too long; None where there is none."""
+    ends = _ends_of_items(text, lead)
+    told = [end for end in ends if end - lead.span.start <= MOST_OF_A_BLOCK]
+    if not told:
+        return None
+    span = Span(lead.span.start, told[-1])
+    more = _MORE if len(told) < len(ends) else ""
+    return replace(lead, span=span, told=text[span.start : span.end] + more, kind=UnitKind.SENTENCE)
+
+
+def _ends_of_items(text: str, lead: Unit) -> list[int]:
+    """Return where the items end of the list that a unit leads to, none where it leads to none.
+
+    Looked at is twice what of a list is told; an item of a list around the unit ends it.
+    """
+    if not _LEADS.search(lead.told):
+        return []
+    around = ITEM.match(text, text.rfind("\n", 0, lead.span.start) + 1)
+    outer = indent(around[0]) if around else -1
+    rest, *lines = _lines(text[lead.span.end : lead.span.end + 2 * MOST_OF_A_BLOCK]) or [_Line(0, "")]
+    ends: list[int] = []
+    parted = bool(rest.text.strip())
+    for line in [] if parted else lines:
+        told = line.text.rstrip()
+        if not told:
+            parted = True
+            continue
+        item = ITEM.match(line.text)
+        ended = indent(line.text) <= outer if item else not ends or (parted and indent(line.text) <= max(outer, 0))
+        if ended or _HEADING.match(told):
+            break
+        if item:
+            ends.append(0)
+        ends[-1], parted = lead.span.end + line.start + len(told), False
+    return ends

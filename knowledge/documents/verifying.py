@@ -34,7 +34,8 @@ _COUNTS = frozenset(_NUMBERS.split())
 _NEGATIONS = re.compile(r"\b(?:not|no|never|none|nothing|neither|nor|cannot|without)\b|n't\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 _TIME = re.compile(r"(?<=\d)T(?=\d)|(?<=\d)Z\b")
-_MARKS = re.compile(r"\*\*|`{3,}\w*|\[\d+\]|^\s*(?:\d{1,2}[.)]|[-*+])\s+|\s__|__\s")
+_FENCE = re.compile(r"`{3,}\w*")
+_MARKS = re.compile(r"\*\*|\[\d+\]|^\s*(?:\d{1,2}[.)]|[-*+])\s+|\s__|__\s")
 _QUOTED = re.compile(r"\"([^\"\n]{3,})\"")
 _LINK = re.compile(r"\[([^\[\]]*)\]\(([^\s)]{1,2000})\)")
 _UNIT = re.compile(r"(?<=\d)(?=(?:ms|s|sec|min|h|[kmgt]i?b|k|px|[kmg]?hz|k?g|[kcm]?m|[kmx])\b)", re.IGNORECASE)
@@ -157,7 +158,7 @@ def _unheard(text: str, cited: Sequence[tuple[Evidence, Span]]) -> Iterator[str]
     for quoted in _QUOTED.findall(text):
         if not any(_without_points(quoted) in source.bare for source, _ in cited):
             yield f"{quoted[:60]!r} does not stand where it quotes from"
-    for name in invented(text.replace('"', " "), told):
+    for name in invented(text.replace('"', " "), told.replace('"', " ")):
         yield f"{name[:60]!r} does not stand where it quotes from"
     known = frozenset(word.lower() for word in _WORD.findall(told))
     figures = frozenset(re.findall(r"\d+", told))
@@ -168,7 +169,8 @@ def _unheard(text: str, cited: Sequence[tuple[Evidence, Span]]) -> Iterator[str]
 
 def _settled(text: str) -> str:
     """Return a text with one form of times, large numbers, links and marks, for its names to be compared."""
-    plain = _LINK.sub(r"\1 \2", plainly(unseen_out(text)).replace("``", '"').replace("''", '"'))
+    plain = _FENCE.sub(" ", plainly(unseen_out(text))).replace("``", '"').replace("''", '"')
+    plain = _LINK.sub(r"\1 \2", plain)
     return _UNIT.sub(" ", _GROUPED.sub("", _TIME.sub(" ", _MARKS.sub(" ", plain))))
 
 

@@ -23,7 +23,7 @@ from orchestrator.tools import AnswerFromCaseEvidence, AnswerFromGlobalKB, Docum
 from tests.conftest import Opens, SetClock
 from tests.support.answering import answered, quotes_line_with, sources_in
 from tests.support.documents import ADMIN, GUIDE, add
-from tests.support.openai_server import Misdeed, OpenAIServer
+from tests.support.openai_server import Fault, Misdeed, OpenAIServer, Reply, Status
 
 CONFIG = b"database:\n  timeout: 30000\n  max_connections: 100\n"
 WHERE = "Where do I look for ERR-4521 in the log of the connection pool?"
@@ -42,6 +42,15 @@ def with_model(server: OpenAIServer, role: str = "synthesis") -> dict[str, Any]:
         f"{role}_base_url": server.base_url,
         f"{role}_api_key": SecretStr(server.key),
     }
+
+
+def declined(reply: Reply) -> object:
+    message = {"role": "assistant", "content": None, "refusal": "I can't help with that."}
+    return reply | {"choices": [reply["choices"][0] | {"message": message}]}
+
+
+def broken_off(reply: Reply) -> object:
+    return reply | {"choices": [reply["choices"][0] | {"finish_reason": "length"}]}
 
 
 def tool(knowledge: Knowledge, place: int, principal: Principal = ADMIN) -> DocumentTool:
@@ -80,6 +89,27 @@ async def test_a0_12_a0_13_a0_15_a0_36_a_model_answers_and_every_quote_is_in_the
     assert answer["chunk_count"] == len(answer["citations"]) == 1
     assert server.chats[0]["model"] == "synthesis-model"
     assert server.chats[0]["max_tokens"] == 1500
+
+
+@pytest.mark.parametrize("fault", [Status(400, "too long"), declined, Status(401), broken_off])
+async def test_what_stands_of_an_answer_is_kept_where_the_model_fails_when_asked_to_mend_the_rest(
+    opens: Opens, server: OpenAIServer, fault: Fault
+) -> None:
+    line = next(line for line in GUIDE.decode().splitlines() if "ERR-4521" in line)
+
+    def says(_: str, text: str, *_more: str) -> str:
+        number = next(at for at, source in enumerate(sources_in(text), 1) if line in source)
+        server.misbehave(fault)
+        return answered((line, [(number, line)]), ("It happens 7,777 times a day.", [(number, line)]))
+
+    server.says = says
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE, "case", "7")
+        answer = await ask(tool(knowledge, 0), "7", WHERE)
+    assert answer["status"] == "answered", answer
+    assert "ERR-4521" in answer["answer"]
+    assert "7,777" not in answer["answer"]
+    assert server.calls == 2
 
 
 async def test_a0_20_a0_24_a_missing_scope_is_named_before_anything_is_searched(knowledge: Knowledge) -> None:
@@ -211,7 +241,7 @@ async def test_d5_f8_a_lying_model_is_asked_once_more_and_then_not_believed(open
         answer = await ask(tool(knowledge, 2), None, WHERE)
     assert answer["status"] == "not_found"
     assert "ERR-9999" not in answer["answer"]
-    assert len(server.chats) == 2
+    assert server.calls == 2
     assert "this is not in source 1" in server.chats[1]["messages"][-1]["content"]
 
 
@@ -222,7 +252,7 @@ async def test_f6_an_answer_that_is_no_json_is_asked_for_once_more(opens: Opens,
         await add(knowledge, "runbook.md", GUIDE)
         answer = await ask(tool(knowledge, 2), None, WHERE)
     assert answer["status"] == "not_found"
-    assert len(server.chats) == 2
+    assert server.calls == 2
 
 
 async def test_f6_nothing_of_a_document_is_ever_in_a_system_message(opens: Opens, server: OpenAIServer) -> None:
@@ -244,7 +274,7 @@ async def test_seed_defect_a0_31_a_second_question_asks_no_model_until_its_time_
         assert (second["answer"], second["cached"], len(server.chats)) == (first["answer"], True, 1)
         clock.move(timedelta(seconds=3601))
         assert not (await ask(tool(knowledge, 0), "7", WHERE))["cached"]
-        assert len(server.chats) == 2
+        assert server.calls == 2
 
 
 async def test_t27_f8_revoked_edited_and_deleted_documents_leave_no_stale_answer(knowledge: Knowledge) -> None:

@@ -129,3 +129,38 @@ async def test_a_sentence_in_the_last_passage_that_was_found_is_quoted(
     monkeypatch.setattr(extracting, "READING", 0)
     without = await AnswerFromGlobalKB(plant.answering, ADMIN).answer(None, WHO)
     assert SENTENCE not in {claim.text for claim in without.claims}
+
+
+SCHEDULER = """The timer
+=========
+
+It runs jobs at their hours. The kinds of stores where jobs may be kept are these:
+
+* Memory
+* Redis
+* any database with a driver
+
+Building
+--------
+
+The tests of the timer are run with:
+
+    timer test --all
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "section", "told"),
+    [
+        ("Which kinds of stores may the timer keep jobs in?", "The timer", "* Redis"),
+        ("How do I run the tests of the timer?", "The timer > Building", "timer test --all"),
+    ],
+)
+async def test_what_answers_is_told_with_what_it_leads_to(opens: Opens, question: str, section: str, told: str) -> None:
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "timer.md", SCHEDULER.encode())
+        await opened.documents.indexing.run()
+        answer = await ask(opened, question)
+    assert told in answer.claims[0].text
+    assert answer.citations[0].section == section
+    assert answer.citations[0].quote in SCHEDULER

@@ -153,8 +153,11 @@ def _holds(block: str, shown: Sequence[Pattern], told: Sequence[Pattern], task: 
 def _as_told(record: dict[str, str], one: Pattern, number: int) -> bool:
     heading = f"Pattern {number} ({label(one.success_count)} - {one.success_count} success"
     same = ((record["problem"], one.problem), (record["solution"], one.solution), (record["when"], one.when_to_try))
-    return record["head"].startswith(heading) and all(_same(text, harmless(each) or "-") for text, each in same)
+    return record["head"].startswith(heading) and all(told_of(text, harmless(each) or "-") for text, each in same)
 
 
-def _same(text: str, whole: str) -> bool:
-    return text == whole or (text.endswith(" ... (cut)") and whole.startswith(text[: -len(" ... (cut)")]))
+def told_of(text: str, whole: str) -> bool:
+    """Return whether a text is a whole one, or its beginning and perhaps its end with a sign of the cut between."""
+    pairs = ((text[: at.start()], text[at.end() :]) for at in re.finditer(r" \.\.\. \(cut\)", text))
+    cut = (whole.startswith(first) and whole.endswith(last.lstrip()) for first, last in pairs)
+    return text == whole or any(len(text) <= len(whole) + len(" ... (cut)\n") and each for each in cut)

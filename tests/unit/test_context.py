@@ -17,7 +17,7 @@ from knowledge.errors import IndexUnavailable
 from knowledge.models import Context, EntryType, Pattern, Task
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.context import basic_context, choose, harmless, label, render, tokens
-from tests.support.blocks import CLOSING, OPENING, read_back
+from tests.support.blocks import CLOSING, OPENING, read_back, told_of
 from tests.support.entries import pattern
 
 GOLDEN = """\
@@ -166,7 +166,7 @@ def test_a_block_reads_back_as_exactly_its_patterns(patterns: list[Pattern], mos
         assert record["head"].startswith(f"Pattern {number} ({label(one.success_count)} - {one.success_count} success")
         for text, told in ((record["problem"], one.problem), (record["solution"], one.solution)):
             whole = harmless(told) or "-"
-            assert text == whole or (text.endswith(" ... (cut)") and whole.startswith(text[: -len(" ... (cut)")]))
+            assert told_of(text, whole)
 
 
 @given(PATTERNS)
@@ -226,6 +226,24 @@ def test_a_long_text_is_cut_where_it_shows_and_short_ones_stay_whole() -> None:
     assert second["problem"] == long.problem
     assert second["solution"].endswith(" ... (cut)")
     assert 400 < tokens(block) <= 500, "the room is used"
+
+
+def test_of_a_long_problem_the_beginning_and_the_end_are_told() -> None:
+    """The error comes last in what a test run prints, and in a stored situation; so does why a proposal was refused."""
+    log = "".join(f"tests/test_cart.py::test_{number} PASSED [{number:3}%]\n" for number in range(99))
+    error = (
+        "E   TypeError: unsupported operand type(s) for +: 'int' and 'NoneType'\nFAILED tests/test_cart.py::test_total"
+    )
+    ran = pattern(problem=f"The nightly run failed\n{log}{error}", solution="step and another step\n" * 400)
+    block, shown = render([ran] * 3, max_tokens=1200)
+    problems = [each["problem"] for each in read_back(block)]
+    assert shown == (ran,) * 3
+    assert all(each.startswith("The nightly run failed\n") for each in problems)
+    assert all(each.endswith(error) for each in problems)
+    assert all(told_of(each, ran.problem) for each in problems)
+    assert 1100 < tokens(block) <= 1200, "the room is used"
+    lines = problems[0].partition(" ... (cut)\n")[2].split("\n")
+    assert set(lines) < set(ran.problem.split("\n")), "the end has whole lines"
 
 
 def test_what_does_not_fit_even_cut_is_left_out_the_last_first() -> None:

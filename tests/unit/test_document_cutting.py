@@ -68,6 +68,18 @@ def test_markdown_is_cut_by_headings_that_stand_in_no_fence() -> None:
     ]
 
 
+def test_markdown_is_cut_by_headings_that_have_a_line_below_them_too() -> None:
+    text = "Pump\n====\n\none\n\nCare of it\n---\n\ntwo\n\n- item\n---\n\nof two\nlines\n---\n\na | b\n--- | ---\n"
+    found = [(chunk.section, chunk.line_start) for chunk in cut_as(DocumentType.MARKDOWN, text)]
+    assert found == [("Pump", 1), ("Pump > Care of it", 6)]
+
+
+@pytest.mark.parametrize("head", ["Pump\n====\n", "# Pump\n"])
+def test_the_title_of_markdown_is_its_first_heading_and_no_comment_in_code(head: str) -> None:
+    text = f"```sh\n# install it\nmake\n```\n\n{head}\nIt runs.\n"
+    assert read("pump.md", text.encode(), redacting=True).title == "Pump"
+
+
 def test_code_is_cut_by_definitions_with_what_stands_above_them() -> None:
     """A0-72: function_name."""
     text = "import os\n\n# tells\n@wrapped\ndef first(a):\n    return a\n"

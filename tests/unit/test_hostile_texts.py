@@ -32,7 +32,10 @@ REPEATED = (
 )
 BEFORE = ("", "a", "# a", "[a", '"', "- ", "def ", "|", "`", ".", "system", "line ", "---\n", "since ", "\n")
 AFTER = ("", "!", "b\n")
-AT_ONE_PLACE = {"chunking._SECTION", "units._CLOSING", "units._DELIMITER", "units._HEADING", "units._PROMPT"}
+AT_ONE_PLACE = {
+    *("chunking._SECTION", "headings._NO_PARAGRAPH", "units._CLOSING", "units._DELIMITER", "marks._DIRECTIVE"),
+    *("units._HEADING", "units.ITEM", "marks.ITEM", "marks._IMAGES", "marks._OPTION", "units._PROMPT", "marks._TAGS"),
+}
 """What is looked for where a line begins or a block ends, and nowhere else."""
 
 

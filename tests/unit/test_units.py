@@ -105,3 +105,94 @@ def test_a_table_is_cut_between_its_rows(tokens: int) -> None:
     assert len(chunks) > 3
     assert all(line in text.split("\n") for chunk in chunks for line in chunk.text.split("\n"))
     assert all(len(chunk.text) <= tokens * 4 for chunk in chunks)
+
+
+def told(text: str) -> list[str]:
+    return [each.told for each in read(text) if each.kind is UnitKind.SENTENCE]
+
+
+def test_what_leads_to_a_list_is_told_with_it_and_compared_alone() -> None:
+    text = "The pump has three modes:\n\n* slow\n* fast, for\n  emptying\n* off\n\nIt stops at night.\n"
+    lead, *items, last = read(text)
+    assert lead.told == "The pump has three modes:\n\n* slow\n* fast, for\n  emptying\n* off"
+    assert lead.read == "The pump has three modes:"
+    assert text[slice(*lead.span)] == lead.told
+    assert [each.told for each in items] == ["* slow", "* fast, for\n  emptying", "* off"]
+    assert last.told == "It stops at night."
+
+
+def test_a_list_within_a_list_ends_where_the_outer_one_goes_on() -> None:
+    text = "- Inlets, such as:\n  - north\n  - south\n- Outlets\n"
+    assert told(text) == ["- Inlets, such as:\n  - north\n  - south"]
+
+
+def test_of_a_long_list_whole_items_are_told_and_that_there_are_more() -> None:
+    items = [f"- item {number} {'of many ' * 12}".rstrip() for number in range(12)]
+    lead = read("What it takes:\n" + "\n".join(items) + "\n")[0]
+    shown = lead.told.split("\n")
+    assert shown[1:-1] == items[: len(shown) - 2]
+    assert 2 < len(shown) < len(items)
+    assert shown[-1] == "\u2026"
+
+
+def test_what_leads_to_a_sentence_is_told_with_it() -> None:
+    assert told("The following are read:\n") == ["The following are read:"]
+    assert told("Mind the valve:\n\nIt opens by itself.\n")[0] == "Mind the valve:\n\nIt opens by itself."
+
+
+def test_commands_are_told_all_with_what_leads_to_them() -> None:
+    text = "Set it up:\n\n```console\n$ pump init\n$ pump up\nup\n```\n\nDone.\n"
+    lead = read(text)[0]
+    assert lead.told == "Set it up:\n\n```console\n$ pump init\n$ pump up\nup\n```"
+    assert lead.read == "Set it up:\n\n```console\n$ pump init"
+
+
+def test_code_that_only_stands_further_in_goes_with_what_leads_to_it() -> None:
+    assert told("Run it::\n\n  pump up\n\n  pump down\n\nThen wait.\n") == [
+        "Run it::\n\n  pump up\n\n  pump down",
+        "Then wait.",
+    ]
+    assert told("Tests are run with:\n\n    pump test\n\nThen wait.\n")[0] == "Tests are run with:\n\n    pump test"
+    directive = (
+        "A small pump:\n\n.. code-block:: python\n   :linenos:\n\n   pump = Pump()\n   pump.up()\n\nThen wait.\n"
+    )
+    assert told(directive)[0].endswith("pump = Pump()\n   pump.up()")
+
+
+def test_what_no_reader_of_the_page_sees_is_no_unit() -> None:
+    text = (
+        '<div align="center">\n<img src="a.png">\n</div>\n\n[![build](a.svg)](b)\n\nThe pump runs.\n\n'
+        "<!-- begin -->\n\n<!-- a note\nof two lines -->\n\n.. image:: pump.png\n   :alt: the pump\n\n"
+        ".. _pump: https://pump.example\n\nIt stops.\n"
+    )
+    assert [each.told for each in read(text)] == ["The pump runs.", "It stops."]
+
+
+def test_between_what_leads_to_code_and_the_code_marks_do_not_count() -> None:
+    text = 'Start it:\n\n<div class="terminal">\n\n```console\n$ pump up\n```\n\n</div>\n'
+    assert told(text) == ['Start it:\n\n<div class="terminal">\n\n```console\n$ pump up\n```']
+
+
+def test_a_heading_with_a_line_below_it_is_no_unit() -> None:
+    text = "Reporting bugs\n--------------\n\nWrite to us.\n\n=======\nLicence\n=======\n\nIt is free.\n"
+    assert [each.told for each in read(text)] == ["Write to us.", "It is free."]
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "It is free under the terms of\nhttps://licence.example/free for all.",
+        "In private write to\n[redacted:email] or call us.",
+        "The tap is\n**not** a valve.",
+        "Look at the [long\nlist](https://list.example/a?b=c) first.",
+    ],
+)
+def test_a_sentence_goes_on_over_the_end_of_a_line(whole: str) -> None:
+    assert [each.told for each in read(whole)] == [whole]
+
+
+def test_an_item_keeps_its_number() -> None:
+    assert [each.told for each in read("1. Open the tap.\n2. **Wait** a while.\n")] == [
+        "1. Open the tap.",
+        "2. **Wait** a while.",
+    ]

@@ -15,6 +15,7 @@ from knowledge.documents.aligning import Plain, align
 from knowledge.documents.models import DocumentId, Passage, PassageId, PassageKind
 from knowledge.documents.orders import gives_orders, without_orders
 from knowledge.documents.sentences import sentences
+from knowledge.documents.units import Unit, units
 from knowledge.documents.verifying import Evidence, Written, verify
 
 LOG = (
@@ -212,3 +213,22 @@ def test_sentences_are_pieces_of_their_text_in_order(text: str) -> None:
         assert all(one.end <= other.start for one, other in pairwise(spans))
         told = "".join("".join(text[span.start : span.end].split()) for span in spans)
         assert told == "".join(text.split())
+
+
+INSTALLING = (
+    'Install it with `pump add "pump[standard]"`, or without the extras.\n\nCreate a file `main.toml` with:\n\n'
+    '```toml hl_lines="2"\n[pump]\nrate = "4"\nargs = ["--slow", "it is off"]\n```\n\nThen run it.'
+)
+
+
+@pytest.mark.parametrize("unit", list(units(INSTALLING)), ids=lambda unit: unit.kind)
+def test_what_stands_in_a_document_word_for_word_stands_in_an_answer(unit: Unit) -> None:
+    quote = INSTALLING[slice(*unit.span)]
+    assert stands(unit.told, quote, source=INSTALLING)
+
+
+def test_a_command_in_quotes_that_the_document_does_not_have_falls() -> None:
+    quote = 'Install it with `pump add "pump[standard]"`'
+    assert stands('Use `pump add "pump[standard]"`.', quote, source=INSTALLING)
+    assert not stands('Use `pump add "pump[extras]"`.', quote, source=INSTALLING)
+    assert not stands("Put this in:\n\n```toml\nrate = 5\n```", "Create a file `main.toml` with", source=INSTALLING)

@@ -1,0 +1,57 @@
+"""The headings of Markdown: those behind signs and those above a line, none of them in a fence; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_SIGNED = re.compile(r"(#{1,6})[ \t]+([^ \t].*)")
+_FENCE = re.compile(r"[ \t]{0,3}(```+|~~~+)")
+_LINE_BELOW = re.compile(r" {0,3}(?:(={2,})|-{2,})[ \t]*")
+_NO_PARAGRAPH = re.compile(r"\s|[-*+>|]|\d{1,9}[.)][ \t]|<!--|=+[ \t]*$")
+
+
+class Heading(NamedTuple):
+    """Where the line of a heading begins, how deep it is, from 1, and its words."""
+
+    start: int
+    depth: int
+    title: str
+
+
+def headings(text: str, begin: int = 0) -> Iterator[Heading]:
+    """Yield the headings of a text from `begin` on. A line marks one only where it is a paragraph of one line."""
+    fence = ""
+    above: tuple[int, str] | None = None
+    lone = True
+    for at, line in text_lines(text, begin):
+        if found := _FENCE.match(line):
+            if not fence:
+                fence = found[1][:3]
+            elif found[1].startswith(fence):
+                fence = ""
+            above, lone = None, True
+            continue
+        signed = None if fence else _SIGNED.match(line)
+        below = _LINE_BELOW.fullmatch(line) if above and not fence else None
+        if signed:
+            yield Heading(at, len(signed[1]), without_closing(signed[2]))
+        elif above and below:
+            yield Heading(above[0], 1 if below[1] else 2, above[1].rstrip())
+        paragraph = not (fence or signed or below or _NO_PARAGRAPH.match(line)) and bool(line)
+        above = (at, line) if paragraph and lone else None
+        lone = bool(signed or below) or not line.strip()
+
+
+def text_lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield where each line begins, and the line."""
+    while (end := text.find("\n", start)) >= 0:
+        yield start, text[start:end]
+        start = end + 1
+    yield start, text[start:]
+
+
+def without_closing(heading: str) -> str:
+    """Return the words of a heading without the signs that may end it, too."""
+    return heading.rstrip(" \t").rstrip("#").rstrip(" \t") or heading[:1]
