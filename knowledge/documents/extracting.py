@@ -34,7 +34,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.search.lexical import term_counts
 
-READING = 4
+READING = 5
 """Another number whenever the same passages are read otherwise, so that no answer of before is kept."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -231,7 +231,7 @@ def _computed(evidence: Sequence[Evidence]) -> Iterator[Written]:
     for number, each in enumerate(evidence, 1):
         if each.passage.kind is not PassageKind.COMPUTED:
             continue
-        for line in each.text.splitlines():
+        for line in each.text.split("\n"):  # what else may break a line is part of it in a log
             text = line.strip()[:MOST_CHARS]
             if text and lines < MOST_COMPUTED:
                 lines += 1
