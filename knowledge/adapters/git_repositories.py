@@ -151,9 +151,8 @@ class _Fetched(Repository):
         found = []
         for entry in iter_tree_contents(store, commit.tree):
             if entry.mode in _PLAIN:
-                size = store[entry.sha].raw_length()
                 path = entry.path.decode("utf-8", "replace")
-                found.append(TreeFile(path=path, mark=entry.sha.decode(), size=size))
+                found.append(TreeFile(path=path, mark=entry.sha.decode()))
         return found
 
     async def content(self, mark: str) -> bytes:

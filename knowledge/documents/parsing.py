@@ -71,6 +71,11 @@ def converts(uri: str, content: bytes) -> bool:
     return suffix(uri) in CONVERTED or content[:5] == b"%PDF-"
 
 
+def is_pointer(content: bytes) -> bool:
+    """Return whether a file only says where Git LFS keeps what it stands for."""
+    return content.startswith(b"version https://git-lfs.github.com/spec/") and len(content) < _LOOKED_AT
+
+
 def decode(content: bytes) -> str:
     """Return the text of bytes with line feeds as line breaks. Raises Unreadable for what is no text.
 

@@ -120,7 +120,7 @@ class GitSync:
                 continue
             new = NewDocument(
                 uri=f"{name}/{file.path}",
-                content=await repository.content(file.mark) if file.size <= self.library.max_bytes else b"",
+                content=await repository.content(file.mark),
                 link=link_of(source.url, commit, file.path),
                 mark=file.mark,
                 source_id=source.source_id,

@@ -285,6 +285,21 @@ async def test_a_source_that_nothing_is_taken_from_says_so(
         assert [each.last_error for each in await knowledge.kb.sources("global", None)] == [report.error]
 
 
+async def test_a_file_that_is_no_document_says_why(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+    writes.commit({"a.md": pointer, "b.pdf": pointer, "c.md": "# Large\n\n" + "words " * 2_600_000})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.added, report.unreadable) == (3, 3)
+        lfs = "it is a pointer of Git LFS: what it stands for lies elsewhere, and is not fetched"
+        assert [each.error for each in await knowledge.kb.listed("global", None)] == [
+            lfs,
+            lfs,
+            "it has 15 MB, more than the 15 MB that a document may have",
+        ]
+
+
 async def test_a_file_of_two_sources_is_new_once(opens: Opens, writes: Writes, tmp_path: Path) -> None:
     writes.commit({"docs/pool.md": "# Pool\n\nThe pool has 40.\n"})
     async with opens(fetch=f"file://{tmp_path}") as knowledge:
