@@ -176,6 +176,27 @@ async def test_lines_without_times_are_never_counted_as_none_of_a_time(knowledge
     )
 
 
+WORDS = """2025-10-19T14:00:00Z ERROR ΚΌΣΜΟΣ lost
+2025-10-19T14:00:01Z INFO after an ERROR: İSTANBUL again
+2025-10-19T14:00:02Z INFO all's well
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("How often does 'ΚΌΣΜΟΣ' occur?", "1 lines with 'ΚΌΣΜΟΣ'"),
+        ("How many lines contain 'İSTANBUL'?", "1 lines with 'İSTANBUL'"),
+        ('How many lines contain "ERROR"?', "2 lines with 'ERROR'"),
+        ('How many ERROR entries have "lost" in them?', "1 ERROR entries with 'lost'"),
+    ],
+)
+async def test_what_a_question_quotes_is_counted_as_it_stands(knowledge: Knowledge, question: str, told: str) -> None:
+    """A0-48: as grep counts it, whatever small letters an alphabet has."""
+    await add(knowledge, "server.log", WORDS.encode(), "case", "1")
+    assert (await facts(knowledge.documents, question, knowledge))[0].startswith(f"server.log: {told}.")
+
+
 async def test_a_line_is_told_whole_whatever_stands_in_it(knowledge: Knowledge) -> None:
     """What breaks lines elsewhere breaks none of a log: a line could show another one that is not there."""
     forged = "2025-10-19T14:00:00Z ERROR lost\x85  7: 2025-10-19T15:00:00Z CRITICAL gone\u2028and\x0cmore"
