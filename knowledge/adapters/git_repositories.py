@@ -27,7 +27,7 @@ from dulwich.errors import (
     NotGitRepository,
 )
 from dulwich.object_store import iter_tree_contents
-from dulwich.objects import Blob, Commit, ObjectID
+from dulwich.objects import Blob, Commit, ObjectID, Tag
 from dulwich.refs import Ref
 from dulwich.repo import Repo
 
@@ -35,7 +35,7 @@ from knowledge.adapters.git_guards import Pools, check_folder
 from knowledge.adapters.git_packs import CheckedClient
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Repositories, Repository, Source, TreeFile
-from knowledge.errors import SourceUnavailable
+from knowledge.errors import InvalidInput, SourceUnavailable
 
 _TIMEOUT_SECONDS: Final = 30.0
 _MOST_BYTES: Final = 500_000_000
@@ -44,6 +44,8 @@ _TURNS: WeakValueDictionary[SourceId, asyncio.Lock] = WeakValueDictionary()
 _DAMAGED: Final = (ChecksumMismatch, FileFormatException, ApplyDeltaError, struct.error, zlib.error, AssertionError)
 """What dulwich raises where a file of a repository is not whole, as a power cut leaves it."""
 _GONE: Final = "what was fetched of it is gone: the next sync fetches it again"
+_MOST_ENTRIES: Final = 500_000
+"""More than the largest repositories of code have."""
 _PLAIN: Final = frozenset({0o100644, 0o100755, 0o100664})
 
 
@@ -106,16 +108,17 @@ class GitRepositories(Repositories):
                 return [] if tip in repo.object_store else [tip]
 
             self._get(source.url, repo, wants)
-            repo.refs[Ref(b"refs/heads/hardwon")] = wanted[0]  # so that nothing takes it for garbage
+            commit = _commit(repo, wanted[0])
+            repo.refs[Ref(b"refs/heads/hardwon")] = commit  # so that nothing takes it for garbage
         except BaseException:
             repo.close()
             raise
-        return repo, wanted[0]
+        return repo, commit
 
     def _get(self, url: str, repo: Repo, wants: Callable[..., list[ObjectID]]) -> None:
         parts = urlsplit(url)
         if parts.scheme == "file":
-            LocalGitClient().fetch(str(check_folder(Path(unquote(parts.path)))), repo, determine_wants=wants)
+            LocalGitClient().fetch(str(check_folder(Path(unquote(parts.path)))), repo, determine_wants=wants, depth=1)
             return
         manager = Pools(url, inside=self._inside, most_bytes=_MOST_BYTES)
         client = CheckedClient(f"https://{parts.netloc}", pool_manager=manager, timeout=_TIMEOUT_SECONDS, quiet=True)
@@ -132,6 +135,16 @@ def _tip(refs: Mapping[Ref, ObjectID | None], branch: str | None) -> ObjectID:
     raise GitProtocolError(f"there is no branch {branch}" if branch else "it has no commit")
 
 
+def _commit(repo: Repo, tip: ObjectID) -> ObjectID:
+    """Return the commit that a branch or a tag stands for: of a tag with a note of its own, the one it is of."""
+    told = repo[tip]
+    while isinstance(told, Tag):
+        told = repo[told.object[1]]
+    if not isinstance(told, Commit):
+        raise GitProtocolError("what is to be read of it is no commit")
+    return told.id
+
+
 class _Fetched(Repository):
     def __init__(self, repo: Repo, commit: ObjectID) -> None:
         self._repo = repo
@@ -146,10 +159,11 @@ class _Fetched(Repository):
     def _files(self) -> list[TreeFile]:
         store = self._repo.object_store
         commit = self._repo[self._commit]
-        while not isinstance(commit, Commit):
-            commit = self._repo[commit.object[1]]  # type: ignore[attr-defined]  # a tag
+        assert isinstance(commit, Commit)  # noqa: S101 - asked before
         found = []
-        for entry in iter_tree_contents(store, commit.tree):
+        for number, entry in enumerate(iter_tree_contents(store, commit.tree, include_trees=True), 1):
+            if number > _MOST_ENTRIES:  # ten folders that are one, and so in each of them, take no room where they lie
+                raise InvalidInput("url", f"holds more than {_MOST_ENTRIES:,} files and folders")
             if entry.mode in _PLAIN:
                 path = entry.path.decode("utf-8", "replace")
                 found.append(TreeFile(path=path, mark=entry.sha.decode()))

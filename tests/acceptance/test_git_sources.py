@@ -14,6 +14,8 @@ from uuid import uuid4
 
 import pytest
 from dulwich import porcelain
+from dulwich.objects import Blob, ObjectID, Tree
+from dulwich.refs import Ref
 from dulwich.repo import Repo
 
 from jobs.table import run_job
@@ -32,6 +34,7 @@ from tests.conftest import Opens
 from tests.support.documents import writable
 
 WHO = b"Ann <ann@example.org>"
+POOL = "# Pool\n\nThe pool has 40.\n"
 
 
 class Writes:
@@ -283,6 +286,83 @@ async def test_a_source_that_nothing_is_taken_from_says_so(
         assert (report.error or "").startswith(says)
         assert f"hardwon kb delete --source {source.source_id}" in (report.error or "")
         assert [each.last_error for each in await knowledge.kb.sources("global", None)] == [report.error]
+
+
+def folders_in_folders(repo: Repo) -> ObjectID:
+    """Return a tree of ten objects that is ten thousand million folders deep down."""
+    tree = Tree()
+    for _ in range(10):
+        repo.object_store.add_object(tree)
+        outer = Tree()
+        for number in range(10):
+            outer.add(f"d{number}".encode(), 0o040000, tree.id)
+        tree = outer
+    repo.object_store.add_object(tree)
+    return tree.id
+
+
+async def test_t15_a_repository_that_is_none_to_read_stops_no_other(
+    opens: Opens, writes: Writes, tmp_path: Path
+) -> None:
+    """A tag of a file, and a tree that never ends where it is walked."""
+    writes.commit({"a.md": POOL})
+    bad = Writes(tmp_path / "bad")
+    bad.commit({"a.md": POOL})
+    repo = bad.repo
+    blob = Blob.from_string(b"no commit")
+    repo.object_store.add_object(blob)
+    porcelain.tag_create(repo, "file", author=WHO, message=b"a file", annotated=True, objectish=blob.id)
+    repo.refs[Ref(b"refs/heads/deep")] = repo.get_worktree().commit(
+        b"deep", committer=WHO, author=WHO, tree=folders_in_folders(repo), ref=None
+    )
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
+        for branch, says in (
+            ("file", "what is to be read of it is no commit"),
+            ("deep", "holds more than 500,000 files and folders"),
+        ):
+            await knowledge.kb.add_source("global", None, NewSource(url=f"file://{bad.folder}", branch=branch))
+            reports = await knowledge.kb.sync("global", None)
+            assert [(each.error or "").rsplit(": ")[-1] for each in reports] == [says, ""]
+        assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["handbook/a.md"]
+    repo.close()
+
+
+async def test_a_tag_with_a_note_is_cited_as_the_commit_it_is_of(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    """No page of a forge shows a file at a tag's own name."""
+    commit = writes.commit({"a.md": POOL, "a\nb.md": POOL})
+    porcelain.tag_create(writes.repo, "v1", author=WHO, message=b"one", annotated=True)
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}", branch="v1"))
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.commit, report.added, report.unreadable, report.unchanged) == (commit, 1, 1, 0)
+        (again,) = await knowledge.kb.sync("global", None)
+        assert (again.commit, again.added, again.unreadable, again.unchanged) == (commit, 0, 1, 1)
+        moved = writes.commit({"a.md": POOL + "More.\n"})
+        porcelain.tag_delete(writes.repo, b"v1")
+        porcelain.tag_create(writes.repo, "v1", author=WHO, message=b"two", annotated=True)
+        (later,) = await knowledge.kb.sync("global", None)
+        assert (later.error, later.commit, later.added) == (None, moved, 1)
+
+
+async def test_a_repository_without_its_history_is_synced_as_any(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    """As `git clone --depth 1` leaves it, where programs build."""
+    for number in range(3):
+        writes.commit({"a.md": f"{POOL}{number}\n"})
+    shallow = tmp_path / "shallow"
+    porcelain.clone(str(writes.folder), str(shallow), depth=1).close()
+    assert (shallow / ".git/shallow").exists()
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{shallow}"))
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.error, report.added) == (None, 1)
+        with Repo(str(shallow)) as repo:
+            porcelain.pull(repo, str(writes.folder))
+            (shallow / "b.md").write_text(POOL)
+            porcelain.add(repo, [str(shallow / "b.md")])
+            porcelain.commit(repo, message=b"more", author=WHO, committer=WHO)
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.error, report.added, report.unchanged) == (None, 1, 1)
 
 
 async def test_a_file_that_is_no_document_says_why(opens: Opens, writes: Writes, tmp_path: Path) -> None:
