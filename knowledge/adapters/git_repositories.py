@@ -18,18 +18,22 @@ from urllib.parse import unquote, urlsplit
 from weakref import WeakValueDictionary
 
 import urllib3
-from dulwich.client import LocalGitClient
+from dulwich.client import HTTPProxyUnauthorized, HTTPUnauthorized, InvalidWants, LocalGitClient
 from dulwich.errors import (
     ApplyDeltaError,
     ChecksumMismatch,
     FileFormatException,
     GitProtocolError,
+    MissingCommitError,
     NotGitRepository,
+    ObjectMissing,
+    WrongObjectException,
 )
 from dulwich.object_store import iter_tree_contents
 from dulwich.objects import Blob, Commit, ObjectID, Tag
-from dulwich.refs import Ref
-from dulwich.repo import Repo
+from dulwich.pack import PackFileDisappeared, UnresolvedDeltas
+from dulwich.refs import Ref, SymrefLoop
+from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
 from knowledge.adapters.git_guards import Pools, check_folder
 from knowledge.adapters.git_packs import CheckedClient
@@ -43,6 +47,27 @@ _TURNS: WeakValueDictionary[SourceId, asyncio.Lock] = WeakValueDictionary()
 """One fetch of a source at a time."""
 _DAMAGED: Final = (ChecksumMismatch, FileFormatException, ApplyDeltaError, struct.error, zlib.error, AssertionError)
 """What dulwich raises where a file of a repository is not whole, as a power cut leaves it."""
+_UNREADABLE: Final = (
+    GitProtocolError,
+    NotGitRepository,
+    HTTPUnauthorized,
+    HTTPProxyUnauthorized,
+    InvalidWants,
+    MissingCommitError,
+    ObjectMissing,
+    WrongObjectException,
+    SymrefLoop,
+    UnresolvedDeltas,
+    PackFileDisappeared,
+    UnsupportedExtension,
+    UnsupportedVersion,
+    urllib3.exceptions.HTTPError,
+    BufferError,
+    LookupError,
+    OSError,
+    ValueError,
+)
+"""What dulwich raises of a server that gives no repository, or of one that it cannot read: it has no one class."""
 _GONE: Final = "what was fetched of it is gone: the next sync fetches it again"
 _MOST_ENTRIES: Final = 500_000
 """More than the largest repositories of code have."""
@@ -61,20 +86,11 @@ class GitRepositories(Repositories):
         async with _TURNS.setdefault(source.source_id, asyncio.Lock()):
             try:
                 repo, commit = await asyncio.to_thread(self._fetch, source)
-            except (
-                GitProtocolError,
-                NotGitRepository,
-                urllib3.exceptions.HTTPError,
-                OSError,
-                KeyError,
-                ValueError,
-                *_DAMAGED,
-            ) as exc:
+            except (*_UNREADABLE, *_DAMAGED) as exc:
                 if isinstance(exc, _DAMAGED) or self._is_of_copy(exc, source):
                     await self.forget(source.source_id)
                     raise SourceUnavailable(_GONE) from exc
-                why = " ".join(str(exc).split()).rsplit("Caused by ", 1)[-1][:300] or type(exc).__name__
-                raise SourceUnavailable(f"{source.url} cannot be fetched: {why}") from exc
+                raise SourceUnavailable(f"{source.url} cannot be fetched: {_why(exc)}") from exc
             try:
                 yield commit.decode(), _Fetched(repo, commit)
             except SourceUnavailable:
@@ -125,6 +141,21 @@ class GitRepositories(Repositories):
         client.fetch(parts.path, repo, determine_wants=wants, depth=1)
 
 
+def _why(error: Exception) -> str:
+    """Return in words why a repository cannot be fetched."""
+    match error:
+        case HTTPUnauthorized():  # what forges answer for either
+            return "it asks for a password: there is none of that name, or not for everybody; passwords are not sent"
+        case UnsupportedExtension() | UnsupportedVersion():
+            return f"it is of a format that is not read here ({error})"
+        case BufferError():  # a pack that is read while an error comes of it
+            return "a file of it is not whole"
+        case KeyError(args=(bytes(lacking),)):
+            return f"it is not whole: it lacks {lacking.decode('ascii', 'replace')}"
+        case _:
+            return " ".join(str(error).split()).rsplit("Caused by ", 1)[-1][:300] or type(error).__name__
+
+
 def _tip(refs: Mapping[Ref, ObjectID | None], branch: str | None) -> ObjectID:
     names = (
         [f"refs/heads/{branch}", f"refs/tags/{branch}"] if branch else ["HEAD", "refs/heads/main", "refs/heads/master"]
@@ -153,7 +184,7 @@ class _Fetched(Repository):
     async def files(self) -> list[TreeFile]:
         try:
             return await asyncio.to_thread(self._files)
-        except (KeyError, OSError, *_DAMAGED) as exc:
+        except (*_UNREADABLE, *_DAMAGED) as exc:
             raise SourceUnavailable(_GONE) from exc
 
     def _files(self) -> list[TreeFile]:
@@ -172,6 +203,6 @@ class _Fetched(Repository):
     async def content(self, mark: str) -> bytes:
         try:
             blob = self._repo[ObjectID(mark.encode())]
-        except (KeyError, OSError, *_DAMAGED) as exc:
+        except (*_UNREADABLE, *_DAMAGED) as exc:
             raise SourceUnavailable(_GONE) from exc
         return blob.data if isinstance(blob, Blob) else b""
