@@ -58,6 +58,7 @@ def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: P
 
     for paths, says in (
         (["nowhere"], "there is no file or folder nowhere"),
+        ([""], "path: is empty: name a file, a folder or an address"),
         ([str(files / "empty")], "there is no file of a kind that hardwon reads in"),
         ([str(files / "docs"), "--title", "One"], "title: is of one file, these are 3"),
     ):
@@ -241,6 +242,20 @@ async def test_a_broken_file_is_told_of_without_the_names_of_our_libraries() -> 
         await SubprocessConverter().convert("broken.pdf", b"%PDF-1.4 broken")
     assert "Error" not in str(refused.value)
     assert "kreuzberg" not in str(refused.value)
+
+
+def test_a_folder_that_cannot_be_listed_is_told_of(files: Path) -> None:
+    """Here as its path is too long; mostly as it is somebody else's."""
+    names, at = ["a" * 250] * 17, os.open(files / "docs", os.O_RDONLY)
+    for name in names:
+        os.mkdir(name, dir_fd=at)
+        at, above = os.open(name, os.O_RDONLY, dir_fd=at), at
+        os.close(above)
+    os.close(at)
+    *found, deep = files_at([files / "docs"])
+    assert [each.uri for each in found] == ["docs/huge.txt", "docs/odd.md", "docs/pool.md"]
+    assert deep.uri.startswith(f"docs/{names[0]}/")
+    assert contents_of(deep.path) == "it cannot be read: File name too long"
 
 
 def test_a_file_that_cannot_be_opened_stops_no_other(files: Path) -> None:
