@@ -19,9 +19,11 @@ from knowledge.documents.rendering import NOTHING_YET, STILL_INDEXING
 from knowledge.documents.syncing import SyncReport
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
+from orchestrator.asking import LocalAnswers
 from orchestrator.client import KnowledgeClient
 from orchestrator.folders import contents_of, files_at, files_of
 from orchestrator.http_api import make_app
+from orchestrator.reports_answers import print_answer
 from orchestrator.reports_kb import print_added, print_passages, print_reports
 from tests.support.documents import add, put
 from tests.support.openai_server import OpenAIServer, Status
@@ -199,6 +201,17 @@ CODE = """class Lease:
         while True:
             await asyncio.sleep(1)
 """
+
+
+async def test_what_a_document_says_to_terminals_is_not_said_to_them(
+    knowledge: Knowledge, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An answer is read like a passage: colours, titles of windows and what clears the screen stay out."""
+    await add(knowledge, "app.log", b"2025-10-19T14:00:00Z \x1b[31mERROR\x1b[0m gone\x1b]0;mine\x07\x1b[2J\n" * 3)
+    print_answer(await LocalAnswers(knowledge).ask_base("global", None, "Show me all ERROR entries"), as_json=False)
+    shown = capsys.readouterr()
+    assert "3 ERROR entries" in shown.out
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown.out + shown.err)
 
 
 async def test_code_is_shown_with_its_indentation(knowledge: Knowledge, capsys: pytest.CaptureFixture[str]) -> None:
