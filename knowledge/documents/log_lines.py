@@ -29,7 +29,7 @@ _NAMED_ZONE = rf"(?:{'|'.join(sorted(_ZONES, key=len, reverse=True))})(?![A-Za-z
 _ZONE = rf"(?:\s?(?P<zone>{_NAMED_ZONE}|[+-]\d\d:?\d\d|(?<!\s)[+-]\d\d))?(?!\d)"
 _NAMED_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})"
 _FORMS: Final = (
-    re.compile(rf"(?<!\d)(?P<year>\d{{4}})([-/])(?P<month>\d\d)\2(?P<day>\d\d)[T ]{_CLOCK}{_ZONE}"),
+    re.compile(rf"(?<!\d)(?P<year>\d{{4}})([-/])(?P<month>\d\d)\2(?P<day>\d\d)(?:T| {{1,2}}){_CLOCK}{_ZONE}"),
     re.compile(rf"(?<!\d)(?P<day>\d\d?)([ /-]){_NAMED_MONTH}\2(?P<year>\d{{4}})[: T]{_CLOCK}{_ZONE}"),
     re.compile(
         rf"(?<!\w){_NAMED_MONTH} +(?P<day>\d\d?) {_CLOCK}"
