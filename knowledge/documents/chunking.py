@@ -25,7 +25,7 @@ _BURST = timedelta(seconds=60)
 """A pause this long in a log begins another passage, once there is something in the one before."""
 
 _HEADING = re.compile(r"(#{1,6})[ \t]+([^ \t].*)")
-_FENCE = re.compile(r"[ \t]{0,3}(```+|~~~+)")
+_FENCE = re.compile(r"[ \t]{0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n+")
 _DEFINITION = re.compile(
     r"(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|abstract\s+|final\s+|async\s+|pub(?:\([^)]*\))?\s+)*"
@@ -189,11 +189,9 @@ def _sections(text: str) -> Iterator[_Block]:
     fence = ""
     start, name = begin, None
     for at, line in _lines(text, begin):
-        if found := _FENCE.match(line):
-            if not fence:
-                fence = found[1][:3]
-            elif found[1].startswith(fence):
-                fence = ""
+        found = _FENCE.match(line)
+        if found and (not fence or (found[1].startswith(fence) and not found[2].strip())):
+            fence = "" if fence else found[1]
             continue
         heading = None if fence else _HEADING.match(line)
         if heading is None:

@@ -19,7 +19,7 @@ from knowledge.documents.sentences import sentences
 MOST_OF_A_BLOCK: Final = 700
 """Characters of a block of code that is read whole; a longer one is read by its paragraphs."""
 
-_FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>][ \t]+)?(```+|~~~+)[ \t]*(\S*)")
+_FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})[ \t]*(\S*)")
 _CLOSING = re.compile(r"\s*\n[ \t]*(?:```+|~~~+)(?=[ \t]*(?:\n|$))")
 _DELIMITER = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?")
 _BAR = re.compile(r"(?<!\\)\|")
@@ -96,7 +96,7 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[tuple[UnitKind, list[_Line]]]:
         if mark and (not fence or (mark[1].startswith(fence) and not mark[2])):
             if held:
                 yield of, held
-            held, fence = [], "" if fence else mark[1][:3]
+            held, fence = [], "" if fence else mark[1]
             continue
         kind = UnitKind.CODE if fence else UnitKind.ROW if number in rows else UnitKind.SENTENCE
         if kind is not of and held:

@@ -17,6 +17,7 @@ from knowledge.documents.models import DocumentType, Severity
 from knowledge.documents.parsing import Unreadable, decode, read, readable
 from knowledge.documents.ports import Parsed
 from knowledge.documents.scale import Scale, middle_sentence
+from knowledge.documents.units import units
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\0", exclude_categories=["Cs"]), max_size=60)
@@ -68,6 +69,16 @@ def test_markdown_is_cut_by_headings_that_stand_in_no_fence() -> None:
     ]
 
 
+def test_only_a_fence_of_its_own_kind_ends_a_fence_and_words_in_its_marks_begin_none() -> None:
+    """As CommonMark has it: else all headings after them are lost, or lines of code are headings."""
+    text = "# A\n\n```make ready``` makes it.\n\n## B\n\n````md\n```py\n# none\n```\n# none\n````\n\n## C\n\nSee.\n"
+    assert [chunk.section for chunk in cut_as(DocumentType.MARKDOWN, text)] == ["A", "A > B", "A > C"]
+    assert [unit.read for unit in units("```make ready``` makes it ready.\n\nIt takes a minute.\n")] == [
+        "```make ready``` makes it ready.",
+        "It takes a minute.",
+    ]
+
+
 def test_code_is_cut_by_definitions_with_what_stands_above_them() -> None:
     """A0-72: function_name."""
     text = "import os\n\n# tells\n@wrapped\ndef first(a):\n    return a\n"
@@ -111,6 +122,7 @@ def test_a_log_is_cut_into_bursts_that_know_their_times_and_severities() -> None
         ("\x1b[90m2025-10-19 14:32:15\x1b[0m \x1b[1;31mERROR\x1b[0m x", "2025-10-19T14:32:15+00:00", Severity.ERROR),
         ("2025/10/19 14:32:15 [error] 7#7: *1 connect() failed", "2025-10-19T14:32:15+00:00", Severity.ERROR),
         ("[Sun Oct 19 14:32:15.5 2025] [core:error] [pid 7] x", "2025-10-19T14:32:15.500000+00:00", Severity.ERROR),
+        ("Start-Date: 2025-10-19  14:32:15", "2025-10-19T14:32:15+00:00", None),
         ("Sun Oct 19 16:32:15 CEST 2025 backup began", "2025-10-19T14:32:15+00:00", None),
         ("19-Oct-2025 14:32:15.123 SEVERE [main] x", "2025-10-19T14:32:15.123000+00:00", Severity.ERROR),
         ("7:M 19 Oct 2025 14:32:15.123 * Ready", "2025-10-19T14:32:15.123000+00:00", None),
