@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
@@ -39,6 +40,8 @@ _FORMS: Final = (
 """ISO 8601, with slashes too (nginx, Go); access logs, mails, Tomcat, Redis; Apache and `date`."""
 
 _SYSLOG = re.compile(rf"^(?:<\d{{1,3}}>)?{_NAMED_MONTH} (?P<day>[ \d]\d) {_CLOCK}(?!\d)")
+_TIME_KEYS: Final = ("@timestamp", "timestamp", "time", "ts", "datetime", "asctime", "date")
+_LEVEL_KEYS: Final = ("level", "severity", "log.level", "levelname", "loglevel", "lvl")
 _HAS_CLOCK = re.compile(r"\d:\d\d:\d")
 _COLOUR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
 
@@ -97,10 +100,23 @@ def moment(line: str, *, now: datetime | None = None) -> datetime | None:
 
 
 def _head(line: str) -> str:
-    """Return the beginning of a line as a terminal shows it."""
+    """Return the beginning of a line as a terminal shows it; of JSON its time and level first."""
+    if line.startswith("{") and line.rstrip().endswith("}"):
+        return _keyed(line) + line[:_HEAD]
     if "\x1b" not in line[: 8 * _HEAD]:
         return line[:_HEAD]
     return _COLOUR.sub("", line[: 8 * _HEAD])[:_HEAD]
+
+
+def _keyed(line: str) -> str:
+    """Return the time and the level of a line of JSON that has keys for them."""
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    when = next((each for key in _TIME_KEYS if isinstance(each := told.get(key), str)), "")
+    level = next((each for key in _LEVEL_KEYS if isinstance(each := told.get(key), str)), "")
+    return f"{when[:_HEAD]} " + (f"level={level} " if severity_named(level) else "")
 
 
 def _first(head: str) -> re.Match[str] | None:

@@ -122,6 +122,13 @@ def test_a_log_is_cut_into_bursts_that_know_their_times_and_severities() -> None
         ("\x1b[90m2025-10-19 14:32:15\x1b[0m \x1b[1;31mERROR\x1b[0m x", "2025-10-19T14:32:15+00:00", Severity.ERROR),
         ("2025/10/19 14:32:15 [error] 7#7: *1 connect() failed", "2025-10-19T14:32:15+00:00", Severity.ERROR),
         ("[Sun Oct 19 14:32:15.5 2025] [core:error] [pid 7] x", "2025-10-19T14:32:15.500000+00:00", Severity.ERROR),
+        (f'{{"log":"ERROR {"x" * 300}","time":"2025-10-19T14:32:15Z"}}', "2025-10-19T14:32:15+00:00", Severity.ERROR),
+        (
+            f'{{"msg":"level: info, 2027-01-01 00:00:00 {"x" * 300}","level":"error","ts":"2025-10-19T14:32:15Z"}}',
+            "2025-10-19T14:32:15+00:00",
+            Severity.ERROR,
+        ),
+        ('{"a":' * 9_000 + "}" * 9_000, None, None),
         ("Start-Date: 2025-10-19  14:32:15", "2025-10-19T14:32:15+00:00", None),
         ("Sun Oct 19 16:32:15 CEST 2025 backup began", "2025-10-19T14:32:15+00:00", None),
         ("19-Oct-2025 14:32:15.123 SEVERE [main] x", "2025-10-19T14:32:15.123000+00:00", Severity.ERROR),
