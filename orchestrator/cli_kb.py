@@ -75,6 +75,8 @@ def add(
     base, scope_id = base_of(case, user, team)
 
     async def work() -> None:
+        if not all(path.strip() for path in paths):
+            raise InvalidInput("path", "is empty: name a file, a folder or an address")  # not all of where we are
         files = files_at(Path(path) for path in paths if "://" not in path)
         if title is not None and len(files) > 1:
             raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")

@@ -42,6 +42,8 @@ def files_at(paths: Iterable[Path]) -> list[Found]:
 def files_of(path: Path) -> Iterator[Found]:
     """Yield a file, or the readable files below a folder in order; hidden ones and links that lead out are passed over.
 
+    A folder that cannot be listed is yielded itself: its files are not known.
+
     Names are relative to the folder, with its own name first. Raises InvalidInput where there is nothing to read.
     """
     if path.is_file():
@@ -70,13 +72,17 @@ def contents_of(path: Path) -> bytes | str:
 
 
 def _below(root: Path) -> Iterator[Found]:
-    for folder, folders, names in os.walk(root):  # follows no links to folders
+    unread: list[OSError] = []
+    for folder, folders, names in os.walk(root, onerror=unread.append):  # follows no links to folders
         folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _PASSED_OVER)
         for name in sorted(names):
             found = Path(folder, name)
             if name.startswith(".") or not readable(name) or not _within(found, root):
                 continue
             yield Found(uri=_named(f"{root.name}/{found.relative_to(root).as_posix()}"), path=found)
+    for error in unread:  # whoever reads it is told why it cannot be
+        path = Path(error.filename)
+        yield Found(uri=_named(Path(root.name, path.relative_to(root)).as_posix()), path=path)
 
 
 def _named(path: str) -> str:

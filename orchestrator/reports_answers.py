@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.context import harmless
 from orchestrator.terminal import notes, print_json, print_text
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ def print_answer(answer: ToolAnswer | SelectionResponse | KBQueryResponse, *, as
     if as_json:
         print_json(answer)
         return
-    print_text(answer["answer"] or str(answer.get("error") or answer.get("reason") or "no answer"))
+    print_text(harmless(answer["answer"] or str(answer.get("error") or answer.get("reason") or "no answer")))
     told: Mapping[str, Any] = answer
     for place in dict.fromkeys(_place(citation) for citation in told.get("citations", ())):
-        notes.print(place, markup=False)
+        notes.print(harmless(place), markup=False)
     if answer["status"] in _NEXT:
         notes.print(_NEXT[answer["status"]], markup=False)
     if answer["extractive"] and answer["status"] in {"answered", "success"} and _cites(told):

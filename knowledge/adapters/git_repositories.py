@@ -18,24 +18,28 @@ from urllib.parse import unquote, urlsplit
 from weakref import WeakValueDictionary
 
 import urllib3
-from dulwich.client import LocalGitClient
+from dulwich.client import HTTPProxyUnauthorized, HTTPUnauthorized, InvalidWants, LocalGitClient
 from dulwich.errors import (
     ApplyDeltaError,
     ChecksumMismatch,
     FileFormatException,
     GitProtocolError,
+    MissingCommitError,
     NotGitRepository,
+    ObjectMissing,
+    WrongObjectException,
 )
 from dulwich.object_store import iter_tree_contents
-from dulwich.objects import Blob, Commit, ObjectID
-from dulwich.refs import Ref
-from dulwich.repo import Repo
+from dulwich.objects import Blob, Commit, ObjectID, Tag
+from dulwich.pack import PackFileDisappeared, UnresolvedDeltas
+from dulwich.refs import Ref, SymrefLoop
+from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
 from knowledge.adapters.git_guards import Pools, check_folder
 from knowledge.adapters.git_packs import CheckedClient
 from knowledge.documents.models import SourceId
 from knowledge.documents.ports import Repositories, Repository, Source, TreeFile
-from knowledge.errors import SourceUnavailable
+from knowledge.errors import InvalidInput, SourceUnavailable
 
 _TIMEOUT_SECONDS: Final = 30.0
 _MOST_BYTES: Final = 500_000_000
@@ -43,7 +47,30 @@ _TURNS: WeakValueDictionary[SourceId, asyncio.Lock] = WeakValueDictionary()
 """One fetch of a source at a time."""
 _DAMAGED: Final = (ChecksumMismatch, FileFormatException, ApplyDeltaError, struct.error, zlib.error, AssertionError)
 """What dulwich raises where a file of a repository is not whole, as a power cut leaves it."""
+_UNREADABLE: Final = (
+    GitProtocolError,
+    NotGitRepository,
+    HTTPUnauthorized,
+    HTTPProxyUnauthorized,
+    InvalidWants,
+    MissingCommitError,
+    ObjectMissing,
+    WrongObjectException,
+    SymrefLoop,
+    UnresolvedDeltas,
+    PackFileDisappeared,
+    UnsupportedExtension,
+    UnsupportedVersion,
+    urllib3.exceptions.HTTPError,
+    BufferError,
+    LookupError,
+    OSError,
+    ValueError,
+)
+"""What dulwich raises of a server that gives no repository, or of one that it cannot read: it has no one class."""
 _GONE: Final = "what was fetched of it is gone: the next sync fetches it again"
+_MOST_ENTRIES: Final = 500_000
+"""More than the largest repositories of code have."""
 _PLAIN: Final = frozenset({0o100644, 0o100755, 0o100664})
 
 
@@ -59,20 +86,11 @@ class GitRepositories(Repositories):
         async with _TURNS.setdefault(source.source_id, asyncio.Lock()):
             try:
                 repo, commit = await asyncio.to_thread(self._fetch, source)
-            except (
-                GitProtocolError,
-                NotGitRepository,
-                urllib3.exceptions.HTTPError,
-                OSError,
-                KeyError,
-                ValueError,
-                *_DAMAGED,
-            ) as exc:
+            except (*_UNREADABLE, *_DAMAGED) as exc:
                 if isinstance(exc, _DAMAGED) or self._is_of_copy(exc, source):
                     await self.forget(source.source_id)
                     raise SourceUnavailable(_GONE) from exc
-                why = " ".join(str(exc).split()).rsplit("Caused by ", 1)[-1][:300] or type(exc).__name__
-                raise SourceUnavailable(f"{source.url} cannot be fetched: {why}") from exc
+                raise SourceUnavailable(f"{source.url} cannot be fetched: {_why(exc)}") from exc
             try:
                 yield commit.decode(), _Fetched(repo, commit)
             except SourceUnavailable:
@@ -106,20 +124,36 @@ class GitRepositories(Repositories):
                 return [] if tip in repo.object_store else [tip]
 
             self._get(source.url, repo, wants)
-            repo.refs[Ref(b"refs/heads/hardwon")] = wanted[0]  # so that nothing takes it for garbage
+            commit = _commit(repo, wanted[0])
+            repo.refs[Ref(b"refs/heads/hardwon")] = commit  # so that nothing takes it for garbage
         except BaseException:
             repo.close()
             raise
-        return repo, wanted[0]
+        return repo, commit
 
     def _get(self, url: str, repo: Repo, wants: Callable[..., list[ObjectID]]) -> None:
         parts = urlsplit(url)
         if parts.scheme == "file":
-            LocalGitClient().fetch(str(check_folder(Path(unquote(parts.path)))), repo, determine_wants=wants)
+            LocalGitClient().fetch(str(check_folder(Path(unquote(parts.path)))), repo, determine_wants=wants, depth=1)
             return
         manager = Pools(url, inside=self._inside, most_bytes=_MOST_BYTES)
         client = CheckedClient(f"https://{parts.netloc}", pool_manager=manager, timeout=_TIMEOUT_SECONDS, quiet=True)
         client.fetch(parts.path, repo, determine_wants=wants, depth=1)
+
+
+def _why(error: Exception) -> str:
+    """Return in words why a repository cannot be fetched."""
+    match error:
+        case HTTPUnauthorized():  # what forges answer for either
+            return "it asks for a password: there is none of that name, or not for everybody; passwords are not sent"
+        case UnsupportedExtension() | UnsupportedVersion():
+            return f"it is of a format that is not read here ({error})"
+        case BufferError():  # a pack that is read while an error comes of it
+            return "a file of it is not whole"
+        case KeyError(args=(bytes(lacking),)):
+            return f"it is not whole: it lacks {lacking.decode('ascii', 'replace')}"
+        case _:
+            return " ".join(str(error).split()).rsplit("Caused by ", 1)[-1][:300] or type(error).__name__
 
 
 def _tip(refs: Mapping[Ref, ObjectID | None], branch: str | None) -> ObjectID:
@@ -132,6 +166,16 @@ def _tip(refs: Mapping[Ref, ObjectID | None], branch: str | None) -> ObjectID:
     raise GitProtocolError(f"there is no branch {branch}" if branch else "it has no commit")
 
 
+def _commit(repo: Repo, tip: ObjectID) -> ObjectID:
+    """Return the commit that a branch or a tag stands for: of a tag with a note of its own, the one it is of."""
+    told = repo[tip]
+    while isinstance(told, Tag):
+        told = repo[told.object[1]]
+    if not isinstance(told, Commit):
+        raise GitProtocolError("what is to be read of it is no commit")
+    return told.id
+
+
 class _Fetched(Repository):
     def __init__(self, repo: Repo, commit: ObjectID) -> None:
         self._repo = repo
@@ -140,25 +184,25 @@ class _Fetched(Repository):
     async def files(self) -> list[TreeFile]:
         try:
             return await asyncio.to_thread(self._files)
-        except (KeyError, OSError, *_DAMAGED) as exc:
+        except (*_UNREADABLE, *_DAMAGED) as exc:
             raise SourceUnavailable(_GONE) from exc
 
     def _files(self) -> list[TreeFile]:
         store = self._repo.object_store
         commit = self._repo[self._commit]
-        while not isinstance(commit, Commit):
-            commit = self._repo[commit.object[1]]  # type: ignore[attr-defined]  # a tag
+        assert isinstance(commit, Commit)  # noqa: S101 - asked before
         found = []
-        for entry in iter_tree_contents(store, commit.tree):
+        for number, entry in enumerate(iter_tree_contents(store, commit.tree, include_trees=True), 1):
+            if number > _MOST_ENTRIES:  # ten folders that are one, and so in each of them, take no room where they lie
+                raise InvalidInput("url", f"holds more than {_MOST_ENTRIES:,} files and folders")
             if entry.mode in _PLAIN:
-                size = store[entry.sha].raw_length()
                 path = entry.path.decode("utf-8", "replace")
-                found.append(TreeFile(path=path, mark=entry.sha.decode(), size=size))
+                found.append(TreeFile(path=path, mark=entry.sha.decode()))
         return found
 
     async def content(self, mark: str) -> bytes:
         try:
             blob = self._repo[ObjectID(mark.encode())]
-        except (KeyError, OSError, *_DAMAGED) as exc:
+        except (*_UNREADABLE, *_DAMAGED) as exc:
             raise SourceUnavailable(_GONE) from exc
         return blob.data if isinstance(blob, Blob) else b""

@@ -18,6 +18,9 @@ _SEVERITY = re.compile(
     r"|(?i:\b(critical|fatal|warning|debug|info)s?[ -](?:entries|entry|lines?|messages?|logs?|events?|level)\b)"
     r"|(?i:\b(?:severity|level)\s*(?:=|:|is|of)?\s*(critical|fatal|error|warning|warn|info|debug)\b)"
 )
+_QUOTED = re.compile(
+    r"(\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`)(?!\s*(?i:entries|entry|lines?|messages?|logs?|events?|level)\b)"
+)
 _MOMENT = r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?)?)"
 _SINCE = re.compile(rf"(?i)\b(?:since|after|from|between)\s+{_MOMENT}")
 _UNTIL = re.compile(rf"(?i)\b(?:(before)|until|till|to|by|through|between\s+{_MOMENT}\s+and)\s+{_MOMENT}")
@@ -53,8 +56,11 @@ def names(question: str, document: Document) -> bool:
 
 
 def severities(question: str) -> frozenset[Severity]:
-    """Return the severities a question names: in capitals, or in words where it is clear that entries are meant."""
-    found = (next(filter(None, match.groups())) for match in _SEVERITY.finditer(question))
+    """Return the severities a question names: in capitals, or in words where it is clear that entries are meant.
+
+    What it quotes is text that is looked for, in whatever entries.
+    """
+    found = (next(filter(None, match.groups())) for match in _SEVERITY.finditer(_QUOTED.sub(" ", question)))
     return frozenset(severity for name in found if (severity := severity_named(name)))
 
 

@@ -112,6 +112,9 @@ class LogEvidence(EvidenceSource):
     async def _of_log(
         self, log: Document, scope: Scope, wish: Wanted, terms: Sequence[str], question: str, *, listing: bool
     ) -> list[Passage]:
+        if (wish.since or wish.until) and (await self.logs.span([log.document_id], scope))[0] is None:
+            untimed = f"none of its {log.lines} lines names a time that is read here; they cannot be told by time."
+            return [_passage(log, f"{log.name}: {untimed}", (), (), section="counted")]
         found: list[Passage] = []
         only = sorted(wish.severities, key=list(Severity).index)
         if not terms and not wish.since and not wish.until and (_QUANTITY.search(question) or _TIMES.search(question)):

@@ -231,7 +231,7 @@ def _computed(evidence: Sequence[Evidence]) -> Iterator[Written]:
     for number, each in enumerate(evidence, 1):
         if each.passage.kind is not PassageKind.COMPUTED:
             continue
-        for line in each.text.splitlines():
+        for line in each.text.split("\n"):  # what else may break a line is part of it in a log
             text = line.strip()[:MOST_CHARS]
             if text and lines < MOST_COMPUTED:
                 lines += 1

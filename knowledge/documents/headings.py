@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _SIGNED = re.compile(r"(#{1,6})[ \t]+([^ \t].*)")
-_FENCE = re.compile(r"[ \t]{0,3}(```+|~~~+)")
+_FENCE = re.compile(r"[ \t]{0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _LINE_BELOW = re.compile(r" {0,3}(?:(={2,})|-{2,})[ \t]*")
 _NO_PARAGRAPH = re.compile(r"\s|[-*+>|]|\d{1,9}[.)][ \t]|<!--|=+[ \t]*$")
 
@@ -26,11 +26,9 @@ def headings(text: str, begin: int = 0) -> Iterator[Heading]:
     above: tuple[int, str] | None = None
     lone = True
     for at, line in text_lines(text, begin):
-        if found := _FENCE.match(line):
-            if not fence:
-                fence = found[1][:3]
-            elif found[1].startswith(fence):
-                fence = ""
+        found = _FENCE.match(line)
+        if found and (not fence or (found[1].startswith(fence) and not found[2].strip())):
+            fence = "" if fence else found[1]
             above, lone = None, True
             continue
         signed = None if fence else _SIGNED.match(line)

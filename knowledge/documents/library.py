@@ -12,7 +12,7 @@ from typing import Final
 
 from knowledge.documents.access import AccessPolicy, Permission, Principal, Readers, Scope
 from knowledge.documents.models import Document, DocumentId, DocumentType, NewDocument
-from knowledge.documents.parsing import LONGEST_NAME, MOST_TAGS, Unreadable, converts, described, read
+from knowledge.documents.parsing import LONGEST_NAME, MOST_TAGS, Unreadable, converts, described, is_pointer, read
 from knowledge.documents.ports import Converter, DocumentStore, Parsed, Received
 from knowledge.errors import InvalidInput, NoAccess
 from knowledge.logs import get_logger
@@ -23,7 +23,7 @@ log = get_logger(__name__)
 MAX_BYTES: Final = 15_000_000
 """A larger file is refused: what it says is hardly read, and its lines would crowd out those of others."""
 
-_READER: Final = "2"
+_READER: Final = "3"
 """Goes into the hash of what was read: raised when files are read otherwise than before."""
 
 _LONGEST_URI: Final = 1000
@@ -95,6 +95,8 @@ class DocumentLibrary:
         if len(new.content) > self.max_bytes:
             size, most = len(new.content) // 1_000_000, self.max_bytes // 1_000_000
             raise Unreadable(f"it has {size} MB, more than the {most} MB that a document may have")
+        if is_pointer(new.content):
+            raise Unreadable("it is a pointer of Git LFS: what it stands for lies elsewhere, and is not fetched")
         if not converts(new.uri, new.content):
             return await asyncio.to_thread(read, new.uri, new.content, redacting=self.redaction)
         converted = await self.converter.convert(new.uri, new.content)

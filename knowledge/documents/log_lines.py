@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Final
 
 from knowledge.documents.models import LogLine, Severity
 
 _HEAD: Final = 120
-"""Time and severity stand within so many characters of a line."""
+"""Time and severity stand within so many characters of a line, colours of a terminal not counted."""
 
-_ISO = re.compile(
-    r"(?<!\d)(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s?(Z|UTC|[+-]\d\d:?\d\d)?(?!\d)"
-)
-_APACHE = re.compile(r"\[(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d)(?: ([+-]\d{4}))?\]")
-_SYSLOG = re.compile(r"^(?:<\d{1,3}>)?([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d)\b")
 _MONTH_NAMES = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
+
+_ZONES: Final = (
+    {"Z": 0, "UTC": 0, "GMT": 0}
+    | {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}  # as RFC 5322 has them
+    | {"WET": 0, "WEST": 1, "BST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3}
+    | {"JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13}
+)
+"""Hours before UTC of zones by the names that Postgres and `date` write; names that mean several zones are not here,
+but for those of a mail."""
+
+_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9})\d*)?+(?!\s?[AaPp][Mm]\b)"
+_NAMED_ZONE = rf"(?:{'|'.join(sorted(_ZONES, key=len, reverse=True))})(?![A-Za-z_])"
+_ZONE = rf"(?:\s?(?P<zone>{_NAMED_ZONE}|[+-]\d\d:?\d\d|(?<!\s)[+-]\d\d))?(?!\d)"
+_NAMED_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})"
+_FORMS: Final = (
+    re.compile(rf"(?<!\d)(?P<year>\d{{4}})([-/])(?P<month>\d\d)\2(?P<day>\d\d)(?:T| {{1,2}}){_CLOCK}{_ZONE}"),
+    re.compile(rf"(?<!\d)(?P<day>\d\d?)([ /-]){_NAMED_MONTH}\2(?P<year>\d{{4}})[: T]{_CLOCK}{_ZONE}"),
+    re.compile(
+        rf"(?<!\w){_NAMED_MONTH} +(?P<day>\d\d?) {_CLOCK}"
+        rf"(?: (?P<zone>{_NAMED_ZONE}))? (?P<year>(?:19|20)\d\d)(?![\w.:-])"
+    ),
+)
+"""ISO 8601, with slashes too (nginx, Go); access logs, mails, Tomcat, Redis; Apache and `date`."""
+
+_SYSLOG = re.compile(rf"^(?:<\d{{1,3}}>)?{_NAMED_MONTH} (?P<day>[ \d]\d) {_CLOCK}(?!\d)")
+_TIME_KEYS: Final = ("@timestamp", "timestamp", "time", "ts", "datetime", "asctime", "date")
+_LEVEL_KEYS: Final = ("level", "severity", "log.level", "levelname", "loglevel", "lvl")
+_HAS_CLOCK = re.compile(r"\d:\d\d:\d")
+_COLOUR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
 
 _NAMES: Final = {
     "TRACE": Severity.TRACE,
@@ -36,12 +61,13 @@ _NAMES: Final = {
     "FATAL": Severity.CRITICAL,
     "ALERT": Severity.CRITICAL,
     "EMERG": Severity.CRITICAL,
+    "EMERGENCY": Severity.CRITICAL,
     "PANIC": Severity.CRITICAL,
 }
 _NAME = "|".join(sorted(_NAMES, key=len, reverse=True))
 _UPPER = re.compile(rf"(?<![A-Za-z0-9_])({_NAME})(?![A-Za-z0-9_])")
 _KEYED = re.compile(rf"(?i)\b(?:level|severity|lvl|loglevel)\b[\"']?\s*[=:]\s*[\"']?({_NAME})\b")
-_BRACKETED = re.compile(rf"(?i)[\[<(]({_NAME})[\])>:]|^({_NAME}):")
+_BRACKETED = re.compile(rf"(?i)[\[<(](?:\w+:)?({_NAME})[\])>:]|^({_NAME}):")
 
 _VARIABLE = re.compile(
     r"\"[^\"]*\"|'[^']*'"
@@ -56,58 +82,94 @@ def severity_named(name: str) -> Severity | None:
     return _NAMES.get(name.upper())
 
 
-def moment(line: str) -> datetime | None:
-    """Return the moment that the head of a line names; one without a zone is taken as UTC.
+def moment(line: str, *, now: datetime | None = None) -> datetime | None:
+    """Return the moment that the head of a line names first; one without a zone is taken as UTC.
 
-    What is of the first or the last year that there is, is no moment but a sign that there is none, and has no place in
+    With `now` also that of a syslog line, which names no year: the last such moment that is not after tomorrow. What is
+    of the first or the last year that there is, is no moment but a sign that there is none, and has no place in
     Postgres.
     """
-    when = _named(line[:_HEAD])
+    head = _head(line)
+    if not _HAS_CLOCK.search(head):
+        return None
+    if now is not None and (found := _SYSLOG.match(head)) and not _FORMS[-1].match(head, found.start("month")):
+        when = _last_such(found, now)
+    else:
+        when = _read(found) if (found := _first(head)) else None
     return when if when is not None and MINYEAR < when.year < MAXYEAR else None
 
 
-def _named(head: str) -> datetime | None:
+def _head(line: str) -> str:
+    """Return the beginning of a line as a terminal shows it; of JSON its time and level first."""
+    if line.startswith("{") and line.rstrip().endswith("}"):
+        return _keyed(line) + line[:_HEAD]
+    if "\x1b" not in line[: 8 * _HEAD]:
+        return line[:_HEAD]
+    return _COLOUR.sub("", line[: 8 * _HEAD])[:_HEAD]
+
+
+def _keyed(line: str) -> str:
+    """Return the time and the level of a line of JSON that has keys for them."""
     try:
-        if found := _ISO.search(head):
-            *date, fraction, zone = found.groups()
-            micro = int((fraction or "0")[:6].ljust(6, "0"))
-            when = datetime(*(int(part) for part in date), micro, tzinfo=UTC)  # type: ignore[arg-type,misc]
-            return _shifted(when, zone)
-        if found := _APACHE.search(head):
-            day, month, year, hour, minute, second, zone = found.groups()
-            when = datetime(int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second), tzinfo=UTC)
-            return _shifted(when, zone)
-    except (ValueError, KeyError, OverflowError):
-        return None
-    return None
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    when = next((each for key in _TIME_KEYS if isinstance(each := told.get(key), str)), "")
+    level = next((each for key in _LEVEL_KEYS if isinstance(each := told.get(key), str)), "")
+    return f"{when[:_HEAD]} " + (f"level={level} " if severity_named(level) else "")
 
 
-def syslog_moment(line: str, now: datetime) -> datetime | None:
-    """Return the moment of a syslog line, which names no year: the last such moment that is not after tomorrow."""
-    found = _SYSLOG.match(line)
-    if found is None:
+def _first(head: str) -> re.Match[str] | None:
+    """Return the moment that is told first: what comes later is of what the line tells."""
+    first: re.Match[str] | None = None
+    for form in _FORMS:
+        found = form.search(head, 0, first.end() if first else len(head))
+        if found and (first is None or found.start() < first.start()):
+            first = found
+    return first
+
+
+def _read(found: re.Match[str], year: int | None = None) -> datetime | None:
+    """Return the moment of a match, None where the calendar has none such."""
+    told = found.groupdict()
+    try:
+        when = datetime(
+            int(told["year"]) if year is None else year,
+            _MONTHS.get(told["month"]) or int(told["month"]),
+            int(told["day"]),
+            int(told["hour"]),
+            int(told["minute"]),
+            int(told["second"]),
+            int((told["fraction"] or "0")[:6].ljust(6, "0")),
+            tzinfo=UTC,
+        )
+        return when - _offset(told.get("zone"))
+    except (ValueError, OverflowError):
         return None
-    month, *rest = found.groups()
+
+
+def _offset(zone: str | None) -> timedelta:
+    """Return how far a zone is before UTC."""
+    if zone is None or zone in _ZONES:
+        return timedelta(hours=_ZONES[zone or "UTC"])
+    hours, minutes = int(zone[1:3]), int(zone[3:].lstrip(":") or 0)
+    if hours >= 24 or minutes >= 60:
+        raise ValueError(zone)
+    return (-1 if zone[0] == "-" else 1) * timedelta(hours=hours, minutes=minutes)
+
+
+def _last_such(found: re.Match[str], now: datetime) -> datetime | None:
+    """Return the last moment of a syslog line that is not after tomorrow."""
     for year in (now.year + 1, now.year, now.year - 1, now.year - 2, now.year - 3):
-        try:
-            when = datetime(year, _MONTHS[month], *(int(part) for part in rest), tzinfo=UTC)  # type: ignore[arg-type,misc]
-        except (ValueError, KeyError):
-            continue
-        if (when - now).days < 1:
+        when = _read(found, year)
+        if when is not None and (when - now).days < 1:
             return when
     return None
 
 
-def _shifted(when: datetime, zone: str | None) -> datetime:
-    if zone in {None, "Z", "UTC"}:
-        return when
-    assert zone is not None  # noqa: S101 - for the types
-    return datetime.fromisoformat(f"{when.replace(tzinfo=None).isoformat()}{zone[:3]}:{zone[-2:]}").astimezone(UTC)
-
-
 def severity(line: str) -> Severity | None:
     """Return how bad the head of a line says it is: by its key, else in capitals, else in brackets."""
-    head = line[:_HEAD]
+    head = _head(line)
     if found := _KEYED.search(head):
         return _NAMES[found[1].upper()]
     if found := _UPPER.search(head):
@@ -119,7 +181,7 @@ def severity(line: str) -> Severity | None:
 
 def template(line: str) -> str:
     """Return a line with what varies in it replaced, so that alike lines are equal."""
-    return _VARIABLE.sub("<*>", line.strip())[:400]
+    return _VARIABLE.sub("<*>", _COLOUR.sub("", line).strip())[:400]
 
 
 def lines_of(text: str) -> Iterator[str]:
@@ -138,7 +200,7 @@ def read_lines(text: str, *, now: datetime) -> Iterator[LogLine]:
         yield LogLine(
             line=number,
             text=line,
-            timestamp=moment(line) or syslog_moment(line, now),
+            timestamp=moment(line, now=now),
             severity=severity(line),
             template=template(line),
         )
@@ -147,5 +209,5 @@ def read_lines(text: str, *, now: datetime) -> Iterator[LogLine]:
 def looks_like_log(text: str) -> bool:
     """Return whether most of the first lines begin with a moment."""
     head = [line for line in text[:20_000].split("\n")[:200] if line.strip()]
-    timed = sum(moment(line) is not None or _SYSLOG.match(line) is not None for line in head)
+    timed = sum(moment(line) is not None or _SYSLOG.match(_head(line)) is not None for line in head)
     return len(head) >= 3 and timed >= 0.6 * len(head)

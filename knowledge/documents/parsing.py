@@ -52,10 +52,10 @@ class Unreadable(HardwonError):
 
 
 def suffix(uri: str) -> str:
-    """Return the ending of a file's name in lower case; of `app.log.1` that is `.log`."""
+    """Return the ending of a file's name in lower case; of `app.log.1` and `app.log-20251019` that is `.log`."""
     name = PurePosixPath(uri).name.lower()
-    while (stem := re.sub(r"\.\d+$", "", name)) != name:
-        name = stem
+    while (stem := name.rstrip("0123456789")) != name and stem.endswith((".", "-", "_")):
+        name = stem[:-1]
     return PurePosixPath(name).suffix
 
 
@@ -71,8 +71,17 @@ def converts(uri: str, content: bytes) -> bool:
     return suffix(uri) in CONVERTED or content[:5] == b"%PDF-"
 
 
+def is_pointer(content: bytes) -> bool:
+    """Return whether a file only says where Git LFS keeps what it stands for."""
+    return content.startswith(b"version https://git-lfs.github.com/spec/") and len(content) < _LOOKED_AT
+
+
 def decode(content: bytes) -> str:
-    """Return the text of bytes with line feeds as line breaks. Raises Unreadable for what is no text."""
+    """Return the text of bytes with line feeds as line breaks. Raises Unreadable for what is no text.
+
+    A carriage return alone breaks a line only where no line feed does: what a program draws over while it goes on is
+    one line, to every tool that counts them.
+    """
     if content[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         text = content.decode("utf-16", "replace")
     elif b"\0" in content[:_LOOKED_AT]:
@@ -84,7 +93,8 @@ def decode(content: bytes) -> str:
             text = content.decode("utf-8-sig", "surrogateescape").translate(_AS_1252)
     if _strange(text):
         raise Unreadable("this is no text, and no format that hardwon reads")
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+    text = text.replace("\r\n", "\n").replace("\0", "\ufffd")
+    return text.replace("\r", " " if "\n" in text else "\n")
 
 
 def _strange(text: str) -> bool:

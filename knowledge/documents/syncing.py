@@ -114,13 +114,13 @@ class GitSync:
             raise _nothing(source)
         if len(wanted) > MOST_FILES:
             raise InvalidInput("url", f"holds {len(wanted)} files, more than {MOST_FILES}: name a folder or patterns")
-        added, unreadable = 0, passed_over
+        added, unreadable, refused = 0, passed_over, 0
         for uri, file in wanted.items():
             if uri in known and known[uri][1] == file.mark:
                 continue
             new = NewDocument(
                 uri=f"{name}/{file.path}",
-                content=await repository.content(file.mark) if file.size <= self.library.max_bytes else b"",
+                content=await repository.content(file.mark),
                 link=link_of(source.url, commit, file.path),
                 mark=file.mark,
                 source_id=source.source_id,
@@ -129,7 +129,7 @@ class GitSync:
                 taken = await self.library.add(new, scope)
             except InvalidInput as error:  # a name that no document may have
                 log.warning("file_passed_over", reason=str(error))
-                unreadable += 1
+                refused += 1
                 continue
             added += taken.changed
             unreadable += taken.changed and taken.document.status is DocumentStatus.FAILED
@@ -140,9 +140,9 @@ class GitSync:
             url=source.url,
             commit=commit,
             added=added,
-            unreadable=unreadable,
+            unreadable=unreadable + refused,
             deleted=deleted,
-            unchanged=len(wanted) - added,
+            unchanged=len(wanted) - added - refused,
         )
 
     async def _name(self, source: Source, known: Collection[str]) -> str:

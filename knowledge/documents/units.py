@@ -22,7 +22,7 @@ MOST_OF_A_BLOCK: Final = 700
 """Characters of a block of code that is read whole; a longer one is read by its paragraphs. So many of a list are told
 with what leads to it, in whole items."""
 
-_FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>][ \t]+)?(```+|~~~+)[ \t]*(\S*)")
+_FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>][ \t]+)?(`{3,}(?=[^`]*$)|~{3,})[ \t]*(\S*)")
 _CLOSING = re.compile(r"\s*\n[ \t]*(?:```+|~~~+)(?=[ \t]*(?:\n|$))")
 _DELIMITER = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?")
 _BAR = re.compile(r"(?<!\\)\|")
@@ -105,7 +105,7 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[tuple[UnitKind, list[_Line]]]:
                 yield of, held
             held = []
             if mark and fences:
-                fence = "" if fence else mark[1][:3]
+                fence = "" if fence else mark[1]
             literal.pass_over(line.text)
             continue
         if fence or literal.holds(line.text):

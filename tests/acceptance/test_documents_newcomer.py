@@ -19,9 +19,11 @@ from knowledge.documents.rendering import NOTHING_YET, STILL_INDEXING
 from knowledge.documents.syncing import SyncReport
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
+from orchestrator.asking import LocalAnswers
 from orchestrator.client import KnowledgeClient
 from orchestrator.folders import contents_of, files_at, files_of
 from orchestrator.http_api import make_app
+from orchestrator.reports_answers import print_answer
 from orchestrator.reports_kb import print_added, print_passages, print_reports
 from tests.support.documents import add, put
 from tests.support.openai_server import OpenAIServer, Status
@@ -58,6 +60,7 @@ def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: P
 
     for paths, says in (
         (["nowhere"], "there is no file or folder nowhere"),
+        ([""], "path: is empty: name a file, a folder or an address"),
         ([str(files / "empty")], "there is no file of a kind that hardwon reads in"),
         ([str(files / "docs"), "--title", "One"], "title: is of one file, these are 3"),
     ):
@@ -200,6 +203,17 @@ CODE = """class Lease:
 """
 
 
+async def test_what_a_document_says_to_terminals_is_not_said_to_them(
+    knowledge: Knowledge, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An answer is read like a passage: colours, titles of windows and what clears the screen stay out."""
+    await add(knowledge, "app.log", b"2025-10-19T14:00:00Z \x1b[31mERROR\x1b[0m gone\x1b]0;mine\x07\x1b[2J\n" * 3)
+    print_answer(await LocalAnswers(knowledge).ask_base("global", None, "Show me all ERROR entries"), as_json=False)
+    shown = capsys.readouterr()
+    assert "3 ERROR entries" in shown.out
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown.out + shown.err)
+
+
 async def test_code_is_shown_with_its_indentation(knowledge: Knowledge, capsys: pytest.CaptureFixture[str]) -> None:
     await add(knowledge, "leasing.py", CODE.encode())
     print_passages(await knowledge.kb.search("beat", kb="global"), as_json=False)
@@ -241,6 +255,20 @@ async def test_a_broken_file_is_told_of_without_the_names_of_our_libraries() -> 
         await SubprocessConverter().convert("broken.pdf", b"%PDF-1.4 broken")
     assert "Error" not in str(refused.value)
     assert "kreuzberg" not in str(refused.value)
+
+
+def test_a_folder_that_cannot_be_listed_is_told_of(files: Path) -> None:
+    """Here as its path is too long; mostly as it is somebody else's."""
+    names, at = ["a" * 250] * 17, os.open(files / "docs", os.O_RDONLY)
+    for name in names:
+        os.mkdir(name, dir_fd=at)
+        at, above = os.open(name, os.O_RDONLY, dir_fd=at), at
+        os.close(above)
+    os.close(at)
+    *found, deep = files_at([files / "docs"])
+    assert [each.uri for each in found] == ["docs/huge.txt", "docs/odd.md", "docs/pool.md"]
+    assert deep.uri.startswith(f"docs/{names[0]}/")
+    assert contents_of(deep.path) == "it cannot be read: File name too long"
 
 
 def test_a_file_that_cannot_be_opened_stops_no_other(files: Path) -> None:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from dulwich import porcelain
+from dulwich.objects import Blob, ObjectID, Tree
+from dulwich.refs import Ref
 from dulwich.repo import Repo
 
 from jobs.table import run_job
@@ -32,6 +41,7 @@ from tests.conftest import Opens
 from tests.support.documents import writable
 
 WHO = b"Ann <ann@example.org>"
+POOL = "# Pool\n\nThe pool has 40.\n"
 
 
 class Writes:
@@ -283,6 +293,216 @@ async def test_a_source_that_nothing_is_taken_from_says_so(
         assert (report.error or "").startswith(says)
         assert f"hardwon kb delete --source {source.source_id}" in (report.error or "")
         assert [each.last_error for each in await knowledge.kb.sources("global", None)] == [report.error]
+
+
+def folders_in_folders(repo: Repo) -> ObjectID:
+    """Return a tree of ten objects that is ten thousand million folders deep down."""
+    tree = Tree()
+    for _ in range(10):
+        repo.object_store.add_object(tree)
+        outer = Tree()
+        for number in range(10):
+            outer.add(f"d{number}".encode(), 0o040000, tree.id)
+        tree = outer
+    repo.object_store.add_object(tree)
+    return tree.id
+
+
+async def test_t15_a_repository_that_is_none_to_read_stops_no_other(
+    opens: Opens, writes: Writes, tmp_path: Path
+) -> None:
+    """A tag of a file, and a tree that never ends where it is walked."""
+    writes.commit({"a.md": POOL})
+    bad = Writes(tmp_path / "bad")
+    bad.commit({"a.md": POOL})
+    repo = bad.repo
+    blob = Blob.from_string(b"no commit")
+    repo.object_store.add_object(blob)
+    porcelain.tag_create(repo, "file", author=WHO, message=b"a file", annotated=True, objectish=blob.id)
+    repo.refs[Ref(b"refs/heads/deep")] = repo.get_worktree().commit(
+        b"deep", committer=WHO, author=WHO, tree=folders_in_folders(repo), ref=None
+    )
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
+        for branch, says in (
+            ("file", "what is to be read of it is no commit"),
+            ("deep", "holds more than 500,000 files and folders"),
+        ):
+            await knowledge.kb.add_source("global", None, NewSource(url=f"file://{bad.folder}", branch=branch))
+            reports = await knowledge.kb.sync("global", None)
+            assert [(each.error or "").rsplit(": ")[-1] for each in reports] == [says, ""]
+        assert [each.uri for each in await knowledge.kb.listed("global", None)] == ["handbook/a.md"]
+    repo.close()
+
+
+class _Unauthorised(BaseHTTPRequestHandler):
+    """What a forge answers of a repository that is not there, or not for everybody."""
+
+    def do_GET(self) -> None:
+        """Ask for a password."""
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", "Basic realm=git")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def set_git(writes: Writes, section: str, name: str, value: str) -> None:
+    config = writes.repo.get_config()
+    config.set((section,), name, value)
+    config.write_to_path()
+
+
+def of_another_format(writes: Writes) -> None:
+    set_git(writes, "core", "repositoryformatversion", "1")
+    set_git(writes, "extensions", "ofTomorrow", "true")
+
+
+def without_a_tree(writes: Writes) -> None:
+    writes.repo.refs[Ref(b"refs/heads/master")] = writes.repo.get_worktree().commit(
+        b"x", committer=WHO, author=WHO, tree=ObjectID(b"2" * 40), ref=None
+    )
+
+
+def with_a_torn_pack(writes: Writes) -> None:
+    porcelain.gc(writes.repo, prune=True, grace_period=None)
+    (pack,) = (writes.folder / ".git/objects/pack").glob("*.pack")
+    pack.chmod(0o600)
+    told = pack.read_bytes()
+    pack.write_bytes(told[:12] + bytes(reversed(told[12:40])) + told[40:])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (of_another_format, "it is of a format that is not read here (ofTomorrow)"),
+        (without_a_tree, f"it is not whole: it lacks {'2' * 40}"),
+        (with_a_torn_pack, "a file of it is not whole"),
+    ],
+)
+async def test_a_repository_that_git_cannot_read_stops_no_other(
+    opens: Opens, writes: Writes, tmp_path: Path, spoil: Callable[[Writes], None], says: str
+) -> None:
+    writes.commit({"a.md": POOL})
+    bad = Writes(tmp_path / "bad")
+    bad.commit({"a.md": POOL})
+    spoil(bad)
+    bad.repo.close()
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        for each in (bad, writes):
+            await knowledge.kb.add_source("global", None, NewSource(url=f"file://{each.folder}"))
+        reports = await knowledge.kb.sync("global", None)
+        assert [each.error for each in reports] == [f"file://{bad.folder} cannot be fetched: {says}", None]
+
+
+def certified(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """Return the certificate of a server on this machine, which nobody else trusts, and what serves with it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (folder / "key.pem").write_bytes(secret)
+    (folder / "certificate.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
+    return folder / "certificate.pem", context
+
+
+@pytest.fixture
+def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Serve nothing but refusals over https; give the address."""
+    trusted, context = certified(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Unauthorised) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        serving = Thread(target=server.serve_forever, daemon=True)
+        serving.start()
+        yield f"https://localhost:{server.server_port}"
+        server.shutdown()
+        serving.join()
+
+
+async def test_a_repository_that_a_forge_asks_a_password_for_is_told_so_and_stops_no_other(
+    opens: Opens, writes: Writes, tmp_path: Path, forge: str
+) -> None:
+    """Forges answer so of a name that is mistyped, too."""
+    writes.commit({"a.md": POOL})
+    async with opens(fetch=f"{forge}/,file://{tmp_path}", fetch_inside=True) as knowledge:
+        for url in (f"file://{writes.folder}", f"{forge}/team/mistyped"):
+            await knowledge.kb.add_source("global", None, NewSource(url=url))
+        fetched, refused = await knowledge.kb.sync("global", None)
+        assert (fetched.error, fetched.added) == (None, 1)
+        assert refused.error == (
+            f"{forge}/team/mistyped cannot be fetched: it asks for a password: there is none of that name, or not for "
+            "everybody; passwords are not sent"
+        )
+
+
+async def test_a_tag_with_a_note_is_cited_as_the_commit_it_is_of(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    """No page of a forge shows a file at a tag's own name."""
+    commit = writes.commit({"a.md": POOL, "a\nb.md": POOL})
+    porcelain.tag_create(writes.repo, "v1", author=WHO, message=b"one", annotated=True)
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}", branch="v1"))
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.commit, report.added, report.unreadable, report.unchanged) == (commit, 1, 1, 0)
+        (again,) = await knowledge.kb.sync("global", None)
+        assert (again.commit, again.added, again.unreadable, again.unchanged) == (commit, 0, 1, 1)
+        moved = writes.commit({"a.md": POOL + "More.\n"})
+        porcelain.tag_delete(writes.repo, b"v1")
+        porcelain.tag_create(writes.repo, "v1", author=WHO, message=b"two", annotated=True)
+        (later,) = await knowledge.kb.sync("global", None)
+        assert (later.error, later.commit, later.added) == (None, moved, 1)
+
+
+async def test_a_repository_without_its_history_is_synced_as_any(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    """As `git clone --depth 1` leaves it, where programs build."""
+    for number in range(3):
+        writes.commit({"a.md": f"{POOL}{number}\n"})
+    shallow = tmp_path / "shallow"
+    porcelain.clone(str(writes.folder), str(shallow), depth=1).close()
+    assert (shallow / ".git/shallow").exists()
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{shallow}"))
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.error, report.added) == (None, 1)
+        with Repo(str(shallow)) as repo:
+            porcelain.pull(repo, str(writes.folder))
+            (shallow / "b.md").write_text(POOL)
+            porcelain.add(repo, [str(shallow / "b.md")])
+            porcelain.commit(repo, message=b"more", author=WHO, committer=WHO)
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.error, report.added, report.unchanged) == (None, 1, 1)
+
+
+async def test_a_file_that_is_no_document_says_why(opens: Opens, writes: Writes, tmp_path: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+    writes.commit({"a.md": pointer, "b.pdf": pointer, "c.md": "# Large\n\n" + "words " * 2_600_000})
+    async with opens(fetch=f"file://{tmp_path}") as knowledge:
+        await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
+        (report,) = await knowledge.kb.sync("global", None)
+        assert (report.added, report.unreadable) == (3, 3)
+        lfs = "it is a pointer of Git LFS: what it stands for lies elsewhere, and is not fetched"
+        assert [each.error for each in await knowledge.kb.listed("global", None)] == [
+            lfs,
+            lfs,
+            "it has 15 MB, more than the 15 MB that a document may have",
+        ]
 
 
 async def test_a_file_of_two_sources_is_new_once(opens: Opens, writes: Writes, tmp_path: Path) -> None:

@@ -165,6 +165,48 @@ async def test_a_line_without_a_real_time_is_counted_and_breaks_nothing(knowledg
         assert (await knowledge.kb.search("pool exhausted", kb="case", scope_id="1")).passages
 
 
+async def test_lines_without_times_are_never_counted_as_none_of_a_time(knowledge: Knowledge) -> None:
+    """A0-48: nothing was counted, and a 0 would say that all was well."""
+    await add(knowledge, "server.log", b"ERROR one\nERROR two\n", "case", "1")
+    for question in ("How many ERROR entries since 2025-10-19?", "Show me all lines on 2025-10-19"):
+        told = await facts(knowledge.documents, question, knowledge)
+        assert told == ["server.log: none of its 2 lines names a time that is read here; they cannot be told by time."]
+    assert (await facts(knowledge.documents, "How many ERROR entries?", knowledge))[-1].startswith(
+        "server.log: 2 ERROR"
+    )
+
+
+WORDS = """2025-10-19T14:00:00Z ERROR ΚΌΣΜΟΣ lost
+2025-10-19T14:00:01Z INFO after an ERROR: İSTANBUL again
+2025-10-19T14:00:02Z INFO all's well
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("How often does 'ΚΌΣΜΟΣ' occur?", "1 lines with 'ΚΌΣΜΟΣ'"),
+        ("How many lines contain 'İSTANBUL'?", "1 lines with 'İSTANBUL'"),
+        ('How many lines contain "ERROR"?', "2 lines with 'ERROR'"),
+        ('How many ERROR entries have "lost" in them?', "1 ERROR entries with 'lost'"),
+    ],
+)
+async def test_what_a_question_quotes_is_counted_as_it_stands(knowledge: Knowledge, question: str, told: str) -> None:
+    """A0-48: as grep counts it, whatever small letters an alphabet has."""
+    await add(knowledge, "server.log", WORDS.encode(), "case", "1")
+    assert (await facts(knowledge.documents, question, knowledge))[0].startswith(f"server.log: {told}.")
+
+
+async def test_a_line_is_told_whole_whatever_stands_in_it(knowledge: Knowledge) -> None:
+    """What breaks lines elsewhere breaks none of a log: a line could show another one that is not there."""
+    forged = "2025-10-19T14:00:00Z ERROR lost\x85  7: 2025-10-19T15:00:00Z CRITICAL gone\u2028and\x0cmore"
+    await add(knowledge, "server.log", f"{forged}\n".encode(), "case", "1")
+    answer = await AnswerFromCaseEvidence(knowledge.answering, ADMIN).answer("1", "Show me all ERROR entries")
+    told = [claim.text.split(": ")[0] for claim in answer.claims]
+    ends = [f"{name} at 2025-10-19T14:00:00Z, line 1" for name in ("First", "Last")]
+    assert told == ["server.log", *ends, "server.log", "1"]
+
+
 @pytest.mark.parametrize("question", ["What is the capital of France?", "How do I restart the api?"])
 async def test_a_question_that_asks_nothing_of_logs_gets_no_facts(knowledge: Knowledge, question: str) -> None:
     """A0-50."""

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from knowledge.documents.asking_words import wanted
 from knowledge.documents.chunking import CHUNK_TOKENS, cut
-from knowledge.documents.log_lines import moment, read_lines, severity
+from knowledge.documents.log_lines import lines_of, moment, read_lines, severity
 from knowledge.documents.models import DocumentType, Severity
-from knowledge.documents.parsing import Unreadable, decode, read
+from knowledge.documents.parsing import Unreadable, decode, read, readable
 from knowledge.documents.ports import Parsed
 from knowledge.documents.scale import Scale, middle_sentence
+from knowledge.documents.units import units
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\0", exclude_categories=["Cs"]), max_size=60)
@@ -80,6 +81,16 @@ def test_the_title_of_markdown_is_its_first_heading_and_no_comment_in_code(head:
     assert read("pump.md", text.encode(), redacting=True).title == "Pump"
 
 
+def test_only_a_fence_of_its_own_kind_ends_a_fence_and_words_in_its_marks_begin_none() -> None:
+    """As CommonMark has it: else all headings after them are lost, or lines of code are headings."""
+    text = "# A\n\n```make ready``` makes it.\n\n## B\n\n````md\n```py\n# none\n```\n# none\n````\n\n## C\n\nSee.\n"
+    assert [chunk.section for chunk in cut_as(DocumentType.MARKDOWN, text)] == ["A", "A > B", "A > C"]
+    assert [unit.read for unit in units("```make ready``` makes it ready.\n\nIt takes a minute.\n")] == [
+        "```make ready``` makes it ready.",
+        "It takes a minute.",
+    ]
+
+
 def test_code_is_cut_by_definitions_with_what_stands_above_them() -> None:
     """A0-72: function_name."""
     text = "import os\n\n# tells\n@wrapped\ndef first(a):\n    return a\n"
@@ -120,6 +131,27 @@ def test_a_log_is_cut_into_bursts_that_know_their_times_and_severities() -> None
         ('1.2.3.4 - - [19/Oct/2025:14:32:15 +0000] "GET / HTTP/1.1" 200', "2025-10-19T14:32:15+00:00", None),
         ("[fatal] no memory", None, Severity.CRITICAL),
         ("2025-99-19T14:32:15Z INFORMATION", None, None),
+        ("\x1b[90m2025-10-19 14:32:15\x1b[0m \x1b[1;31mERROR\x1b[0m x", "2025-10-19T14:32:15+00:00", Severity.ERROR),
+        ("2025/10/19 14:32:15 [error] 7#7: *1 connect() failed", "2025-10-19T14:32:15+00:00", Severity.ERROR),
+        ("[Sun Oct 19 14:32:15.5 2025] [core:error] [pid 7] x", "2025-10-19T14:32:15.500000+00:00", Severity.ERROR),
+        (f'{{"log":"ERROR {"x" * 300}","time":"2025-10-19T14:32:15Z"}}', "2025-10-19T14:32:15+00:00", Severity.ERROR),
+        (
+            f'{{"msg":"level: info, 2027-01-01 00:00:00 {"x" * 300}","level":"error","ts":"2025-10-19T14:32:15Z"}}',
+            "2025-10-19T14:32:15+00:00",
+            Severity.ERROR,
+        ),
+        ('{"a":' * 9_000 + "}" * 9_000, None, None),
+        ("Start-Date: 2025-10-19  14:32:15", "2025-10-19T14:32:15+00:00", None),
+        ("Sun Oct 19 16:32:15 CEST 2025 backup began", "2025-10-19T14:32:15+00:00", None),
+        ("19-Oct-2025 14:32:15.123 SEVERE [main] x", "2025-10-19T14:32:15.123000+00:00", Severity.ERROR),
+        ("7:M 19 Oct 2025 14:32:15.123 * Ready", "2025-10-19T14:32:15.123000+00:00", None),
+        ("2025-10-19 16:32:15.123 CEST [7] ERROR:  x", "2025-10-19T14:32:15.123000+00:00", Severity.ERROR),
+        ("2025-10-26 02:30:00 CEST [7] LOG:  x", "2025-10-26T00:30:00+00:00", None),
+        ("2025-10-26 02:30:00 CET [7] LOG:  x", "2025-10-26T01:30:00+00:00", None),
+        ("2025-10-19 16:32:15.123+02 ERROR x", "2025-10-19T14:32:15.123000+00:00", Severity.ERROR),
+        ("2025-10-19 14:32:15 -12 degrees", "2025-10-19T14:32:15+00:00", None),
+        ("2025-10-19 02:32:15 PM ERROR x", None, Severity.ERROR),
+        ('{"timestamp":"2025-10-19T14:32:15Z","severity":"EMERGENCY"}', "2025-10-19T14:32:15+00:00", Severity.CRITICAL),
         ("an error of somebody", None, None),
     ],
 )
@@ -149,6 +181,20 @@ def test_a_syslog_line_is_of_the_last_year_that_fits() -> None:
     """A0-35."""
     lines = read_lines("Oct 19 14:32:15 host sshd[1]: x\nJan 15 11:00:00 host y\n", now=NOW)
     assert [line.timestamp and line.timestamp.year for line in lines] == [2025, 2026]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Oct 19 14:32:15 host renew: valid until 2027-01-01 00:00:00",
+        '1.2.3.4 - - [19/Oct/2025:14:32:15 +0000] "GET /?from=2024-01-01T00:00:00Z HTTP/1.1" 200',
+        "2025-10-19T14:32:15Z valid from [01/Jan/2024:00:00:00 +0000]",
+    ],
+)
+def test_the_time_of_a_line_is_the_one_it_begins_with_and_none_that_it_tells_of(line: str) -> None:
+    """Whoever asks for a page would say in its address when it was."""
+    (told,) = read_lines(line, now=NOW)
+    assert told.timestamp == datetime(2025, 10, 19, 14, 32, 15, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +257,28 @@ def test_front_matter_gives_title_category_and_tags() -> None:
 def test_text_is_read_in_the_encodings_that_files_come_in(content: bytes, text: str) -> None:
     """A4-20: invalid UTF-8."""
     assert decode(content) == text
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"one\rtwo\r", 2),
+        (b"1%\r50%\r100%\ndone\n", 2),
+        (b"written twice over\r\r\nby Windows\r\r\n", 2),
+    ],
+)
+def test_lines_are_counted_as_grep_and_editors_count_them(content: bytes, lines: int) -> None:
+    """A0-47: line N of a log is line N of the file."""
+    assert len(list(lines_of(decode(content)))) == lines
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["app.log", "app.log.1", "app.log-20251019", "app.log.2025-10-19", "app.log.2025-10-19_14-00-00", "a.LOG.7.2"],
+)
+def test_a_log_that_was_turned_over_is_one_yet(name: str) -> None:
+    assert readable(f"logs/{name}")
+    assert read(name, b"started\n", redacting=True).document_type is DocumentType.LOG
 
 
 @pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", bytes(range(1, 256)) * 20, b"\x01\x02 OK " * 9])

@@ -64,7 +64,7 @@ class PostgresLogs(LogStore):
         if severities:
             asked.append(_L.severity.in_([str(each) for each in severities]))
         if term is not None:
-            asked.append(sa.func.strpos(sa.func.lower(_L.text), term.lower()) > 0)
+            asked.append(sa.func.strpos(sa.func.lower(_L.text), sa.func.lower(term)) > 0)  # both by its own rules
         if since is not None:
             asked.append(_L.ts >= since)
         if until is not None:

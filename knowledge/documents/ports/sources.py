@@ -31,7 +31,6 @@ class TreeFile:
 
     path: str
     mark: str
-    size: int
 
 
 class Repository(Protocol):
