@@ -34,7 +34,8 @@ LOADED = (
     "knowledge.adapters.openai_embedder", "knowledge.adapters.postgres.embedded", "knowledge.adapters.qdrant_edge",
     "knowledge.wiring", "openai", "orchestrator.cli", "orchestrator.cli_start", "orchestrator.client_capture",
     "orchestrator.connection", "orchestrator.entries", "orchestrator.hooks", "orchestrator.http_api",
-    "orchestrator.logs", "orchestrator.serving", "rich.console", "rich.markup", "rich.progress", "rich.table", "uvicorn",
+    "orchestrator.logs", "orchestrator.serving", "rich.console", "rich.markup", "rich.progress", "rich.table",
+    "uvicorn",
 )  # fmt: skip
 """What the commands load; nothing of it starts a thread or reads the environment, as `orchestrator.terminal` does."""
 _MOST = 1 << 17
