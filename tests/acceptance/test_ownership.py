@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -227,6 +228,17 @@ async def test_what_a_killed_owner_left_is_harmless(settings: KnowledgeSettings,
         assert owner.pid == os.getpid()
     assert not (settings.home / "hardwon.sock").exists()
     assert (settings.home / OWNER_FILE).read_text() == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can open what is another user's")
+def test_root_works_beside_another_user_and_writes_nothing_into_their_directory_alone(commands: Commands) -> None:
+    """A checkpoint by root left an index that its user could not open any more."""
+    with commands.serving():
+        os.chown(commands.home / OWNER_FILE, 65534, -1)
+        assert commands.run("stats").returncode == 0
+    refused = commands.run("checkpoint")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert re.search(r"is that of \w+, who could not open what root would write there: do it as", refused.stderr)
 
 
 async def test_a_socket_that_cannot_be_made_is_named_and_the_stores_are_left(settings: KnowledgeSettings) -> None:
