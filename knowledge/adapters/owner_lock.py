@@ -60,8 +60,10 @@ def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
         try:
             yield
         finally:
-            file.seek(0)
-            file.truncate(0)
+            if os.getpid() == owner.pid:  # and not a fork of it, which has the same lock
+                file.seek(0)
+                file.truncate(0)
+                fcntl.flock(file, fcntl.LOCK_UN)  # closing it would leave it to the forks
 
 
 def _check_user(home: Path, whose: int) -> None:

@@ -46,6 +46,25 @@ asyncio.run(main())
 """
 """A program that opens the stores and serves nobody."""
 
+LEAVES_FORKS = """
+import asyncio, multiprocessing, time
+from orchestrator import connect
+
+async def main():
+    async with connect() as knowledge:
+        await knowledge.stats()
+        worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(120,))
+        worker.start()
+    try:
+        async with asyncio.timeout(40), connect() as knowledge:
+            print((await knowledge.stats()).workspace)
+    finally:
+        worker.kill()
+
+asyncio.run(main())
+"""
+"""A program with a worker that outlives its use of the stores, as those of a pool do."""
+
 LOADED = """
 import asyncio, sys
 from orchestrator import connect
@@ -249,6 +268,12 @@ async def test_a_socket_that_cannot_be_made_is_named_and_the_stores_are_left(set
     (settings.home / "hardwon.sock").rmdir()
     async with connect(settings):
         pass
+
+
+def test_a_program_that_left_forks_behind_leaves_the_directory_to_the_next(home: Path) -> None:
+    """They have its locks: it waited for their end without a word, in the next `connect` or command."""
+    ran = Commands(home).python(LEAVES_FORKS)
+    assert (ran.stdout, ran.returncode) == ("default\n", 0), ran.stderr
 
 
 async def test_one_program_may_connect_twice(settings: KnowledgeSettings) -> None:
