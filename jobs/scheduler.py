@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC
+from datetime import UTC, timedelta
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 
-from jobs.table import JOBS, TRIES, Job, RunsJobs, run_job
+from jobs.table import JOBS, Job, RunsJobs, run_job, waits
 from knowledge.logs import get_logger
 from knowledge.wiring import Knowledge
 
@@ -34,17 +34,17 @@ async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[None]:
     )
 
     async def tracked(job: Job) -> None:
-        for tried in range(TRIES):
+        for wait in (timedelta(0), *waits(job)):
+            try:
+                await asyncio.sleep(wait.total_seconds())
+            except asyncio.CancelledError:
+                return  # at the end; raised, it would be logged as a failure
             # shutdown waits for no coroutine but cancels it, so that we wait ourselves for one that does its work
             task = asyncio.create_task(_logged(knowledge, job))
             running.add(task)
             task.add_done_callback(running.discard)
             if await asyncio.shield(task):
                 return
-            try:
-                await asyncio.sleep((job.retry_after * 2**tried).total_seconds())
-            except asyncio.CancelledError:
-                return  # at the end; raised, it would be logged as a failure
 
     for job in JOBS.values():
         cron.add_job(tracked, CronTrigger(timezone=UTC, jitter=60, **job.cron), args=[job], id=job.name)

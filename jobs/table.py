@@ -101,6 +101,11 @@ The last try of a sweep is half an hour after its first, that of a prune five ho
 """
 
 
+def waits(job: Job) -> list[timedelta]:
+    """Return how long each further try of a slot is waited for; all are over before the next slot begins."""
+    return [job.retry_after * 2**tried for tried in range(TRIES - 1)]
+
+
 def slot_of(job: Job, now: datetime) -> datetime:
     """Return the beginning of the slot that `now` lies in, in UTC."""
     begin = datetime(2000, 1, 1, tzinfo=UTC)

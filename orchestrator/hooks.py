@@ -22,6 +22,7 @@ from knowledge.models import CheckpointType, Context, ContextId, Task
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.deadline import within
+from orchestrator.learn.fields import harmless, within_limit
 
 if TYPE_CHECKING:
     from orchestrator.connection import AnyKnowledge
@@ -32,6 +33,20 @@ DEADLINE = timedelta(seconds=5)
 """What keeping an event may take; ours. On real stores it takes milliseconds."""
 PATIENCE = timedelta(minutes=1)
 """How long the end of a block waits for checkpoints; what they leave stays staged for the next one."""
+
+_EVIDENCE = frozenset(
+    {
+        "task_description",
+        "failure_description",
+        "error_message",
+        "solution_steps",
+        "when_to_try",
+        "proposal",
+        "approach",
+        "human_feedback",
+    }
+)
+"""What people, agents and their programs wrote, as long as it may be: most of a lesson is better than none of it."""
 
 _Told = ParamSpec("_Told")
 _Event = Callable[Concatenate[TaskEventService, _Told], Coroutine[Any, Any, Kept]]
@@ -44,10 +59,16 @@ def _hook(
 
     @functools.wraps(event)
     async def tell(self: OrchestratorHooks, /, *told: _Told.args, **named: _Told.kwargs) -> Kept:
-        return await self.keep(event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*told, **named))
+        kept = {name: _storable(text) if name in _EVIDENCE else text for name, text in named.items()}
+        return await self.keep(event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*told, **kept))
 
     tell.__doc__ = (event.__doc__ or "").partition("\n")[0] + " Never raises."
     return tell
+
+
+def _storable(text: object) -> object:
+    """Return a text as it can be kept: its beginning, which says that it was cut, and no character that cannot be."""
+    return within_limit(harmless(text), "cut: there was more") if isinstance(text, str) else text
 
 
 class OrchestratorHooks:

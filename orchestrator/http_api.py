@@ -447,12 +447,14 @@ def _add_counts(app: FastAPI) -> None:
 
 
 def _add_health(app: FastAPI) -> None:
+    @app.head("/healthz", include_in_schema=False)  # as `wget --spider` and balancers look
     @app.get("/healthz", tags=["health"])
     @free()
     async def healthz() -> Health:
         """Say that the process is up."""
         return Health(status="ok")
 
+    @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", tags=["health"])
     @free(problems=(503,))
     async def readyz(request: Request) -> Health:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from knowledge.adapters.postgres.ownership import make_home
+from knowledge.adapters.postgres.ownership import make_home, user_name
 from knowledge.errors import StorageUnavailable, StoreInUse
 
 OWNER_FILE = "owner.lock"
@@ -31,7 +31,10 @@ class Owner:
 
 @contextmanager
 def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
-    """Own the data directory for a block, creating it. Raises StoreInUse, naming the owner, if another process does."""
+    """Own the data directory for a block, creating it.
+
+    Raises StoreInUse, naming the owner, if another process does, and StorageUnavailable if it is another user's.
+    """
     import fcntl  # noqa: PLC0415 - POSIX only; the embedded stores are too
 
     try:
@@ -49,6 +52,7 @@ def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
                 f"the data directory {home} is in use by {read_owner(home) or 'another process'}: stop it, or set"
                 " HARDWON_HOME to another directory"
             ) from error
+        _check_user(home, os.fstat(descriptor).st_uid)
         owner = Owner(pid=os.getpid(), command=_command(), socket=str(socket) if socket else None)
         file.truncate(0)
         file.write(json.dumps(asdict(owner)))
@@ -56,8 +60,20 @@ def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
         try:
             yield
         finally:
-            file.seek(0)
-            file.truncate(0)
+            if os.getpid() == owner.pid:  # and not a fork of it, which has the same lock
+                file.seek(0)
+                file.truncate(0)
+                fcntl.flock(file, fcntl.LOCK_UN)  # closing it would leave it to the forks
+
+
+def _check_user(home: Path, whose: int) -> None:
+    """Raise StorageUnavailable for root in a directory that another user made: they could not open what root writes."""
+    if whose != os.geteuid():
+        name = user_name(whose)
+        raise StorageUnavailable(
+            f"the data directory {home} is that of {name}, who could not open what {user_name(os.geteuid())} would"
+            f" write there: do it as {name}, or chown all of it"
+        )
 
 
 def read_owner(home: Path) -> Owner | None:

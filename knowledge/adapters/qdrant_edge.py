@@ -422,8 +422,10 @@ def _filter(wanted: shape.Conditions) -> edge.Filter:
         *(edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in wanted.one_of),
         edge.FieldCondition(shape.EXPIRES_AT, range=live),
         *(
-            edge.Filter(should=[_is(field, value), edge.IsEmptyCondition(field)])
-            for field, value in wanted.same_or_absent
+            edge.Filter(
+                should=[edge.FieldCondition(field, match=edge.MatchAny(list(values))), edge.IsEmptyCondition(field)]
+            )
+            for field, values in wanted.same_or_absent
         ),
         without=wanted.without,
     )

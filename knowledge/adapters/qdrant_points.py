@@ -151,12 +151,14 @@ def _check_word(word: str, field: str) -> None:
 class Conditions:
     """A `Where` in words of payload fields: `one_of` values are asked for, `same_or_absent` fields may be missing.
 
+    These are asked for in every usual spelling, as ranking takes a field in another case for the same: Python, python.
+
     Never without a workspace, which each adapter adds to whatever it asks, in one place.
     """
 
     workspace: str
     one_of: tuple[tuple[str, tuple[str, ...]], ...]
-    same_or_absent: tuple[tuple[str, str], ...]
+    same_or_absent: tuple[tuple[str, tuple[str, ...]], ...]
     live_at: datetime
     without: frozenset[PointId]
 
@@ -186,10 +188,15 @@ def conditions(where: Where) -> Conditions:
     return Conditions(
         workspace=where.workspace,
         one_of=tuple(one_of),
-        same_or_absent=tuple((field, wish) for field, wish in wishes.items() if wish is not None),
+        same_or_absent=tuple((field, _spellings(wish)) for field, wish in wishes.items() if wish is not None),
         live_at=where.live_at,
         without=where.without,
     )
+
+
+def _spellings(word: str) -> tuple[str, ...]:
+    """Return a word as it is and in other cases: payloads hold it as it was told, and are compared letter by letter."""
+    return tuple(dict.fromkeys((word, word.lower(), word.upper(), word.capitalize(), word.title())))
 
 
 def id_after(point_id: PointId) -> UUID | None:

@@ -367,6 +367,10 @@ def _is(field: str, value: str) -> models.FieldCondition:
     return models.FieldCondition(key=field, match=models.MatchValue(value=value))
 
 
+def _one_of(field: str, values: Collection[str]) -> models.FieldCondition:
+    return models.FieldCondition(key=field, match=models.MatchAny(any=list(values)))
+
+
 def _within(workspace: str, *conditions: models.Condition, without: Collection[PointId] = ()) -> models.Filter:
     """Return the filter of any question to the index: what it asks, and the workspace, which is added here alone."""
     left_out = models.HasIdCondition(has_id=list(map(str, without)))
@@ -374,13 +378,11 @@ def _within(workspace: str, *conditions: models.Condition, without: Collection[P
 
 
 def _filter(wanted: shape.Conditions) -> models.Filter:
-    asked = [
-        models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in wanted.one_of
-    ]
+    asked = [_one_of(field, values) for field, values in wanted.one_of]
     live = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(gt=wanted.live_at))
     same_or_absent = [
-        models.Filter(should=[_is(field, value), models.IsEmptyCondition(is_empty=models.PayloadField(key=field))])
-        for field, value in wanted.same_or_absent
+        models.Filter(should=[_one_of(field, values), models.IsEmptyCondition(is_empty=models.PayloadField(key=field))])
+        for field, values in wanted.same_or_absent
     ]
     return _within(wanted.workspace, *asked, live, *same_or_absent, without=wanted.without)
 

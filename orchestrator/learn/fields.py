@@ -9,6 +9,8 @@ from pathlib import PurePosixPath
 
 from knowledge.memory.limits import MAX_TEXT_BYTES
 
+_CUT_TO_BYTES = MAX_TEXT_BYTES - MAX_TEXT_BYTES // 16
+"""What a text that is too long is cut to: what is redacted in it may be longer than it was."""
 KEY_CHARS = 200
 """What project, task and run ids may have."""
 
@@ -36,7 +38,7 @@ def within_limit(text: str, note: str) -> str:
     if len(encoded) <= MAX_TEXT_BYTES:
         return text
     last = f"\n[{note}]"
-    kept = encoded[: MAX_TEXT_BYTES - len(last.encode())].decode("utf-8", "ignore")
+    kept = encoded[: _CUT_TO_BYTES - len(last.encode())].decode("utf-8", "ignore")
     whole_lines = kept.rpartition("\n")[0]
     return (whole_lines if len(whole_lines) > len(kept) // 2 else kept) + last
 

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.events import Kept
+from knowledge.memory.limits import MAX_TEXT_BYTES
 from knowledge.models import AppliesWhen, Embedded, EntryStatus, EntryType, Pattern, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
@@ -386,6 +387,25 @@ async def test_what_is_wrong_with_an_event_is_said_and_not_raised(
     told: dict[str, Any] = {"project_id": "p", "task_id": "t", "agent_type": "a", "failure_description": "f"}
     with pytest.raises(InvalidInput):
         await hooks.knowledge.events.task_failed(**told | wrong)
+
+
+async def test_of_a_text_that_is_too_long_the_beginning_is_kept_and_says_so(hooks: OrchestratorHooks) -> None:
+    """A log with a NUL in it, and with an address for which a longer word is stored: the failure was lost for it."""
+    log = "E   ConnectionError: mail to al@acme.io was refused\0\n" + "INFO   tried again\n" * 5000
+    (failed,) = (await fails(hooks, error_message=log)).entry_ids
+    assert (await fails(hooks, error_message=log)).entry_ids == (failed,)
+    (solved,) = (await solves(hooks, solution_steps=SOLUTION + "\nof which this is one" * 5000)).entry_ids
+    assert solved == failed
+    entry = await hooks.knowledge.capture.get(failed)
+    for text, begins in ((entry.error_message, "E   ConnectionError: mail to"), (entry.solution_steps, SOLUTION)):
+        assert text is not None
+        assert text.startswith(begins)
+        assert text.endswith("\n[cut: there was more]")
+        assert 60_000 < len(text.encode()) <= MAX_TEXT_BYTES
+    rejected = await hooks.gate_decided(
+        project_id="first", gate_type="review", accepted=False, proposal="p" * 99_999, human_feedback="too long " * 9999
+    )
+    assert rejected.degraded is None
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,9 @@ async def test_the_loop_over_http_from_capture_to_deletion(http: httpx.AsyncClie
     assert (await http.post("/v1/jobs/prune")).json() == {"dealt_with": 0}
     assert (await http.post("/v1/jobs/prune")).json() == {"dealt_with": None}
     assert (await http.get("/healthz")).json() == (await http.get("/readyz")).json() == {"status": "ok"}
+    for path in ("/healthz", "/readyz"):
+        looked = await http.head(path)  # as `wget --spider` and balancers look
+        assert (looked.status_code, looked.content) == (200, b"")
 
     assert (await http.delete(f"/v1/entries/{entry_id}")).status_code == 204
     assert (await http.get(f"/v1/entries/{entry_id}")).status_code == 404

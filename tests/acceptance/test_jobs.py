@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy as sa
 
 from jobs.scheduler import scheduling
-from jobs.table import JOBS, run_job, slot_of
+from jobs.table import JOBS, TRIES, Job, run_job, slot_of, waits
 from knowledge.errors import InvalidInput, LocalOnly, StorageRejected
 from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
@@ -131,6 +131,30 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have jobs that fail tried again after a tenth of a second."""
     for name, job in JOBS.items():
         monkeypatch.setitem(JOBS, name, replace(job, retry_after=timedelta(seconds=0.1)))
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_the_tries_of_a_slot_are_over_before_the_next_one_begins(job: Job) -> None:
+    assert sum(waits(job), timedelta()) < job.slot
+
+
+async def test_whoever_tried_a_slot_for_the_last_time_is_free_for_the_next(
+    knowledge: Knowledge, soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited once more after its last try, for 32 minutes, and the sweeper passed over the hour that began then."""
+    tried = asyncio.Queue[float]()
+
+    async def in_vain(_: object, job: Job) -> bool:
+        await tried.put(time.monotonic())
+        return False
+
+    monkeypatch.setattr("jobs.scheduler._logged", in_vain)
+    monkeypatch.setattr("jobs.scheduler.JOBS", {"sweep": JOBS["sweep"]})
+    async with scheduling(knowledge), asyncio.timeout(20):
+        last = [await tried.get() for _ in range(TRIES)][-1]
+        while any("run_coroutine_job" in repr(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+        assert time.monotonic() - last < JOBS["sweep"].retry_after.total_seconds() * 2 ** (TRIES - 2)
 
 
 @pytest.mark.parametrize("replicas", [1, 3])

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -44,6 +45,25 @@ async def main():
 asyncio.run(main())
 """
 """A program that opens the stores and serves nobody."""
+
+LEAVES_FORKS = """
+import asyncio, multiprocessing, time
+from orchestrator import connect
+
+async def main():
+    async with connect() as knowledge:
+        await knowledge.stats()
+        worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(120,))
+        worker.start()
+    try:
+        async with asyncio.timeout(40), connect() as knowledge:
+            print((await knowledge.stats()).workspace)
+    finally:
+        worker.kill()
+
+asyncio.run(main())
+"""
+"""A program with a worker that outlives its use of the stores, as those of a pool do."""
 
 LOADED = """
 import asyncio, sys
@@ -229,6 +249,17 @@ async def test_what_a_killed_owner_left_is_harmless(settings: KnowledgeSettings,
     assert (settings.home / OWNER_FILE).read_text() == ""
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can open what is another user's")
+def test_root_works_beside_another_user_and_writes_nothing_into_their_directory_alone(commands: Commands) -> None:
+    """A checkpoint by root left an index that its user could not open any more."""
+    with commands.serving():
+        os.chown(commands.home / OWNER_FILE, 65534, -1)
+        assert commands.run("stats").returncode == 0
+    refused = commands.run("checkpoint")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert re.search(r"is that of \w+, who could not open what root would write there: do it as", refused.stderr)
+
+
 async def test_a_socket_that_cannot_be_made_is_named_and_the_stores_are_left(settings: KnowledgeSettings) -> None:
     (settings.home / "hardwon.sock").mkdir()
     with pytest.raises(StorageUnavailable, match=r"hardwon\.sock"):
@@ -237,6 +268,12 @@ async def test_a_socket_that_cannot_be_made_is_named_and_the_stores_are_left(set
     (settings.home / "hardwon.sock").rmdir()
     async with connect(settings):
         pass
+
+
+def test_a_program_that_left_forks_behind_leaves_the_directory_to_the_next(home: Path) -> None:
+    """They have its locks: it waited for their end without a word, in the next `connect` or command."""
+    ran = Commands(home).python(LEAVES_FORKS)
+    assert (ran.stdout, ran.returncode) == ("default\n", 0), ran.stderr
 
 
 async def test_one_program_may_connect_twice(settings: KnowledgeSettings) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import cast
 
 import asyncpg
@@ -28,11 +30,13 @@ from knowledge.adapters.postgres.database import (
     within,
 )
 from knowledge.adapters.postgres.tables import points
-from knowledge.errors import StorageBusy, StorageUnavailable
+from knowledge.errors import InvalidSetting, StorageBusy, StorageUnavailable
 from tests.support.postgres import over_tcp, socket_of
 from tests.support.relay import Relay, Wire
 
 SECRET = "hunter2 was the password"
+LOCALHOST = Path(__file__).parents[1] / "support" / "localhost.pem"
+"""A certificate of localhost, its own authority, with its key; for a hundred years."""
 
 
 Opening = Callable[[AsyncEngine], AbstractAsyncContextManager[AsyncConnection]]
@@ -206,6 +210,53 @@ async def test_a_server_asked_to_encrypt_that_cannot_is_not_spoken_to(postgres_d
             async with reading(engine):
                 pass
         await engine.dispose()
+
+
+@pytest.fixture
+def encrypted(postgres_dsn: str) -> Iterator[str]:
+    """The address of a Postgres that encrypts, as localhost, by a certificate that no machine trusts unasked."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(LOCALHOST)
+    with Relay(str(socket_of(postgres_dsn)), tls=context) as wire:
+        yield over_tcp(postgres_dsn, wire.port).replace("127.0.0.1", "localhost")
+
+
+async def encrypts(address: str, asked: str) -> bool:
+    engine = make_engine(f"{address}?{asked}")
+    try:
+        async with reading(engine) as connection:
+            return bool(await connection.scalar(sa.text("SELECT 1")))
+    finally:
+        await engine.dispose()
+
+
+@pytest.mark.parametrize("asked", ["sslmode=verify-full", "sslrootcert=system", "sslmode=require&sslrootcert=system"])
+async def test_a_server_is_verified_by_the_authorities_of_this_machine(
+    encrypted: str, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/settings.md has an address, and as hosted servers are asked; SSL_CERT_FILE holds for it, too."""
+    with pytest.raises(StorageUnavailable, match=r"CERTIFICATE_VERIFY_FAILED.*HARDWON_DATABASE_URL"):
+        await encrypts(encrypted, asked)
+    monkeypatch.setenv("SSL_CERT_FILE", str(LOCALHOST))
+    assert await encrypts(encrypted, asked)
+    with pytest.raises(StorageUnavailable, match="IP address mismatch"):
+        await encrypts(encrypted.replace("localhost", "127.0.0.1"), asked)
+
+
+async def test_authorities_that_an_address_names_go_before_those_of_this_machine(
+    encrypted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await encrypts(encrypted, f"sslmode=verify-full&sslrootcert={LOCALHOST}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".postgresql").mkdir()
+    (tmp_path / ".postgresql/root.crt").write_bytes(LOCALHOST.read_bytes())
+    assert await encrypts(encrypted, "sslmode=verify-full")
+
+
+@pytest.mark.parametrize("name", ["sslrootcert", "sslcert", "sslkey"])
+def test_a_file_that_an_address_names_and_that_is_not_there_is_named(postgres_dsn: str, name: str) -> None:
+    with pytest.raises(InvalidSetting, match=f"HARDWON_DATABASE_URL: has {name}=/no/where, and there is no such file"):
+        make_engine(f"{postgres_dsn}&{name}=/no/where")
 
 
 @pytest.mark.parametrize("more", ["sslmode=often", "channel_binding=require", "nosuch=thing"])

@@ -305,6 +305,20 @@ async def test_a_wish_lets_through_the_same_value_and_no_value(index: VectorInde
         await index.delete(space, [point.point_id for point in points])
 
 
+@pytest.mark.parametrize(("told", "asked"), [("Coder", "coder"), ("python", "Python"), ("sql", "SQL")])
+async def test_a_wish_lets_through_the_same_value_in_another_case(
+    index: VectorIndex, space: EmbeddingSpace, told: str, asked: str
+) -> None:
+    """As ranking takes it: of a crowd of others it was not found, where more than an index shows were nearer."""
+    rng = np.random.default_rng(14)
+    for field in ("agent_type", "task_type", "technology", "gate_type"):
+        same, _ = points = [make_point(rng, **{field: value}) for value in (told, f"{told}s")]
+        await index.upsert(space, points)
+        wish: dict[str, Any] = {field: asked}
+        assert await found_ids(index, space, replace(EVERYTHING, **wish)) == {same.point_id}
+        await index.delete(space, [point.point_id for point in points])
+
+
 async def test_any_mix_of_conditions_finds_what_the_reference_finds(index: VectorIndex, space: EmbeddingSpace) -> None:
     points = varied_points(200, seed=3)
     await index.upsert(space, points)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,10 +32,14 @@ class Wire(StrEnum):
 
 
 class Relay:
-    """Passes on what it gets, as its wire is at the time. The port stays the same."""
+    """Passes on what it gets, as its wire is at the time. The port stays the same.
 
-    def __init__(self, target: tuple[str, int] | str) -> None:
+    With `tls` it is where a Postgres that encrypts would be: its side of the wire is encrypted as a client asks for it.
+    """
+
+    def __init__(self, target: tuple[str, int] | str, *, tls: ssl.SSLContext | None = None) -> None:
         self._target = target
+        self._tls = tls
         self._wire = Wire.SOUND
         self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -87,6 +92,11 @@ class Relay:
         )
         with suppress(OSError):
             far_reader, far_writer = await opened
+            self._open.add(far_writer)
+            if self._tls is not None:
+                await reader.readexactly(8)  # the request to encrypt
+                writer.write(b"S")
+                await writer.start_tls(self._tls)
             self._open |= {writer, far_writer}
             for one, other, back in ((reader, far_writer, False), (far_reader, writer, True)):
                 task = asyncio.create_task(self._pass_on(one, other, back=back))

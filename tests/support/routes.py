@@ -14,21 +14,22 @@ from orchestrator.http_opened import OperationRoute
 
 def keep_routes() -> None:
     """Have each app that is made from now on take the routes of the first one, with endpoints of its own."""
-    made: dict[tuple[str, CodeType], OperationRoute] = {}
+    made: dict[tuple[str, CodeType, tuple[str, ...]], OperationRoute] = {}
     make = APIRouter.add_api_route
 
     def add(router: APIRouter, path: str, endpoint: Callable[..., Any], **told: Any) -> None:
         if router.route_class is not OperationRoute:
             make(router, path, endpoint, **told)
             return
-        known = made.get((path, endpoint.__code__))
+        key = (path, endpoint.__code__, tuple(told["methods"]))
+        known = made.get(key)
         if known is not None:
             router.routes.append(_copied(known, endpoint, router))
             return
         make(router, path, endpoint, **told)
         added = router.routes[-1]
         assert isinstance(added, OperationRoute)
-        made[path, endpoint.__code__] = added
+        made[key] = added
 
     setattr(APIRouter, "add_api_route", add)  # noqa: B010 - the tests' process is its own
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from tests.support.loaded import HEAVY, heavy, loaded, ours
@@ -35,3 +42,40 @@ def test_the_hooks_load_what_they_pass_on_to_and_neither_stores_nor_documents() 
     modules = loaded("from orchestrator import OrchestratorHooks")
     theirs = {name for name in modules if name.startswith("knowledge.redaction")} | {"re2", "snowballstemmer"}
     assert heavy(modules) <= theirs
+
+
+STOPPED_AS_IT_LOADS = """
+import os, signal, sys
+from importlib import import_module
+
+loading, entry = sys.argv.pop(1), sys.argv.pop(1)
+
+class Stop:
+    def find_spec(self, name, path=None, target=None):
+        if name == loading:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Stop())
+module, function = entry.split(":")
+getattr(import_module(module), function)()
+"""
+
+
+def stopped_at(loading: str, before: Callable[[], object] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the installed command's entry point; Ctrl-C comes as it loads a module."""
+    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+    command = [sys.executable, "-c", STOPPED_AS_IT_LOADS, loading, scripts["hardwon"], "--version"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=before)
+
+
+@pytest.mark.parametrize("loading", ["orchestrator.cli", "typer", "orchestrator.cli_learn"])
+def test_ctrl_c_as_a_command_begins_ends_it_without_a_word(loading: str) -> None:
+    stopped = stopped_at(loading)
+    assert stopped.returncode == -signal.SIGINT
+    assert stopped.stdout + stopped.stderr == ""
+
+
+def test_a_command_that_was_told_to_ignore_ctrl_c_goes_on() -> None:
+    """As a shell tells what it starts in the background."""
+    went_on = stopped_at("typer", before=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    assert (went_on.returncode, went_on.stdout[:8]) == (0, "hardwon ")

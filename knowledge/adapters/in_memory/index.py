@@ -104,7 +104,7 @@ def _meets(point: Point, wanted: shape.Conditions) -> bool:
     return (
         point.workspace == wanted.workspace
         and all(fields.get(field) in values for field, values in wanted.one_of)
-        and all(fields.get(field, value) == value for field, value in wanted.same_or_absent)
+        and all(field not in fields or fields[field] in values for field, values in wanted.same_or_absent)
         and point.expires_at > wanted.live_at
         and point.point_id not in wanted.without
     )

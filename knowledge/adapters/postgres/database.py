@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from weakref import WeakValueDictionary
@@ -20,7 +23,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from knowledge.errors import InvalidInput, StorageBusy, StorageRejected, StorageUnavailable
+from knowledge.errors import InvalidInput, InvalidSetting, StorageBusy, StorageRejected, StorageUnavailable
 
 _SERVER_SETTINGS = {"application_name": "hardwon", "timezone": "UTC"}
 _CONNECT_SECONDS = 10
@@ -31,10 +34,10 @@ def make_engine(dsn: str, *, pool_size: int = 10, revive: Callable[[], None] | N
 
     Where nobody listens, `revive` is called, in a thread, and the connection tried again.
     """
-    address = _for_driver(dsn)
+    address, trusted = _for_driver(dsn), _trusted(dsn)
     engine = create_async_engine(
         sa.make_url(dsn).set(drivername="postgresql+asyncpg"),
-        async_creator=lambda: _connect(address, revive),
+        async_creator=lambda: _connect(address, trusted, revive),
         hide_parameters=True,
         isolation_level="READ COMMITTED",  # what our statements count on, whatever is usual on this server
         pool_size=2 * pool_size,
@@ -114,20 +117,49 @@ _OF_LIBPQ = frozenset({"connect_timeout", "gssencmode", "keepalives", "keepalive
 """Parameters of addresses that say how another driver waits, and that ours would send to Postgres as settings."""
 
 
+_FILES = frozenset({"sslrootcert", "sslcert", "sslkey", "sslcrl"})
+
+
 def _for_driver(dsn: str) -> str:
-    """Return an address as the driver reads it, which knows `sslmode` and the like, and sends the rest as settings."""
+    """Return an address as the driver reads it, which knows `sslmode` and the like, and sends the rest as settings.
+
+    Raises InvalidSetting for a file that it names and is not there.
+    """
     parts = urlsplit(dsn)
     parameters = [(name, value) for name, value in parse_qsl(parts.query) if name not in _OF_LIBPQ]
+    for name, value in parameters:
+        if name in _FILES and value != "system" and not Path(value).is_file():
+            raise InvalidSetting("HARDWON_DATABASE_URL", f"has {name}={value}, and there is no such file")
     return parts._replace(scheme="postgresql", query=urlencode(parameters)).geturl()
 
 
+def _trusted(dsn: str) -> ssl.SSLContext | None:
+    """Return how to verify a server by the authorities that this machine trusts, where its address asks for that.
+
+    That is `sslrootcert=system`, which always verifies in full, and `sslmode=verify-full` where nobody names
+    authorities and none lie where Postgres' own clients look for them. All else the driver reads as they do.
+    """
+    asked = dict(parse_qsl(urlsplit(dsn).query))
+    named = asked.get("sslrootcert") or os.environ.get("PGSSLROOTCERT")
+    if named != "system" and (named or asked.get("sslmode") != "verify-full" or _ROOT.expanduser().exists()):
+        return None
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["postgresql"])
+    return context
+
+
+_ROOT = Path("~/.postgresql/root.crt")
 _LOCKS = "SELECT set_config('lock_timeout', $1, false)"
 
 
-async def _connect(dsn: str, revive: Callable[[], None] | None) -> asyncpg.Connection[asyncpg.Record]:
+async def _connect(
+    dsn: str, trusted: ssl.SSLContext | None, revive: Callable[[], None] | None
+) -> asyncpg.Connection[asyncpg.Record]:
     async def connect() -> asyncpg.Connection[asyncpg.Record]:
         try:
-            connection = await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS, server_settings=_SERVER_SETTINGS)
+            connection = await asyncpg.connect(
+                dsn, ssl=trusted, timeout=_CONNECT_SECONDS, server_settings=_SERVER_SETTINGS
+            )
         except asyncpg.UndefinedObjectError as error:  # a parameter of the address that Postgres does not know
             raise StorageUnavailable(_REFUSED.format(said=first_line(error))) from error
         try:  # no setting of the connecting: poolers refuse those they do not know

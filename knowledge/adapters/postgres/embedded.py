@@ -146,7 +146,8 @@ class EmbeddedPostgres:
             self._leave()
 
     def _leave(self) -> None:
-        with self._explained(), self._users, self._alone():
+        with self._explained(), self._users, self._alone(), contextlib.ExitStack() as undo:
+            undo.callback(fcntl.flock, self._users, fcntl.LOCK_UN)  # a fork of us has the file, too, and would keep it
             try:
                 fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
