@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import cast
+from typing import Any, cast
 
 import asyncpg
 import pytest
@@ -176,6 +177,52 @@ async def test_a_connection_that_was_closed_while_nobody_used_it_is_replaced_wit
                 assert await connection.scalar(sa.text("SELECT pg_backend_pid()")) != pid
     await engine.dispose()
     await others.dispose()
+
+
+async def test_a_postgres_that_fell_silent_is_not_waited_for_by_who_comes_later(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections and keeps those that are open: whoever took one of these waited for as long as it lasted."""
+    with Relay(str(socket_of(database_url))) as wire:
+        engine = make_engine(over_tcp(database_url, wire.port))
+        for _ in range(2):
+            async with reading(engine), reading(engine):
+                pass
+        monkeypatch.setattr(database, "_TRUSTED_SECONDS", 0.0)
+        monkeypatch.setattr(database, "_CONNECT_SECONDS", 0.2)
+        wire.be(Wire.HANG)
+        for opened in (reading, transaction):
+            async with asyncio.timeout(10):
+                with pytest.raises(StorageUnavailable, match="does not answer in time"):
+                    async with opened(engine):
+                        pass
+        wire.be(Wire.SOUND)
+        async with reading(engine) as connection:
+            assert await connection.scalar(sa.text("SELECT 1")) == 1
+        await engine.dispose()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="what tells so soon is Linux")
+async def test_a_machine_that_went_without_a_word_is_noticed_within_a_minute(database_url: str) -> None:
+    """Nothing tells a driver that it is gone: what had asked it something waited for good, and kept its connection."""
+    with Relay(str(socket_of(database_url))) as wire:
+        engine = make_engine(over_tcp(database_url, wire.port))
+        async with reading(engine) as connection:
+            driver = cast(Any, await connection.get_raw_connection()).driver_connection
+            connected = driver._transport.get_extra_info("socket")
+            assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            idle, between, times, unheard = (
+                connected.getsockopt(socket.IPPROTO_TCP, option)
+                for option in (
+                    socket.TCP_KEEPIDLE,
+                    socket.TCP_KEEPINTVL,
+                    socket.TCP_KEEPCNT,
+                    socket.TCP_USER_TIMEOUT,
+                )
+            )
+            assert idle + between * times <= 60
+            assert 0 < unheard <= 60_000
+        await engine.dispose()
 
 
 # Addresses and servers as they are

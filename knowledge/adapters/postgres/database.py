@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -123,11 +124,34 @@ def _for_driver(dsn: str) -> str:
 
 _LOCKS = "SELECT set_config('lock_timeout', $1, false)"
 
+_KEPT_ALIVE = {
+    (socket.SOL_SOCKET, "SO_KEEPALIVE"): 1,
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE"): 30,
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL"): 10,
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT"): 3,
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT"): 60_000,  # milliseconds
+}
+"""A machine that went without a word is noticed within a minute; ours. macOS has only some of these."""
+
+
+class _Connection(asyncpg.Connection):
+    """A connection whose end is noticed, though it says nothing: else whoever waits for an answer does so for good."""
+
+    def __init__(self, protocol: Any, transport: asyncio.Transport, *given: Any) -> None:
+        super().__init__(protocol, transport, *given)
+        connected: socket.socket = transport.get_extra_info("socket")
+        if connected.family != socket.AF_UNIX:
+            for (level, name), number in _KEPT_ALIVE.items():
+                if option := getattr(socket, name, None):
+                    connected.setsockopt(level, option, number)
+
 
 async def _connect(dsn: str, revive: Callable[[], None] | None) -> asyncpg.Connection[asyncpg.Record]:
     async def connect() -> asyncpg.Connection[asyncpg.Record]:
         try:
-            connection = await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS, server_settings=_SERVER_SETTINGS)
+            connection = await asyncpg.connect(
+                dsn, timeout=_CONNECT_SECONDS, server_settings=_SERVER_SETTINGS, connection_class=_Connection
+            )
         except asyncpg.UndefinedObjectError as error:  # a parameter of the address that Postgres does not know
             raise StorageUnavailable(_REFUSED.format(said=first_line(error))) from error
         try:  # no setting of the connecting: poolers refuse those they do not know
@@ -234,7 +258,7 @@ def _unavailable(cause: BaseException) -> StorageUnavailable | None:
 def _silent(cause: BaseException) -> StorageUnavailable:
     if isinstance(cause, _BUSY):
         return StorageUnavailable(
-            f"{_TOO_MUCH} ({type(cause).__name__}): come again",
+            f"Postgres does not answer in time, or {_TOO_MUCH} ({type(cause).__name__}): come again",
             retry_after_seconds=_RETRY_AFTER_SECONDS,
         )
     return StorageUnavailable(
@@ -309,7 +333,9 @@ def _taken(connection: sa.Connection, workspace: str) -> bool:
     connection.info[_WORKSPACE] = None  # unknown, should this be cancelled
     adapted = cast(AdaptedConnection, connection.connection.dbapi_connection)
     try:
-        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace))
+        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace, timeout=_CONNECT_SECONDS))
+    except TimeoutError:  # an OSError as well; but whoever says nothing here would not on the next connection
+        raise
     except _DEAD:
         if fresh:  # it was made just now: nothing says that another one is better
             raise
