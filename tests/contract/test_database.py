@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
+import os
 import socket
 import traceback
 from collections.abc import AsyncIterator, Callable
@@ -270,6 +272,29 @@ async def test_a_server_that_takes_no_changes_is_named_as_that(postgres_dsn: str
     with pytest.raises(StorageUnavailable, match="takes no changes"):
         async with transaction(engine) as connection:
             await connection.execute(sa.text("CREATE TABLE not_made (id int)"))
+    await engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "told"),
+    [
+        ("XX000", f"could not extend file: {os.strerror(errno.EDQUOT)}", "no space left for Postgres .*make room"),
+        ("XX000", f"could not extend file: {os.strerror(errno.EFBIG)}", "no space left for Postgres .*make room"),
+        ("58030", f"could not read blocks: {os.strerror(errno.EIO)}", "cannot read or write its files .*its disk"),
+    ],
+)
+async def test_g21_a_disk_that_takes_no_more_or_fails_is_named_whatever_its_code(
+    postgres_dsn: str, code: str, said: str, told: str
+) -> None:
+    """G21: a quota that is reached is an internal error to Postgres, and so it looked like a defect of ours."""
+    engine = make_engine(postgres_dsn)
+    for opened in (reading, transaction):
+        with pytest.raises(StorageUnavailable, match=told):
+            async with opened(engine) as connection:
+                await connection.execute(sa.text(f"DO $$ BEGIN RAISE '{said}' USING ERRCODE = '{code}'; END $$"))
+    with pytest.raises(DBAPIError, match="another"):
+        async with reading(engine) as connection:
+            await connection.execute(sa.text("DO $$ BEGIN RAISE 'another' USING ERRCODE = 'XX000'; END $$"))
     await engine.dispose()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
+import os
 import re
 import socket
 import time
@@ -210,6 +212,7 @@ _OF_DRIVER = (
 )
 _NO_TEXT = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError, UnicodeEncodeError)
 _REFUSED = "Postgres refuses the connection: {said}; check HARDWON_DATABASE_URL"
+_FULL = "there is no space left for Postgres ({said}): make room on its disk, and it goes on"
 _TOLD: Mapping[tuple[type[Exception], ...], str] = {
     (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError): _REFUSED,
     (asyncpg.ReadOnlySQLTransactionError,): (
@@ -223,9 +226,13 @@ _TOLD: Mapping[tuple[type[Exception], ...], str] = {
         "another program holds a lock in Postgres that this has to wait for, and has not let go of it for"
         f" {_TURN_SECONDS:.0f} s: end its transaction (pg_stat_activity shows it), and do it again"
     ),
-    (asyncpg.DiskFullError,): ("there is no space left for Postgres ({said}): make room on its disk, and it goes on"),
+    (asyncpg.DiskFullError,): _FULL,
+    (asyncpg.PostgresIOError,): "Postgres cannot read or write its files ({said}): look at its disk, and at its log",
 }
 """What Postgres says that is nobody's defect, in our words; `said` is its own first line."""
+
+_NO_MORE = (os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
+"""How Postgres ends a message where a quota, or a limit on files, is reached: with the code of an internal error."""
 
 
 def translate(error: BaseException) -> StorageUnavailable | InvalidInput | None:
@@ -248,6 +255,8 @@ def _unavailable(cause: BaseException) -> StorageUnavailable | None:
     for kinds, told in _TOLD.items():
         if isinstance(cause, kinds):
             return StorageUnavailable(told.format(said=first_line(cause)))
+    if isinstance(cause, asyncpg.InternalServerError) and first_line(cause).endswith(_NO_MORE):
+        return StorageUnavailable(_FULL.format(said=first_line(cause)))
     if isinstance(cause, _BUSY + _GONE):
         return _silent(cause)
     if isinstance(cause, DBAPIError) and cause.connection_invalidated:
