@@ -283,7 +283,24 @@ async def test_a_batch_is_put_into_the_index_while_the_one_before_is_marked(smal
 async def test_every_batch_is_decided_then_put_into_the_index_then_marked_and_none_overtakes_another(
     small: Knowledge,
 ) -> None:
-    heard = Heard({})
+    """The first batch is late in each step: whoever did not wait for it would have overtaken it."""
+    decided, in_index = asyncio.Event(), asyncio.Event()
+
+    def late(event: asyncio.Event) -> Callable[[], Awaitable[None]]:
+        async def wait() -> None:
+            await waits_for(event)()
+            await asyncio.sleep(0.1)
+
+        return wait
+
+    heard = Heard(
+        {
+            "deciding.commit:after:2": sets(decided),
+            "index.upsert:before:1": late(decided),
+            "index.upsert:after:2": sets(in_index),
+            "patterns.mark_embedded:before:1": late(in_index),
+        }
+    )
     await capture(small, *different(22))
     assert (await wired(small, heard).checkpoints.process_all()).embedded == 22
     for batch in range(6):
