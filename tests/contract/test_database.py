@@ -281,6 +281,7 @@ async def test_a_server_that_takes_no_changes_is_named_as_that(postgres_dsn: str
         ("XX000", f"could not extend file: {os.strerror(errno.EDQUOT)}", "no space left for Postgres .*make room"),
         ("XX000", f"could not extend file: {os.strerror(errno.EFBIG)}", "no space left for Postgres .*make room"),
         ("58030", f"could not read blocks: {os.strerror(errno.EIO)}", "cannot read or write its files .*its disk"),
+        ("58P01", f"could not open file: {os.strerror(errno.ENOENT)}", "cannot read or write its files .*its disk"),
     ],
 )
 async def test_g21_a_disk_that_takes_no_more_or_fails_is_named_whatever_its_code(

@@ -227,7 +227,10 @@ _TOLD: Mapping[tuple[type[Exception], ...], str] = {
         f" {_TURN_SECONDS:.0f} s: end its transaction (pg_stat_activity shows it), and do it again"
     ),
     (asyncpg.DiskFullError,): _FULL,
-    (asyncpg.PostgresIOError,): "Postgres cannot read or write its files ({said}): look at its disk, and at its log",
+    (
+        asyncpg.PostgresIOError,
+        asyncpg.UndefinedFileError,
+    ): "Postgres cannot read or write its files ({said}): look at its disk, and at its log",
 }
 """What Postgres says that is nobody's defect, in our words; `said` is its own first line."""
 
