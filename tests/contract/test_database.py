@@ -204,6 +204,21 @@ async def test_a_postgres_that_fell_silent_is_not_waited_for_by_who_comes_later(
         await engine.dispose()
 
 
+async def test_a_postgres_that_fell_silent_keeps_no_process_from_ending(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each idle connection waited for its good-bye, so that a server that was told to end never did."""
+    monkeypatch.setattr(database, "_GOODBYE_SECONDS", 0.1)
+    with Relay(str(socket_of(database_url))) as wire:
+        engine = make_engine(over_tcp(database_url, wire.port))
+        async with reading(engine), reading(engine):
+            pass
+        wire.be(Wire.HANG)
+        async with asyncio.timeout(10):
+            await engine.dispose()
+    assert not caplog.records
+
+
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="what tells so soon is Linux")
 async def test_a_machine_that_went_without_a_word_is_noticed_within_a_minute(database_url: str) -> None:
     """Nothing tells a driver that it is gone: what had asked it something waited for good, and kept its connection."""

@@ -10,7 +10,7 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from weakref import WeakValueDictionary
@@ -135,6 +135,9 @@ _KEPT_ALIVE = {
 }
 """A machine that went without a word is noticed within a minute; ours. macOS has only some of these."""
 
+_GOODBYE_SECONDS = 1.0
+"""What closing a connection waits for Postgres, ours: it takes a millisecond, and a pool closes one after the other."""
+
 
 class _Connection(asyncpg.Connection):
     """A connection whose end is noticed, though it says nothing: else whoever waits for an answer does so for good."""
@@ -146,6 +149,11 @@ class _Connection(asyncpg.Connection):
             for (level, name), number in _KEPT_ALIVE.items():
                 if option := getattr(socket, name, None):
                     connected.setsockopt(level, option, number)
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as the driver has it
+        """Close it; what Postgres does not answer in time is cut, else a process that is to end would wait for good."""
+        with suppress(TimeoutError):
+            await super().close(timeout=timeout or _GOODBYE_SECONDS)
 
 
 async def _connect(dsn: str, revive: Callable[[], None] | None) -> asyncpg.Connection[asyncpg.Record]:
