@@ -15,6 +15,7 @@ from jobs.table import run_job
 from knowledge.errors import (
     IndexUnavailable,
     InvalidInput,
+    StorageUnavailable,
 )
 from knowledge.models import (
     Captured,
@@ -36,6 +37,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.admission import Admission, Lines, Overflow
 from orchestrator.breaker import Breakers
 from orchestrator.context import OrchestratorContextBuilder
+from orchestrator.deadline import within
 from orchestrator.entries import capture_rows
 from orchestrator.http_access import Doorway, GuardedDoor, OwnersDoor
 from orchestrator.http_allowed import add_access
@@ -55,6 +57,8 @@ from orchestrator.http_upkeep import add_upkeep
 from orchestrator.problems import Problem, tell_problems
 
 MAX_BATCH = 1000
+READY_SECONDS = 10.0
+"""After which a server whose stores have not answered is not ready; ours."""
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
 
@@ -460,6 +464,10 @@ def _add_health(app: FastAPI) -> None:
     async def readyz(request: Request) -> Health:
         """Say whether Postgres and the index answer."""
         knowledge: Knowledge = request.app.state.knowledge
-        if (await knowledge.stats()).points is None:
+        try:
+            found = await within(READY_SECONDS, knowledge.stats())
+        except TimeoutError as error:
+            raise StorageUnavailable(f"the stores have not answered within {READY_SECONDS:.0f} s") from error
+        if found.points is None:
             raise IndexUnavailable("the vector index does not answer")
         return Health(status="ok")

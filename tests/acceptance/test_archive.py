@@ -547,6 +547,24 @@ async def test_a_resolution_of_what_is_open_here_under_another_id_is_not_lost_un
         assert (await second.upkeep.verify()).sound
 
 
+async def test_points_of_what_is_known_here_under_another_id_are_missed_by_nobody(
+    knowledge: Knowledge, elsewhere: OpensElsewhere, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G15: as nothing stands behind them the index has none, and would be taken for one that was lost, each time."""
+    await fail(knowledge)
+    await knowledge.checkpoints.process_all()
+    archive = await whole(knowledge)
+    async with elsewhere() as second:
+        own = await fail(second)
+        assert (await second.archives.import_archive(as_stream(archive))).new["entries"] == 0
+        await second.pruning.prune()
+        assert not [record for record in caplog.records if record.getMessage().startswith("index_lost_points")]
+        await second.checkpoints.process_all()
+        (found,) = await second.queries.query_for_failure(CART, min_relevance=0)
+        assert found.entry_ids == (own,)
+        assert (await second.upkeep.verify()).sound
+
+
 async def edited(knowledge: Knowledge, part: str, **values: Any) -> bytes:
     """Return an archive whose sums are right and whose rows of a part say something else."""
     writer = ArchiveWriter()

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from knowledge.adapters.postgres import counting
 from knowledge.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable, Unavailable
 from knowledge.memory import embedding_run, finishing, leasing
-from knowledge.models import Embedded, LeaseToken, NewEntry
+from knowledge.memory.settling import settle
+from knowledge.models import Embedded, EmbeddingSpace, LeaseToken, NewEntry
 from knowledge.ports import Selection
 from knowledge.wiring import Knowledge
 from tests.conftest import Opens, SetClock
@@ -28,6 +29,10 @@ from tests.support.stores import numbered
 LEASED = "SELECT count(*) FROM knowledge_staging WHERE lease_token IS NOT NULL"
 NOTED = "SELECT count(*) FROM points WHERE look_at IS NOT NULL"
 UNCOUNTED = "SELECT count(*) FROM points WHERE NOT counted"
+END_IDLE = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND state = 'idle in transaction' AND pid <> pg_backend_pid()"
+)
 PATIENCE_SECONDS = 20
 
 
@@ -283,7 +288,24 @@ async def test_a_batch_is_put_into_the_index_while_the_one_before_is_marked(smal
 async def test_every_batch_is_decided_then_put_into_the_index_then_marked_and_none_overtakes_another(
     small: Knowledge,
 ) -> None:
-    heard = Heard({})
+    """The first batch is late in each step: whoever did not wait for it would have overtaken it."""
+    decided, in_index = asyncio.Event(), asyncio.Event()
+
+    def late(event: asyncio.Event) -> Callable[[], Awaitable[None]]:
+        async def wait() -> None:
+            await waits_for(event)()
+            await asyncio.sleep(0.1)
+
+        return wait
+
+    heard = Heard(
+        {
+            "deciding.commit:after:2": sets(decided),
+            "index.upsert:before:1": late(decided),
+            "index.upsert:after:2": sets(in_index),
+            "patterns.mark_embedded:before:1": late(in_index),
+        }
+    )
     await capture(small, *different(22))
     assert (await wired(small, heard).checkpoints.process_all()).embedded == 22
     for batch in range(6):
@@ -428,6 +450,34 @@ async def test_a_process_that_hangs_while_it_settles_holds_up_others_for_a_while
     await small.checkpoints.process_all()  # which settles what was taken back
     assert (await small.stats()).entries == {}
     assert await number(small, NOTED) <= 2
+
+
+async def test_what_was_put_into_the_index_after_its_turn_was_over_is_taken_back_by_whoever_comes_next(
+    small: Knowledge,
+) -> None:
+    """G13: Postgres ended the transaction of one who settles; what was deleted before it went on is back for a day."""
+    (entry_id,) = await capture(small, failure())
+    await small.checkpoints.process_all()
+    await small.stores.points.doubt(await small.stores.index.ids(await in_use(small), "default", after=None, limit=9))
+
+    async def deleted_meanwhile() -> None:
+        async with small.engine.connect() as connection:
+            await connection.execute(sa.text(END_IDLE))
+        await small.capture.delete(entry_id)
+        assert (await small.stats()).points == 0
+
+    late = wired(small, Trips({"index.upsert:before:1": deleted_meanwhile}))
+    with pytest.raises(StorageUnavailable):
+        await settle(late.upkeep.stores)
+    assert (await small.stats()).points == 1
+    await small.checkpoints.process_all()
+    assert (await small.stats()).points == 0
+
+
+async def in_use(knowledge: Knowledge) -> EmbeddingSpace:
+    bound = await knowledge.stores.spaces.bound()
+    assert bound is not None
+    return bound.space
 
 
 async def test_a_checkpoint_ends_in_time_where_postgres_never_answers(

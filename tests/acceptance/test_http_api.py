@@ -21,6 +21,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from knowledge.errors import (
     AccessDenied,
@@ -36,7 +37,8 @@ from knowledge.errors import (
 )
 from knowledge.models import EntryId, EntryType, NewEntry, PatternId
 from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import Knowledge
+from knowledge.wiring import Knowledge, open_knowledge
+from orchestrator import http_api
 from orchestrator.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES
 from orchestrator.client import KnowledgeClient
 from orchestrator.http_api import MAX_BATCH, make_app
@@ -44,8 +46,9 @@ from orchestrator.service import _listen, run_service
 from tests.conftest import TEMPLATE, Opens
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer
-from tests.support.postgres import create_database, drop_database
+from tests.support.postgres import create_database, drop_database, over_tcp, socket_of
 from tests.support.processes import Commands, embedding_by, entry, free_port, until
+from tests.support.relay import Relay, Wire
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 IN_PROCESS = {
@@ -265,6 +268,27 @@ async def test_an_unavailable_part_is_503_and_says_when_to_come_back(
     assert (answer.status_code, answer.json()["title"]) == (503, "EmbedderUnavailable")
     assert (await http.get("/readyz")).status_code == 200, "capture goes on without an embedder"
     assert (await http.post("/v1/entries", json=entry(task_id="2"))).status_code == 201
+
+
+async def test_a_server_whose_postgres_fell_silent_says_that_it_is_not_ready(
+    settings: KnowledgeSettings, postgres_dsn: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each probe waited for good and kept a connection of the pool, until there were none for anybody."""
+    monkeypatch.setattr(http_api, "READY_SECONDS", 0.3)
+    with Relay(str(socket_of(postgres_dsn))) as relay:
+        over_wire = settings.model_copy(update={"database_url": SecretStr(over_tcp(database_url, relay.port))})
+        async with open_knowledge(over_wire, embedder=HashingEmbedder(dims=64)) as knowledge:
+            transport = httpx.ASGITransport(app=make_app(knowledge))
+            async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+                assert (await http.get("/readyz")).status_code == 200
+                relay.be(Wire.HANG)
+                answer = await asyncio.wait_for(http.get("/readyz"), 10)
+                assert (answer.status_code, answer.json()["title"]) == (503, "StorageUnavailable")
+                assert "have not answered" in answer.json()["detail"]
+                relay.be(Wire.SOUND)
+                async with asyncio.timeout(30):
+                    while (await http.get("/readyz")).status_code != httpx.codes.OK:  # noqa: ASYNC110 - polled
+                        await asyncio.sleep(0.05)
 
 
 async def test_the_openapi_document_is_whole(http: httpx.AsyncClient) -> None:

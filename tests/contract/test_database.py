@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
+import os
+import socket
 import ssl
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import asyncpg
 import pytest
@@ -182,6 +185,67 @@ async def test_a_connection_that_was_closed_while_nobody_used_it_is_replaced_wit
     await others.dispose()
 
 
+async def test_a_postgres_that_fell_silent_is_not_waited_for_by_who_comes_later(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections and keeps those that are open: whoever took one of these waited for as long as it lasted."""
+    with Relay(str(socket_of(database_url))) as wire:
+        engine = make_engine(over_tcp(database_url, wire.port))
+        for _ in range(2):
+            async with reading(engine), reading(engine):
+                pass
+        monkeypatch.setattr(database, "_TRUSTED_SECONDS", 0.0)
+        monkeypatch.setattr(database, "_CONNECT_SECONDS", 0.2)
+        wire.be(Wire.HANG)
+        for opened in (reading, transaction):
+            async with asyncio.timeout(10):
+                with pytest.raises(StorageUnavailable, match="does not answer in time"):
+                    async with opened(engine):
+                        pass
+        wire.be(Wire.SOUND)
+        async with reading(engine) as connection:
+            assert await connection.scalar(sa.text("SELECT 1")) == 1
+        await engine.dispose()
+
+
+async def test_a_postgres_that_fell_silent_keeps_no_process_from_ending(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each idle connection waited for its good-bye, so that a server that was told to end never did."""
+    monkeypatch.setattr(database, "_GOODBYE_SECONDS", 0.1)
+    with Relay(str(socket_of(database_url))) as wire:
+        engine = make_engine(over_tcp(database_url, wire.port))
+        async with reading(engine), reading(engine):
+            pass
+        wire.be(Wire.HANG)
+        async with asyncio.timeout(10):
+            await engine.dispose()
+    assert not caplog.records
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="what tells so soon is Linux")
+async def test_a_machine_that_went_without_a_word_is_noticed_within_a_minute(database_url: str) -> None:
+    """Nothing tells a driver that it is gone: what had asked it something waited for good, and kept its connection."""
+    with Relay(str(socket_of(database_url))) as wire:
+        engine = make_engine(over_tcp(database_url, wire.port))
+        async with reading(engine) as connection:
+            driver = cast(Any, await connection.get_raw_connection()).driver_connection
+            connected = driver._transport.get_extra_info("socket")
+            assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            idle, between, times, unheard = (
+                connected.getsockopt(socket.IPPROTO_TCP, option)
+                for option in (
+                    socket.TCP_KEEPIDLE,
+                    socket.TCP_KEEPINTVL,
+                    socket.TCP_KEEPCNT,
+                    socket.TCP_USER_TIMEOUT,
+                )
+            )
+            assert idle + between * times <= 60
+            assert 0 < unheard <= 60_000
+        await engine.dispose()
+
+
 # Addresses and servers as they are
 
 
@@ -274,6 +338,30 @@ async def test_a_server_that_takes_no_changes_is_named_as_that(postgres_dsn: str
     with pytest.raises(StorageUnavailable, match="takes no changes"):
         async with transaction(engine) as connection:
             await connection.execute(sa.text("CREATE TABLE not_made (id int)"))
+    await engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "told"),
+    [
+        ("XX000", f"could not extend file: {os.strerror(errno.EDQUOT)}", "no space left for Postgres .*make room"),
+        ("XX000", f"could not extend file: {os.strerror(errno.EFBIG)}", "no space left for Postgres .*make room"),
+        ("58030", f"could not read blocks: {os.strerror(errno.EIO)}", "cannot read or write its files .*its disk"),
+        ("58P01", f"could not open file: {os.strerror(errno.ENOENT)}", "cannot read or write its files .*its disk"),
+    ],
+)
+async def test_g21_a_disk_that_takes_no_more_or_fails_is_named_whatever_its_code(
+    postgres_dsn: str, code: str, said: str, told: str
+) -> None:
+    """G21: a quota that is reached is an internal error to Postgres, and so it looked like a defect of ours."""
+    engine = make_engine(postgres_dsn)
+    for opened in (reading, transaction):
+        with pytest.raises(StorageUnavailable, match=told):
+            async with opened(engine) as connection:
+                await connection.execute(sa.text(f"DO $$ BEGIN RAISE '{said}' USING ERRCODE = '{code}'; END $$"))
+    with pytest.raises(DBAPIError, match="another"):
+        async with reading(engine) as connection:
+            await connection.execute(sa.text("DO $$ BEGIN RAISE 'another' USING ERRCODE = 'XX000'; END $$"))
     await engine.dispose()
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import math
 import os
 import re
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -151,6 +153,35 @@ def _trusted(dsn: str) -> ssl.SSLContext | None:
 _ROOT = Path("~/.postgresql/root.crt")
 _LOCKS = "SELECT set_config('lock_timeout', $1, false)"
 
+_KEPT_ALIVE = {
+    (socket.SOL_SOCKET, "SO_KEEPALIVE"): 1,
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE"): 30,
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL"): 10,
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT"): 3,
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT"): 60_000,  # milliseconds
+}
+"""A machine that went without a word is noticed within a minute; ours. macOS has only some of these."""
+
+_GOODBYE_SECONDS = 1.0
+"""What closing a connection waits for Postgres, ours: it takes a millisecond, and a pool closes one after the other."""
+
+
+class _Connection(asyncpg.Connection):
+    """A connection whose end is noticed, though it says nothing: else whoever waits for an answer does so for good."""
+
+    def __init__(self, protocol: Any, transport: asyncio.Transport, *given: Any) -> None:
+        super().__init__(protocol, transport, *given)
+        connected: socket.socket = transport.get_extra_info("socket")
+        if connected.family != socket.AF_UNIX:
+            for (level, name), number in _KEPT_ALIVE.items():
+                if option := getattr(socket, name, None):
+                    connected.setsockopt(level, option, number)
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as the driver has it
+        """Close it; what Postgres does not answer in time is cut, else a process that is to end would wait for good."""
+        with suppress(TimeoutError):
+            await super().close(timeout=timeout or _GOODBYE_SECONDS)
+
 
 async def _connect(
     dsn: str, trusted: ssl.SSLContext | None, revive: Callable[[], None] | None
@@ -158,7 +189,11 @@ async def _connect(
     async def connect() -> asyncpg.Connection[asyncpg.Record]:
         try:
             connection = await asyncpg.connect(
-                dsn, ssl=trusted, timeout=_CONNECT_SECONDS, server_settings=_SERVER_SETTINGS
+                dsn,
+                ssl=trusted,
+                timeout=_CONNECT_SECONDS,
+                server_settings=_SERVER_SETTINGS,
+                connection_class=_Connection,
             )
         except asyncpg.UndefinedObjectError as error:  # a parameter of the address that Postgres does not know
             raise StorageUnavailable(_REFUSED.format(said=first_line(error))) from error
@@ -218,6 +253,7 @@ _OF_DRIVER = (
 )
 _NO_TEXT = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError, UnicodeEncodeError)
 _REFUSED = "Postgres refuses the connection: {said}; check HARDWON_DATABASE_URL"
+_FULL = "there is no space left for Postgres ({said}): make room on its disk, and it goes on"
 _TOLD: Mapping[tuple[type[Exception], ...], str] = {
     (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError): _REFUSED,
     (asyncpg.ReadOnlySQLTransactionError,): (
@@ -231,9 +267,16 @@ _TOLD: Mapping[tuple[type[Exception], ...], str] = {
         "another program holds a lock in Postgres that this has to wait for, and has not let go of it for"
         f" {_TURN_SECONDS:.0f} s: end its transaction (pg_stat_activity shows it), and do it again"
     ),
-    (asyncpg.DiskFullError,): ("there is no space left for Postgres ({said}): make room on its disk, and it goes on"),
+    (asyncpg.DiskFullError,): _FULL,
+    (
+        asyncpg.PostgresIOError,
+        asyncpg.UndefinedFileError,
+    ): "Postgres cannot read or write its files ({said}): look at its disk, and at its log",
 }
 """What Postgres says that is nobody's defect, in our words; `said` is its own first line."""
+
+_NO_MORE = (os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
+"""How Postgres ends a message where a quota, or a limit on files, is reached: with the code of an internal error."""
 
 
 def translate(error: BaseException) -> StorageUnavailable | InvalidInput | None:
@@ -256,6 +299,8 @@ def _unavailable(cause: BaseException) -> StorageUnavailable | None:
     for kinds, told in _TOLD.items():
         if isinstance(cause, kinds):
             return StorageUnavailable(told.format(said=first_line(cause)))
+    if isinstance(cause, asyncpg.InternalServerError) and first_line(cause).endswith(_NO_MORE):
+        return StorageUnavailable(_FULL.format(said=first_line(cause)))
     if isinstance(cause, _BUSY + _GONE):
         return _silent(cause)
     if isinstance(cause, DBAPIError) and cause.connection_invalidated:
@@ -266,7 +311,7 @@ def _unavailable(cause: BaseException) -> StorageUnavailable | None:
 def _silent(cause: BaseException) -> StorageUnavailable:
     if isinstance(cause, _BUSY):
         return StorageUnavailable(
-            f"{_TOO_MUCH} ({type(cause).__name__}): come again",
+            f"Postgres does not answer in time, or {_TOO_MUCH} ({type(cause).__name__}): come again",
             retry_after_seconds=_RETRY_AFTER_SECONDS,
         )
     return StorageUnavailable(
@@ -341,7 +386,9 @@ def _taken(connection: sa.Connection, workspace: str) -> bool:
     connection.info[_WORKSPACE] = None  # unknown, should this be cancelled
     adapted = cast(AdaptedConnection, connection.connection.dbapi_connection)
     try:
-        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace))
+        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace, timeout=_CONNECT_SECONDS))
+    except TimeoutError:  # an OSError as well; but whoever says nothing here would not on the next connection
+        raise
     except _DEAD:
         if fresh:  # it was made just now: nothing says that another one is better
             raise
