@@ -21,10 +21,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres import database
+from knowledge.adapters.postgres import connecting, database
 from knowledge.adapters.postgres.analysing import Analyze
+from knowledge.adapters.postgres.connecting import CONNECT_SECONDS
 from knowledge.adapters.postgres.database import (
-    _CONNECT_SECONDS,
     _Pool,
     make_engine,
     reading,
@@ -121,7 +121,7 @@ async def test_g18_a_postgres_that_serves_others_of_us_is_busy_and_one_that_serv
         with pytest.raises(StorageBusy, match="come again"):
             async with reading(engine):
                 pass
-        pool.answered_at -= _CONNECT_SECONDS
+        pool.answered_at -= CONNECT_SECONDS
         with pytest.raises(StorageUnavailable) as silent:
             async with transaction(engine):
                 pass
@@ -150,7 +150,7 @@ async def test_a_lock_that_another_program_holds_is_not_waited_for_for_good(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction forgotten in a terminal kept every caller, and every connection, until the process was ended."""
-    monkeypatch.setattr(database, "_TURN_SECONDS", 0.3)
+    monkeypatch.setattr(connecting, "TURN_SECONDS", 0.3)
     engine, other = make_engine(database_url), make_engine(database_url)
     try:
         async with transaction(other) as forgotten:
@@ -195,7 +195,7 @@ async def test_a_postgres_that_fell_silent_is_not_waited_for_by_who_comes_later(
             async with reading(engine), reading(engine):
                 pass
         monkeypatch.setattr(database, "_TRUSTED_SECONDS", 0.0)
-        monkeypatch.setattr(database, "_CONNECT_SECONDS", 0.2)
+        monkeypatch.setattr(database, "CONNECT_SECONDS", 0.2)
         wire.be(Wire.HANG)
         for opened in (reading, transaction):
             async with asyncio.timeout(10):
@@ -212,7 +212,7 @@ async def test_a_postgres_that_fell_silent_keeps_no_process_from_ending(
     database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each idle connection waited for its good-bye, so that a server that was told to end never did."""
-    monkeypatch.setattr(database, "_GOODBYE_SECONDS", 0.1)
+    monkeypatch.setattr(connecting, "_GOODBYE_SECONDS", 0.1)
     with Relay(str(socket_of(database_url))) as wire:
         engine = make_engine(over_tcp(database_url, wire.port))
         async with reading(engine), reading(engine):

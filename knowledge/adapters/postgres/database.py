@@ -7,14 +7,10 @@ import errno
 import math
 import os
 import re
-import socket
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from pathlib import Path
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit
 from weakref import WeakValueDictionary
 
 import asyncpg
@@ -25,10 +21,16 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from knowledge.errors import InvalidInput, InvalidSetting, StorageBusy, StorageRejected, StorageUnavailable
-
-_SERVER_SETTINGS = {"application_name": "hardwon", "timezone": "UTC"}
-_CONNECT_SECONDS = 10
+from knowledge.adapters.postgres.connecting import (
+    CONNECT_SECONDS,
+    REFUSED,
+    TURN_SECONDS,
+    connect,
+    first_line,
+    for_driver,
+    trusted,
+)
+from knowledge.errors import InvalidInput, StorageBusy, StorageRejected, StorageUnavailable
 
 
 def make_engine(dsn: str, *, pool_size: int = 10, revive: Callable[[], None] | None = None) -> AsyncEngine:
@@ -36,15 +38,15 @@ def make_engine(dsn: str, *, pool_size: int = 10, revive: Callable[[], None] | N
 
     Where nobody listens, `revive` is called, in a thread, and the connection tried again.
     """
-    address, trusted = _for_driver(dsn), _trusted(dsn)
+    address, authorities = for_driver(dsn), trusted(dsn)
     engine = create_async_engine(
         sa.make_url(dsn).set(drivername="postgresql+asyncpg"),
-        async_creator=lambda: _connect(address, trusted, revive),
+        async_creator=lambda: connect(address, authorities, revive),
         hide_parameters=True,
         isolation_level="READ COMMITTED",  # what our statements count on, whatever is usual on this server
         pool_size=2 * pool_size,
         max_overflow=0,  # one above the size would be closed after each use, and opening one costs a dozen captures
-        pool_timeout=_CONNECT_SECONDS,
+        pool_timeout=CONNECT_SECONDS,
         pool_pre_ping=False,
         pool_recycle=1800,
         poolclass=_Pool,
@@ -79,7 +81,7 @@ def _busy(engine: AsyncEngine, error: BaseException) -> StorageBusy | None:
     pool = engine.sync_engine.pool
     if not isinstance(error, (TimeoutError, PoolTimeout)) or not isinstance(pool, _Pool):
         return None
-    if time.monotonic() - pool.answered_at >= _CONNECT_SECONDS:
+    if time.monotonic() - pool.answered_at >= CONNECT_SECONDS:
         return None
     return StorageBusy(f"{_TOO_MUCH} ({type(error).__name__}): come again", retry_after_seconds=_RETRY_AFTER_SECONDS)
 
@@ -87,16 +89,13 @@ def _busy(engine: AsyncEngine, error: BaseException) -> StorageBusy | None:
 _OF_A_WORKSPACE = 2
 """Transactions that wait for each other, of one workspace: one works, one is at hand when it is done."""
 
-_TURN_SECONDS = 90.0
-"""What a turn, or a lock, is waited for: longer than Postgres lets one of us that hangs hold up others."""
-
 
 @asynccontextmanager
 async def in_line(engine: AsyncEngine, workspace: str) -> AsyncIterator[None]:
     """Run a block whose transaction waits for others of its workspace: in line, without a connection.
 
     A connection each would leave none to those who wait for nobody: captures and queries. Raises StorageBusy after
-    `_TURN_SECONDS`.
+    `TURN_SECONDS`.
     """
     pool = engine.sync_engine.pool
     if not isinstance(pool, _Pool):
@@ -104,113 +103,15 @@ async def in_line(engine: AsyncEngine, workspace: str) -> AsyncIterator[None]:
     of_workspace = pool.turns_of.setdefault(workspace, asyncio.Semaphore(_OF_A_WORKSPACE))
     async with AsyncExitStack() as turns:
         try:
-            async with asyncio.timeout(_TURN_SECONDS):
+            async with asyncio.timeout(TURN_SECONDS):
                 await turns.enter_async_context(of_workspace)
                 await turns.enter_async_context(pool.turns)
         except TimeoutError as error:
             raise StorageBusy(
-                f"others have been at work on the patterns of {workspace} for {_TURN_SECONDS:.0f} s: come again",
+                f"others have been at work on the patterns of {workspace} for {TURN_SECONDS:.0f} s: come again",
                 retry_after_seconds=_RETRY_AFTER_SECONDS,
             ) from error
         yield
-
-
-_OF_LIBPQ = frozenset({"connect_timeout", "gssencmode", "keepalives", "keepalives_idle", "keepalives_interval"})
-"""Parameters of addresses that say how another driver waits, and that ours would send to Postgres as settings."""
-
-
-_FILES = frozenset({"sslrootcert", "sslcert", "sslkey", "sslcrl"})
-
-
-def _for_driver(dsn: str) -> str:
-    """Return an address as the driver reads it, which knows `sslmode` and the like, and sends the rest as settings.
-
-    Raises InvalidSetting for a file that it names and is not there.
-    """
-    parts = urlsplit(dsn)
-    parameters = [(name, value) for name, value in parse_qsl(parts.query) if name not in _OF_LIBPQ]
-    for name, value in parameters:
-        if name in _FILES and value != "system" and not Path(value).is_file():
-            raise InvalidSetting("HARDWON_DATABASE_URL", f"has {name}={value}, and there is no such file")
-    return parts._replace(scheme="postgresql", query=urlencode(parameters)).geturl()
-
-
-def _trusted(dsn: str) -> ssl.SSLContext | None:
-    """Return how to verify a server by the authorities that this machine trusts, where its address asks for that.
-
-    That is `sslrootcert=system`, which always verifies in full, and `sslmode=verify-full` where nobody names
-    authorities and none lie where Postgres' own clients look for them. All else the driver reads as they do.
-    """
-    asked = dict(parse_qsl(urlsplit(dsn).query))
-    named = asked.get("sslrootcert") or os.environ.get("PGSSLROOTCERT")
-    if named != "system" and (named or asked.get("sslmode") != "verify-full" or _ROOT.expanduser().exists()):
-        return None
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["postgresql"])
-    return context
-
-
-_ROOT = Path("~/.postgresql/root.crt")
-_LOCKS = "SELECT set_config('lock_timeout', $1, false)"
-
-_KEPT_ALIVE = {
-    (socket.SOL_SOCKET, "SO_KEEPALIVE"): 1,
-    (socket.IPPROTO_TCP, "TCP_KEEPIDLE"): 30,
-    (socket.IPPROTO_TCP, "TCP_KEEPINTVL"): 10,
-    (socket.IPPROTO_TCP, "TCP_KEEPCNT"): 3,
-    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT"): 60_000,  # milliseconds
-}
-"""A machine that went without a word is noticed within a minute; ours. macOS has only some of these."""
-
-_GOODBYE_SECONDS = 1.0
-"""What closing a connection waits for Postgres, ours: it takes a millisecond, and a pool closes one after the other."""
-
-
-class _Connection(asyncpg.Connection):
-    """A connection whose end is noticed, though it says nothing: else whoever waits for an answer does so for good."""
-
-    def __init__(self, protocol: Any, transport: asyncio.Transport, *given: Any) -> None:
-        super().__init__(protocol, transport, *given)
-        connected: socket.socket = transport.get_extra_info("socket")
-        if connected.family != socket.AF_UNIX:
-            for (level, name), number in _KEPT_ALIVE.items():
-                if option := getattr(socket, name, None):
-                    connected.setsockopt(level, option, number)
-
-    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as the driver has it
-        """Close it; what Postgres does not answer in time is cut, else a process that is to end would wait for good."""
-        with suppress(TimeoutError):
-            await super().close(timeout=timeout or _GOODBYE_SECONDS)
-
-
-async def _connect(
-    dsn: str, trusted: ssl.SSLContext | None, revive: Callable[[], None] | None
-) -> asyncpg.Connection[asyncpg.Record]:
-    async def connect() -> asyncpg.Connection[asyncpg.Record]:
-        try:
-            connection = await asyncpg.connect(
-                dsn,
-                ssl=trusted,
-                timeout=_CONNECT_SECONDS,
-                server_settings=_SERVER_SETTINGS,
-                connection_class=_Connection,
-            )
-        except asyncpg.UndefinedObjectError as error:  # a parameter of the address that Postgres does not know
-            raise StorageUnavailable(_REFUSED.format(said=first_line(error))) from error
-        try:  # no setting of the connecting: poolers refuse those they do not know
-            await connection.fetchval(_LOCKS, f"{_TURN_SECONDS * 1000:.0f}ms", timeout=_CONNECT_SECONDS)
-        except BaseException:
-            connection.terminate()
-            raise
-        return connection
-
-    try:
-        return await connect()
-    except (FileNotFoundError, ConnectionRefusedError):
-        if revive is None:
-            raise
-        await asyncio.to_thread(revive)
-        return await connect()
 
 
 _REPEATS = re.compile(r"\nDETAIL:.*|(?<=invalid input for query argument).*", re.DOTALL)
@@ -252,10 +153,9 @@ _OF_DRIVER = (
     asyncpg.InternalClientError,
 )
 _NO_TEXT = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError, UnicodeEncodeError)
-_REFUSED = "Postgres refuses the connection: {said}; check HARDWON_DATABASE_URL"
 _FULL = "there is no space left for Postgres ({said}): make room on its disk, and it goes on"
 _TOLD: Mapping[tuple[type[Exception], ...], str] = {
-    (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError): _REFUSED,
+    (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError): REFUSED,
     (asyncpg.ReadOnlySQLTransactionError,): (
         "Postgres takes no changes ({said}): HARDWON_DATABASE_URL leads to a copy that only answers, or the server was"
         " made read-only, as some are while their disk is full"
@@ -265,7 +165,7 @@ _TOLD: Mapping[tuple[type[Exception], ...], str] = {
     ),
     (asyncpg.LockNotAvailableError,): (
         "another program holds a lock in Postgres that this has to wait for, and has not let go of it for"
-        f" {_TURN_SECONDS:.0f} s: end its transaction (pg_stat_activity shows it), and do it again"
+        f" {TURN_SECONDS:.0f} s: end its transaction (pg_stat_activity shows it), and do it again"
     ),
     (asyncpg.DiskFullError,): _FULL,
     (
@@ -318,11 +218,6 @@ def _silent(cause: BaseException) -> StorageUnavailable:
         f"Postgres does not answer ({type(cause).__name__}: {first_line(cause)});"
         " is it running, and is HARDWON_DATABASE_URL right?"
     )
-
-
-def first_line(cause: BaseException) -> str:
-    """Return what a driver says, without its hints."""
-    return str(cause).partition("\n")[0]
 
 
 APPLICATION_ROLE = "hardwon_app"
@@ -386,7 +281,7 @@ def _taken(connection: sa.Connection, workspace: str) -> bool:
     connection.info[_WORKSPACE] = None  # unknown, should this be cancelled
     adapted = cast(AdaptedConnection, connection.connection.dbapi_connection)
     try:
-        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace, timeout=_CONNECT_SECONDS))
+        adapted.run_async(lambda driver: driver.fetch(_TAKE, workspace, timeout=CONNECT_SECONDS))
     except TimeoutError:  # an OSError as well; but whoever says nothing here would not on the next connection
         raise
     except _DEAD:

@@ -13,7 +13,8 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import migrations
-from knowledge.adapters.postgres.database import APPLICATION_ROLE, first_line, reading, transaction
+from knowledge.adapters.postgres.connecting import first_line
+from knowledge.adapters.postgres.database import APPLICATION_ROLE, reading, transaction
 from knowledge.adapters.postgres.row_security import ensure_role
 from knowledge.errors import StorageUnavailable, StoreIncompatible
 from knowledge.logs import get_logger

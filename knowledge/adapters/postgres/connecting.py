@@ -1,0 +1,130 @@
+"""How a connection to a Postgres server is made: its address, whom it trusts, what notices that nobody is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import asyncpg
+
+from knowledge.errors import InvalidSetting, StorageUnavailable
+
+CONNECT_SECONDS = 10
+TURN_SECONDS = 90.0
+"""What a turn, or a lock, is waited for: longer than Postgres lets one of us that hangs hold up others."""
+
+REFUSED = "Postgres refuses the connection: {said}; check HARDWON_DATABASE_URL"
+
+_SERVER_SETTINGS = {"application_name": "hardwon", "timezone": "UTC"}
+_OF_LIBPQ = frozenset({"connect_timeout", "gssencmode", "keepalives", "keepalives_idle", "keepalives_interval"})
+"""Parameters of addresses that say how another driver waits, and that ours would send to Postgres as settings."""
+
+_FILES = frozenset({"sslrootcert", "sslcert", "sslkey", "sslcrl"})
+_ROOT = Path("~/.postgresql/root.crt")
+
+
+def for_driver(dsn: str) -> str:
+    """Return an address as the driver reads it, which knows `sslmode` and the like, and sends the rest as settings.
+
+    Raises InvalidSetting for a file that it names and is not there.
+    """
+    parts = urlsplit(dsn)
+    parameters = [(name, value) for name, value in parse_qsl(parts.query) if name not in _OF_LIBPQ]
+    for name, value in parameters:
+        if name in _FILES and value != "system" and not Path(value).is_file():
+            raise InvalidSetting("HARDWON_DATABASE_URL", f"has {name}={value}, and there is no such file")
+    return parts._replace(scheme="postgresql", query=urlencode(parameters)).geturl()
+
+
+def trusted(dsn: str) -> ssl.SSLContext | None:
+    """Return how to verify a server by the authorities that this machine trusts, where its address asks for that.
+
+    That is `sslrootcert=system`, which always verifies in full, and `sslmode=verify-full` where nobody names
+    authorities and none lie where Postgres' own clients look for them. All else the driver reads as they do.
+    """
+    asked = dict(parse_qsl(urlsplit(dsn).query))
+    named = asked.get("sslrootcert") or os.environ.get("PGSSLROOTCERT")
+    if named != "system" and (named or asked.get("sslmode") != "verify-full" or _ROOT.expanduser().exists()):
+        return None
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["postgresql"])
+    return context
+
+
+_LOCKS = "SELECT set_config('lock_timeout', $1, false)"
+
+_KEPT_ALIVE = {
+    (socket.SOL_SOCKET, "SO_KEEPALIVE"): 1,
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE"): 30,
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL"): 10,
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT"): 3,
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT"): 60_000,  # milliseconds
+}
+"""A machine that went without a word is noticed within a minute; ours. macOS has only some of these."""
+
+_GOODBYE_SECONDS = 1.0
+"""What closing a connection waits for Postgres, ours: it takes a millisecond, and a pool closes one after the other."""
+
+
+class _Connection(asyncpg.Connection):
+    """A connection whose end is noticed, though it says nothing: else whoever waits for an answer does so for good."""
+
+    def __init__(self, protocol: Any, transport: asyncio.Transport, *given: Any) -> None:
+        super().__init__(protocol, transport, *given)
+        connected: socket.socket = transport.get_extra_info("socket")
+        if connected.family != socket.AF_UNIX:
+            for (level, name), number in _KEPT_ALIVE.items():
+                if option := getattr(socket, name, None):
+                    connected.setsockopt(level, option, number)
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as the driver has it
+        """Close it; what Postgres does not answer in time is cut, else a process that is to end would wait for good."""
+        with suppress(TimeoutError):
+            await super().close(timeout=timeout or _GOODBYE_SECONDS)
+
+
+async def connect(
+    dsn: str, trusted: ssl.SSLContext | None, revive: Callable[[], None] | None
+) -> asyncpg.Connection[asyncpg.Record]:
+    """Connect to an address `for_driver`; where nobody listens, `revive` is called, in a thread, and it is tried again.
+
+    Raises StorageUnavailable for a parameter of the address that Postgres does not know, else what the driver raises.
+    """
+
+    async def once() -> asyncpg.Connection[asyncpg.Record]:
+        try:
+            connection = await asyncpg.connect(
+                dsn,
+                ssl=trusted,
+                timeout=CONNECT_SECONDS,
+                server_settings=_SERVER_SETTINGS,
+                connection_class=_Connection,
+            )
+        except asyncpg.UndefinedObjectError as error:  # a parameter of the address that Postgres does not know
+            raise StorageUnavailable(REFUSED.format(said=first_line(error))) from error
+        try:  # no setting of the connecting: poolers refuse those they do not know
+            await connection.fetchval(_LOCKS, f"{TURN_SECONDS * 1000:.0f}ms", timeout=CONNECT_SECONDS)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
+
+    try:
+        return await once()
+    except (FileNotFoundError, ConnectionRefusedError):
+        if revive is None:
+            raise
+        await asyncio.to_thread(revive)
+        return await once()
+
+
+def first_line(cause: BaseException) -> str:
+    """Return what a driver says, without its hints."""
+    return str(cause).partition("\n")[0]
