@@ -22,7 +22,7 @@ from knowledge.models import CheckpointType, Context, ContextId, Task
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.deadline import within
-from orchestrator.learn.fields import harmless, within_limit
+from orchestrator.learn.fields import ends_within_limit, harmless
 
 if TYPE_CHECKING:
     from orchestrator.connection import AnyKnowledge
@@ -67,8 +67,8 @@ def _hook(
 
 
 def _storable(text: object) -> object:
-    """Return a text as it can be kept: its beginning, which says that it was cut, and no character that cannot be."""
-    return within_limit(harmless(text), "cut: there was more") if isinstance(text, str) else text
+    """Return a text as it can be kept: its ends, and that something was between, and no character that cannot be."""
+    return ends_within_limit(harmless(text), "cut: there was more here") if isinstance(text, str) else text
 
 
 class OrchestratorHooks:

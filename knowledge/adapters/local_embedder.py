@@ -21,6 +21,7 @@ import numpy as np
 
 from knowledge.adapters.embedding_space import Recent, fingerprinted, refuse_unembeddable, unit
 from knowledge.adapters.embedding_threads import TURN, EmbeddingThreads
+from knowledge.ends import both_ends
 from knowledge.errors import EmbedderUnavailable
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
@@ -34,9 +35,9 @@ _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f4115
 
 _MOST_WORKERS = 4
 _RECENT_QUERIES = 1024
-_CHARS_PER_TOKEN = 32
+_BYTES_PER_TOKEN = 32
 """A text is cut here before it is split: the tokenizer holds the GIL, a second per megabyte (measured); real texts have
-four to five characters per token, so the model's own limit comes first."""
+four to five bytes per token, so the model's own limit comes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,8 @@ def _package(name: str) -> Path:
 
 class LocalEmbedder(Embedder):
     """Embeds in a small thread pool; weights are loaded by the first call. May be used from any event loop.
+
+    Of a text longer than the model reads, the first and the last tokens are read, half of them each.
 
     `model` is the bundled one unless given. Every error is an EmbedderUnavailable, but for a text that is blank or no
     text, which is EmbedderRejected.
@@ -191,9 +194,9 @@ class _Loaded:
     errors: tuple[type[Exception], ...]
 
     def embed(self, text: str) -> _Row:
-        most = self.space.max_tokens * _CHARS_PER_TOKEN
-        encoding = self.tokenizer.encode(text[:most])
-        ids = np.array([encoding.ids], dtype=np.int64)
+        told = both_ends(text, self.space.max_tokens * _BYTES_PER_TOKEN)
+        encoding = self.tokenizer.encode(told)
+        ids = np.array([_ends(encoding) if encoding.overflowing else encoding.ids], dtype=np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         try:
             output = self.session.run(None, {name: feeds[name] for name in self.inputs})[0]
@@ -203,7 +206,22 @@ class _Loaded:
             raise EmbedderUnavailable(
                 f"The model {self.space.model} cannot embed a text of {ids.size} tokens: check its files and its limit."
             ) from exc
-        return _Row(vector, int(ids.size), bool(encoding.overflowing) or len(text) > most)
+        return _Row(vector, int(ids.size), bool(encoding.overflowing) or told is not text)
+
+
+def _ends(encoding: Any) -> list[int]:
+    """Return the first and the last tokens of a text that was split, in what the model puts around each part."""
+    around = encoding.special_tokens_mask
+    before, after = around.index(0), around[::-1].index(0)
+    room = len(around) - before - after
+    told = [
+        token
+        for part in (encoding, *encoding.overflowing)
+        for token, special in zip(part.ids, part.special_tokens_mask, strict=True)
+        if not special
+    ]
+    inner = told[: room - room // 2] + told[len(told) - room // 2 :]
+    return [*encoding.ids[:before], *inner, *encoding.ids[len(around) - after :]]
 
 
 def _load(model: LocalModel) -> _Loaded:

@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from knowledge.adapters.embedding_space import Recent, all_of, fingerprinted, refuse_unembeddable
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.openai_replies import Answer, EndpointKind, RefusedError, read_reply
+from knowledge.ends import both_ends
 from knowledge.errors import EmbedderRejected, EmbedderUnavailable, TextRejected
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
@@ -235,10 +236,9 @@ class _Input:
         return math.ceil(len(self.text.encode()) / BYTES_PER_TOKEN)
 
     def cut(self, most_bytes: int) -> _Input:
-        encoded = self.text.encode()
-        if len(encoded) <= most_bytes:
+        if len(self.text.encode()) <= most_bytes:
             return self
-        return _Input(self.position, encoded[:most_bytes].decode(errors="ignore"), truncated=True)
+        return _Input(self.position, both_ends(self.text, most_bytes), truncated=True)
 
 
 @dataclass(frozen=True, slots=True)

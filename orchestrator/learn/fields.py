@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import PurePosixPath
 
+from knowledge.ends import both_ends
 from knowledge.memory.limits import MAX_TEXT_BYTES
 
 _CUT_TO_BYTES = MAX_TEXT_BYTES - MAX_TEXT_BYTES // 16
@@ -30,6 +31,13 @@ def harmless(text: str | bytes) -> str:
     """Return a text that can be stored: bytes that are no UTF-8, lone surrogates and NUL are shown as escapes."""
     encoded = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
     return encoded.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+
+
+def ends_within_limit(text: str, note: str) -> str:
+    """Return the text, or its beginning and its end, as they fit into a text field with a line that says so between."""
+    if len(text.encode()) <= MAX_TEXT_BYTES:
+        return text
+    return both_ends(text, _CUT_TO_BYTES, f"\n[{note}]\n")
 
 
 def within_limit(text: str, note: str) -> str:

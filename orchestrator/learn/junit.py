@@ -10,7 +10,7 @@ from pathlib import Path
 from knowledge.errors import InvalidInput
 from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, NewEntry
-from orchestrator.learn.fields import harmless, key, majority, technology, within_limit
+from orchestrator.learn.fields import ends_within_limit, harmless, key, majority, technology, within_limit
 from orchestrator.learn.junit_report import Test, read_report
 
 _CHANGED = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
@@ -58,7 +58,7 @@ def _passes(test: Test | None) -> bool:
 
 
 def _text(words: str) -> str:
-    return within_limit(words, "cut: the report has more")
+    return ends_within_limit(words, "cut: the report has more here")
 
 
 def _read_diff(diff: Path) -> str:

@@ -5,6 +5,7 @@ A report comes from where tests ran, so nothing in it is trusted: no document ty
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,15 +61,25 @@ def _refuse(field_name: str, file: Path, reason: str) -> Never:
 
 @dataclass(slots=True)
 class _Texts:
-    """What is kept of the text of an element: no more than can be stored."""
+    """What is kept of the text of an element: of either end as much as can be stored, so that it shows what was cut."""
 
-    parts: list[str] = field(default_factory=list)
-    chars: int = 0
+    first: list[str] = field(default_factory=list)
+    last: deque[str] = field(default_factory=deque)
+    room: int = MAX_TEXT_BYTES
+    held: int = 0
 
     def add(self, text: str) -> None:
-        if self.chars <= MAX_TEXT_BYTES:  # one more than fits, so that it shows that it was cut
-            self.parts.append(text)
-            self.chars += len(text)
+        if self.room > 0:
+            self.first.append(text)
+            self.room -= len(text)
+            return
+        self.last.append(text)
+        self.held += len(text)
+        while self.held - len(self.last[0]) >= MAX_TEXT_BYTES:
+            self.held -= len(self.last.popleft())
+
+    def joined(self) -> str:
+        return "".join([*self.first, *self.last])
 
 
 class _Reading:
@@ -127,7 +138,7 @@ class _Reading:
             self._test.ran = self._test.ran or not self._skipped
             self._test = None
         elif name in _FAILED and self._text is not None:
-            self._test.trace = harmless("".join(self._text.parts)).strip()
+            self._test.trace = harmless(self._text.joined()).strip()
             self._text = None
 
 

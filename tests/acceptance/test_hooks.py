@@ -389,18 +389,24 @@ async def test_what_is_wrong_with_an_event_is_said_and_not_raised(
         await hooks.knowledge.events.task_failed(**told | wrong)
 
 
-async def test_of_a_text_that_is_too_long_the_beginning_is_kept_and_says_so(hooks: OrchestratorHooks) -> None:
+async def test_of_a_text_that_is_too_long_both_ends_are_kept_and_it_says_so(hooks: OrchestratorHooks) -> None:
     """A log with a NUL in it, and with an address for which a longer word is stored: the failure was lost for it."""
-    log = "E   ConnectionError: mail to al@acme.io was refused\0\n" + "INFO   tried again\n" * 5000
+    log = "mail to al@acme.io\0\n" + "INFO   tried again\n" * 5000 + "E   ConnectionError: refused"
     (failed,) = (await fails(hooks, error_message=log)).entry_ids
     assert (await fails(hooks, error_message=log)).entry_ids == (failed,)
-    (solved,) = (await solves(hooks, solution_steps=SOLUTION + "\nof which this is one" * 5000)).entry_ids
+    (solved,) = (
+        await solves(hooks, solution_steps=SOLUTION + "\nof which this is one" * 5000 + "\nand the last")
+    ).entry_ids
     assert solved == failed
     entry = await hooks.knowledge.capture.get(failed)
-    for text, begins in ((entry.error_message, "E   ConnectionError: mail to"), (entry.solution_steps, SOLUTION)):
+    for text, begins, ends in (
+        (entry.error_message, "mail to ", "\nE   ConnectionError: refused"),
+        (entry.solution_steps, SOLUTION, "\nand the last"),
+    ):
         assert text is not None
         assert text.startswith(begins)
-        assert text.endswith("\n[cut: there was more]")
+        assert text.endswith(ends)
+        assert "\n[cut: there was more here]\n" in text
         assert 60_000 < len(text.encode()) <= MAX_TEXT_BYTES
     rejected = await hooks.gate_decided(
         project_id="first", gate_type="review", accepted=False, proposal="p" * 99_999, human_feedback="too long " * 9999

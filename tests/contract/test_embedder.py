@@ -116,6 +116,14 @@ async def test_only_a_text_that_is_too_long_is_reported_as_cut(embedder: Embedde
     assert (await embedder.embed([long], "query")).truncated == (0,)
 
 
+async def test_of_a_text_that_is_too_long_both_ends_are_read(embedder: Embedder) -> None:
+    """Of a log, what matters stands first or last; two logs that ended otherwise were the same to a model."""
+    between = " ".join(f"word{n}" for n in range(30_000))
+    told = [f"{first} {between} {last}" for first in ("red", "blue") for last in ("cat", "dog")]
+    vectors = (await embedder.embed(told, "document")).vectors
+    assert len({vector.tobytes() for vector in vectors}) == 4
+
+
 @pytest.mark.parametrize("text", ["", " \n\t", "half a pair: \ud83d"])
 async def test_what_is_no_text_is_rejected_and_named(embedder: Embedder, text: str) -> None:
     """D27: a blank text is refused before it costs a call."""

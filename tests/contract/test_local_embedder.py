@@ -187,6 +187,16 @@ async def test_a_huge_text_costs_no_more_than_a_long_one(embedder: LocalEmbedder
     assert embedded.tokens == 256
 
 
+async def test_of_a_text_that_is_too_long_half_of_what_the_model_reads_is_its_end(embedder: LocalEmbedder) -> None:
+    """In front of one token and behind one stand the model's own: 127 words of either end."""
+    told = [str(number % 10) for number in range(400)]
+    whole = " ".join(told)
+    ends = " ".join(told[:127] + told[-127:])
+    embedded = await embedder.embed([whole, ends], "document")
+    assert (embedded.truncated, embedded.tokens) == ((0,), 512)
+    np.testing.assert_array_equal(embedded.vectors[0], embedded.vectors[1])
+
+
 async def test_memory_stays_where_it_is_over_many_texts(embedder: LocalEmbedder) -> None:
     def texts(first: int) -> list[str]:
         return [" ".join(f"word{n * k}" for k in range(n % 60)) + " end" for n in range(first, first + 50)]

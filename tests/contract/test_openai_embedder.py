@@ -105,7 +105,7 @@ async def test_a_text_beyond_the_models_limit_is_cut_visibly(server: OpenAIServe
         embedded = await embedder.embed(["before", long, "after"], "document")
     assert embedded.truncated == (1,)
     sent = max((text for batch in server.batches for text in batch), key=len)
-    assert long.startswith(sent)
+    assert set(sent) == {"é", "\n"}  # both ends
     assert len(sent.encode()) > 0.4 * 8192 * min(bytes_per_token, 2)
 
 

@@ -34,6 +34,10 @@ def hashed_bag(text: str, *, dims: int, model: str = "hashing") -> Vector:
     return unit(row)
 
 
+def _ends(words: list[str], most: int) -> list[str]:
+    return words if len(words) <= most else words[: most - most // 2] + words[len(words) - most // 2 :]
+
+
 class HashingEmbedder(Embedder):
     """Embeds by `hashed_bag`, one word a token. Counts calls and texts; refuses texts that contain `refuses`.
 
@@ -64,7 +68,7 @@ class HashingEmbedder(Embedder):
         if self.refuses and any(self.refuses in text for text in texts):
             raise TextRejected(f"A text contains {self.refuses!r}: leave it out.")
         self.texts += len(texts)
-        kept = [words_of(text)[: self._space.max_tokens] for text in texts]
+        kept = [_ends(words_of(text), self._space.max_tokens) for text in texts]
         truncated = tuple(
             position
             for position, (text, words) in enumerate(zip(texts, kept, strict=True))

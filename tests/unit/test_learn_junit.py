@@ -178,12 +178,13 @@ def test_a_test_that_failed_in_any_of_its_tellings_failed(tmp_path: Path) -> Non
 
 
 def test_a_long_trace_is_cut_within_the_limit_and_says_so(tmp_path: Path) -> None:
-    trace = "at ü.py:1\n" * 50_000
+    trace = "at ü.py:1\n" * 50_000 + "KeyError: 7"
     before = report(tmp_path, f'<testcase name="t"><failure>{trace}</failure></testcase>', "before.xml")
     (entry,) = read(before, report(tmp_path, '<testcase name="t"/>'), solution="mend it")
     assert entry.error_message is not None
     assert len(entry.error_message.encode()) <= MAX_TEXT_BYTES
-    assert entry.error_message.endswith("[cut: the report has more]")
+    assert "\n[cut: the report has more here]\nat ü.py:1\n" in entry.error_message
+    assert entry.error_message.endswith("KeyError: 7")
 
 
 BOMB = '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><testsuites>&b;</testsuites>'

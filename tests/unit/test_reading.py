@@ -91,10 +91,11 @@ def test_the_first_line_of_a_question_is_sought_in_the_opening_of_a_text() -> No
     assert (opens.opening, ends.opening) == (1.0, 0.0)
 
 
-def test_what_stands_beyond_the_characters_that_are_read_is_not_seen() -> None:
-    near, far = read("coupon", ("x " * 10 + "coupon", "x " * MOST_READ + "coupon"))
+def test_of_a_long_text_both_ends_are_read_and_nothing_between() -> None:
+    rest = "x " * MOST_READ
+    first, between, last = read("coupon", (f"coupon {rest}", f"{rest} coupon {rest}", f"{rest} coupon"))
 
-    assert (near.shared, far.shared) == (1.0, 0.0)
+    assert (first.shared, between.shared, last.shared) == (1.0, 0.0, 1.0)
 
 
 def test_a_question_of_words_that_nobody_knows_says_nothing_for_or_against() -> None:
