@@ -14,13 +14,14 @@ from knowledge.ports.entries import MOST_OF_TASK, Claim, EntryStore, Selection
 from knowledge.ports.index import VectorIndex
 from knowledge.ports.patterns import Deciding, DistillationStore, GroupingStore, PatternStore, Regrouping, Undistilled
 from knowledge.ports.points import PointStore, Unsettled
-from knowledge.ports.runs import CANCELLED, CheckpointStore, JobStore, Progress
+from knowledge.ports.runs import CANCELLED, RUNS_KEPT, CheckpointStore, JobStore, Progress
 from knowledge.ports.spaces import SpaceStore
 from knowledge.ports.upkeep import ArchiveStore, Snapshot, UpkeepStore
 
 __all__ = [
     "CANCELLED",
     "MOST_OF_TASK",
+    "RUNS_KEPT",
     "ArchiveStore",
     "ChatModel",
     "CheckpointStore",

@@ -31,6 +31,9 @@ class CheckpointStore(Protocol):
 CANCELLED = "cancelled"
 """The error on record of a run that was stopped on its way."""
 
+RUNS_KEPT = timedelta(days=90)
+"""How long before a run its job's earlier ones stay on record; ours: a job of every ten minutes has 53,000 a year."""
+
 
 class JobStore(Protocol):
     """One run per job and slot, over any number of processes; jobs go over all workspaces."""
@@ -46,7 +49,7 @@ class JobStore(Protocol):
         ...
 
     async def finish(self, job: str, slot: datetime, error: str | None) -> None:
-        """Record the end of a run: an error, CANCELLED, or None if it did its work."""
+        """Record the end of a run: an error, CANCELLED, or None if it did its work. Those of long ago go."""
         ...
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:

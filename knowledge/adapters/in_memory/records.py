@@ -26,7 +26,7 @@ from knowledge.models import (
     Task,
     WorkspaceStats,
 )
-from knowledge.ports import CANCELLED, CheckpointStore, ContextStore, JobStore
+from knowledge.ports import CANCELLED, RUNS_KEPT, CheckpointStore, ContextStore, JobStore
 
 
 class InMemoryCheckpoints(CheckpointStore):
@@ -191,6 +191,8 @@ class InMemoryJobs(JobStore):
         run = self._state.job_runs.get((job, slot))
         if run is not None:
             self._state.job_runs[job, slot] = replace(run, finished=self._state.ticks(), error=error)
+        for each in [key for key in self._state.job_runs if key[0] == job and key[1] < slot - RUNS_KEPT]:
+            del self._state.job_runs[each]
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         names = sorted({workspace for workspace, _ in self._state.projects})

@@ -33,7 +33,7 @@ from knowledge.models import (
     EntryId,
     WorkspaceStats,
 )
-from knowledge.ports import CANCELLED, CheckpointStore, JobStore
+from knowledge.ports import CANCELLED, RUNS_KEPT, CheckpointStore, JobStore
 
 _REPORT = TypeAdapter(CheckpointReport)
 _E = knowledge_staging.c
@@ -155,8 +155,10 @@ class PostgresJobs(JobStore):
 
     async def finish(self, job: str, slot: datetime, error: str | None) -> None:
         update = sa.update(job_run).where(job_run.c.job == job, job_run.c.slot == slot)
+        long_over = sa.delete(job_run).where(job_run.c.job == job, job_run.c.slot < slot - RUNS_KEPT)
         async with reading(self._engine) as connection:
             await connection.execute(update.values(finished_at=sa.func.now(), error=error))
+            await connection.execute(long_over)
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         holding = sa.union(*(sa.select(table.c.workspace) for table in (projects, kb_partitions, kb_sources)))
