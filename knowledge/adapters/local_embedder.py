@@ -83,7 +83,8 @@ def _package(name: str) -> Path:
 class LocalEmbedder(Embedder):
     """Embeds in a small thread pool; weights are loaded by the first call. May be used from any event loop.
 
-    Of a text longer than the model reads, the first and the last tokens are read, half of them each.
+    A text longer than the model reads is read by its beginning; one of more than twice that by its first and its last
+    tokens, half of them each (docs/adr/0018).
 
     `model` is the bundled one unless given. Every error is an EmbedderUnavailable, but for a text that is blank or no
     text, which is EmbedderRejected.
@@ -196,7 +197,7 @@ class _Loaded:
     def embed(self, text: str) -> _Row:
         told = both_ends(text, self.space.max_tokens * _BYTES_PER_TOKEN)
         encoding = self.tokenizer.encode(told)
-        ids = np.array([_ends(encoding) if encoding.overflowing else encoding.ids], dtype=np.int64)
+        ids = np.array([_ends(encoding) if len(encoding.overflowing) > 1 else encoding.ids], dtype=np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         try:
             output = self.session.run(None, {name: feeds[name] for name in self.inputs})[0]

@@ -187,14 +187,15 @@ async def test_a_huge_text_costs_no_more_than_a_long_one(embedder: LocalEmbedder
     assert embedded.tokens == 256
 
 
-async def test_of_a_text_that_is_too_long_half_of_what_the_model_reads_is_its_end(embedder: LocalEmbedder) -> None:
-    """In front of one token and behind one stand the model's own: 127 words of either end."""
-    told = [str(number % 10) for number in range(400)]
-    whole = " ".join(told)
-    ends = " ".join(told[:127] + told[-127:])
-    embedded = await embedder.embed([whole, ends], "document")
-    assert (embedded.truncated, embedded.tokens) == ((0,), 512)
-    np.testing.assert_array_equal(embedded.vectors[0], embedded.vectors[1])
+async def test_half_of_what_is_read_of_a_text_twice_too_long_is_its_end(embedder: LocalEmbedder) -> None:
+    """The model's own tokens stand around 254 words: those of the beginning, or 127 of either end."""
+    told = [str(number % 7) for number in range(509)]
+    read = [told, told[:127] + told[-127:], told[:508], told[:254]]
+    embedded = await embedder.embed([" ".join(words) for words in read], "document")
+    assert (embedded.truncated, embedded.tokens) == ((0, 2), 4 * 256)
+    long, its_ends, shorter, its_beginning = embedded.vectors
+    np.testing.assert_array_equal(long, its_ends)
+    np.testing.assert_array_equal(shorter, its_beginning)
 
 
 async def test_memory_stays_where_it_is_over_many_texts(embedder: LocalEmbedder) -> None:

@@ -1,0 +1,29 @@
+"""A failure that stands at the end of a log is found by it, with the bundled model."""
+
+from __future__ import annotations
+
+from knowledge.adapters.local_embedder import LocalEmbedder
+from tests.conftest import Opens
+from tests.support.entries import failure
+
+LOG = "\n".join(f"2026-03-01T10:{n // 60:02}:{n % 60:02}Z INFO step {n % 7} of job {n} took {n} ms" for n in range(200))
+ERRORS = {
+    "Set the size of the pool": "ConnectionError: too many clients already, the pool is exhausted",
+    "Take a newer compiler": "error: unrecognized command-line option '-std=c++23' in the build of the wheel",
+    "Empty the cache of images": "OSError: [Errno 28] No space left on device while the image was written",
+}
+
+
+async def test_logs_that_begin_alike_are_told_apart_by_the_errors_they_end_with(
+    opens: Opens,
+) -> None:
+    """Read by their beginnings alone, they were one text to the model, and none was relevant to any error."""
+    async with opens(query_deadline_ms=30_000, embedder=LocalEmbedder()) as knowledge:
+        for number, (solution, error) in enumerate(ERRORS.items()):
+            told = failure(failure_description=f"{LOG}\n{error}", solution_steps=solution, task_id=str(number))
+            await knowledge.capture.capture(told)
+        await knowledge.checkpoints.process_all()
+        for solution, error in ERRORS.items():
+            found = await knowledge.queries.query_for_failure(error, min_relevance=0.0)
+            assert found[0].solution == solution
+            assert found[0].relevance > found[1].relevance
