@@ -158,7 +158,7 @@ def _last(text: str, room: int) -> str:
     while len(_indented(kept).encode()) > room:
         kept = kept[max(1, len(kept) // 20) :]
     whole = kept.partition("\n")[2].strip("\n")
-    return "\n" + (whole or kept) if kept else ""
+    return "\n" + (whole if len(whole) >= len(kept) // 2 else kept) if kept else ""
 
 
 def _indented(text: str) -> str:

@@ -70,6 +70,7 @@ _UNREADABLE: Final = (
 """What dulwich raises of a server that gives no repository, or of one that it cannot read: it has no one class."""
 _GONE: Final = "what was fetched of it is gone: the next sync fetches it again"
 _MOST_ENTRIES: Final = 500_000
+_MOST_OF_PATHS: Final = 100_000_000
 """More than the largest repositories of code have."""
 _PLAIN: Final = frozenset({0o100644, 0o100755, 0o100664})
 
@@ -192,9 +193,13 @@ class _Fetched(Repository):
         commit = self._repo[self._commit]
         assert isinstance(commit, Commit)  # noqa: S101 - asked before
         found = []
+        told = 0
         for number, entry in enumerate(iter_tree_contents(store, commit.tree, include_trees=True), 1):
             if number > _MOST_ENTRIES:  # ten folders that are one, and so in each of them, take no room where they lie
                 raise InvalidInput("url", f"holds more than {_MOST_ENTRIES:,} files and folders")
+            told += len(entry.path)
+            if told > _MOST_OF_PATHS:  # folders in folders are told once more by each within
+                raise InvalidInput("url", f"holds paths of more than {_MOST_OF_PATHS:,} bytes together")
             if entry.mode in _PLAIN:
                 path = entry.path.decode("utf-8", "replace")
                 found.append(TreeFile(path=path, mark=entry.sha.decode()))

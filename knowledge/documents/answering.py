@@ -157,23 +157,31 @@ class GroundedAnswerer:
         found = await self._checked(draft, shown, scope, request, judge)
         dropped = len(found.faults)
         if found.faults or draft.faults:
-            again = await self._improved(drafter, asked, draft, found)
-            if again is not None:
-                better = await self._checked(again, shown, scope, request, judge)
-                if len(better.claims) >= len(found.claims):
-                    draft, found = again, better
+            draft, found = await self._improved(drafter, asked, draft, found, scope, request, judge)
         return _answered(request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped)
 
-    @staticmethod
-    async def _improved(drafter: Drafter, asked: Asked, draft: Draft, found: Verified) -> Draft | None:
+    async def _improved(  # noqa: PLR0917
+        self,
+        drafter: Drafter,
+        asked: Asked,
+        draft: Draft,
+        found: Verified,
+        scope: Scope,
+        request: Request,
+        judge: Entailment | None,
+    ) -> tuple[Draft, Verified]:
         """Have a draft written once more; what stands of it stands whether that goes well or not."""
         try:
-            return await drafter.improve(asked, draft, [*draft.faults, *found.faults])
+            again = await drafter.improve(asked, draft, [*draft.faults, *found.faults])
+            if again is None:
+                return draft, found
+            better = await self._checked(again, asked.evidence, scope, request, judge)
         except (Unavailable, ChatRejected) as error:
             if not found.claims:
                 raise
             log.warning("improving_failed", error=type(error).__name__)
-            return None
+            return draft, found
+        return (again, better) if len(better.claims) >= len(found.claims) else (draft, found)
 
     async def _evidence(self, passages: Sequence[Passage], scope: Scope, describe: Describe) -> list[Evidence]:
         texts = await self.quotes.visible(passages, scope)

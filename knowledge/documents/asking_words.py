@@ -18,9 +18,8 @@ _SEVERITY = re.compile(
     r"|(?i:\b(critical|fatal|warning|debug|info)s?[ -](?:entries|entry|lines?|messages?|logs?|events?|level)\b)"
     r"|(?i:\b(?:severity|level)\s*(?:=|:|is|of)?\s*(critical|fatal|error|warning|warn|info|debug)\b)"
 )
-_QUOTED = re.compile(
-    r"(\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`)(?!\s*(?i:entries|entry|lines?|messages?|logs?|events?|level)\b)"
-)
+_QUOTED = re.compile(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
+_OF_ENTRIES = re.compile(r"\s*(?i:entries|entry|lines?|messages?|logs?|events?|level)\b")
 _MOMENT = r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?)?)"
 _SINCE = re.compile(rf"(?i)\b(?:since|after|from|between)\s+{_MOMENT}")
 _UNTIL = re.compile(rf"(?i)\b(?:(before)|until|till|to|by|through|between\s+{_MOMENT}\s+and)\s+{_MOMENT}")
@@ -60,7 +59,12 @@ def severities(question: str) -> frozenset[Severity]:
 
     What it quotes is text that is looked for, in whatever entries.
     """
-    found = (next(filter(None, match.groups())) for match in _SEVERITY.finditer(_QUOTED.sub(" ", question)))
+
+    def unless_of_entries(quoted: re.Match[str]) -> str:
+        return quoted[0] if _OF_ENTRIES.match(question, quoted.end()) else " "
+
+    told = _QUOTED.sub(unless_of_entries, question)
+    found = (next(filter(None, match.groups())) for match in _SEVERITY.finditer(told))
     return frozenset(severity for name in found if (severity := severity_named(name)))
 
 

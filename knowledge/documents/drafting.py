@@ -129,8 +129,18 @@ def _objects(text: str) -> Iterator[object]:
         except (ValueError, RecursionError):
             end = at + 1
         else:
-            yield found
+            if _can_be_told(found):
+                yield found
         at = text.find("{", end)
+
+
+def _can_be_told(found: object) -> bool:
+    """Return whether all texts of an object are such: half of a pair can be neither stored nor sent."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _as_reply(found: object) -> _Reply | None:

@@ -43,7 +43,7 @@ _ENTRIES = re.compile(
     r"(?i)\b(entries|entry|lines?|messages?|logs?|events?|errors?|warnings?|timestamps?|occurrences?)\b"
 )
 _TERM = re.compile(
-    r"\"([^\"\n]{2,200})\"|'([^'\n]{2,200})'|`([^`\n]{2,200})`|(?<![\w/])(/[\w./-]{2,})|\b([A-Z]{2,}[-_]?\d{2,}\w*)\b"
+    r"\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)|`([^`\n]{2,200})`|(?<![\w/])(/[\w./-]{2,})|\b([A-Z]{2,}[-_]?\d{2,}\w*)\b"
 )
 
 

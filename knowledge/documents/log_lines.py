@@ -25,9 +25,13 @@ _ZONES: Final = (
 """Hours before UTC of zones by the names that Postgres and `date` write; names that mean several zones are not here,
 but for those of a mail."""
 
-_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9})\d*)?+(?!\s?[AaPp][Mm]\b)"
+_CLOCK = (
+    r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9})\d*)?+"
+    r"(?:\s?(?P<half>[AaPp])[Mm]\b)?+"
+)
 _NAMED_ZONE = rf"(?:{'|'.join(sorted(_ZONES, key=len, reverse=True))})(?![A-Za-z_])"
-_ZONE = rf"(?:\s?(?P<zone>{_NAMED_ZONE}|[+-]\d\d:?\d\d|(?<!\s)[+-]\d\d))?(?!\d)"
+_HOURS = r"[+-](?:0\d|1[0-4])"
+_ZONE = rf"(?:\s?(?P<zone>{_NAMED_ZONE}|{_HOURS}:?[0-5]\d|(?<!\s){_HOURS}))?(?!\d)"
 _NAMED_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})"
 _FORMS: Final = (
     re.compile(rf"(?<!\d)(?P<year>\d{{4}})([-/])(?P<month>\d\d)\2(?P<day>\d\d)(?:T| {{1,2}}){_CLOCK}{_ZONE}"),
@@ -137,7 +141,7 @@ def _read(found: re.Match[str], year: int | None = None) -> datetime | None:
             int(told["year"]) if year is None else year,
             _MONTHS.get(told["month"]) or int(told["month"]),
             int(told["day"]),
-            int(told["hour"]),
+            _hour(int(told["hour"]), told["half"]),
             int(told["minute"]),
             int(told["second"]),
             int((told["fraction"] or "0")[:6].ljust(6, "0")),
@@ -148,13 +152,20 @@ def _read(found: re.Match[str], year: int | None = None) -> datetime | None:
         return None
 
 
+def _hour(told: int, half: str | None) -> int:
+    """Return an hour of the day, told with the half of the day or without."""
+    if half is None:
+        return told
+    if not 1 <= told <= 12:
+        raise ValueError(told)
+    return told % 12 + (12 if half in "Pp" else 0)
+
+
 def _offset(zone: str | None) -> timedelta:
     """Return how far a zone is before UTC."""
     if zone is None or zone in _ZONES:
         return timedelta(hours=_ZONES[zone or "UTC"])
     hours, minutes = int(zone[1:3]), int(zone[3:].lstrip(":") or 0)
-    if hours >= 24 or minutes >= 60:
-        raise ValueError(zone)
     return (-1 if zone[0] == "-" else 1) * timedelta(hours=hours, minutes=minutes)
 
 

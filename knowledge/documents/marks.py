@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 ITEM = re.compile(r"([ \t]*)(?:[-*+\u2022]|\d{1,3}[.)])[ \t]+\S")
 _UNDERLINE = re.compile(r"[ \t]{0,3}([=~^\"'`*+#.:-])\1{2,}[ \t]*\n?")
@@ -13,6 +13,10 @@ _IMAGES = re.compile(r"(?:[ \t]*+\[?+!\[[^\]\n]*+\]\([^)\n]*+\)(?:\]\([^)\n]*+\)
 _DIRECTIVE = re.compile(r"[ \t]*\.\.[ \t]+(?!\[)(?:([\w-]+)::)?")
 _OPTION = re.compile(r"[ \t]+:[\w-]+:")
 _OF_CODE = frozenset({"code-block", "code", "sourcecode", "doctest", "parsed-literal"})
+_OF_WORDS = frozenset({
+    "note", "warning", "tip", "important", "caution", "danger", "hint", "attention", "error", "seealso",
+    "versionadded", "versionchanged", "deprecated",
+})  # fmt: skip
 _LITERAL = 4
 """Blanks by which code stands further in than the sentence that leads to it."""
 
@@ -52,22 +56,35 @@ def indent(text: str) -> int:
     return len(spread) - len(spread.lstrip())
 
 
-def unread(lines: Sequence[str]) -> frozenset[int]:
-    """Return which lines are no text: headings with a line below them, comments, tags alone, and directives."""
+def unread(lines: Sequence[str], code: Collection[int] = ()) -> frozenset[int]:
+    """Return which lines are no text: headings with a line below them, comments, tags alone, and directives.
+
+    `code`: the numbers of lines in fences, which are what they are. What is not ended is no comment.
+    """
     found: set[int] = set()
+    last_end = max((at for at, line in enumerate(lines) if _COMMENT_END in line and at not in code), default=-1)
     comment = directive = False
     for number, line in enumerate(lines):
+        if number in code:
+            directive = False
+            continue
         told = line.strip()
-        comment = comment or told.startswith(_COMMENT)
-        directive = directive and _OPTION.match(line) is not None
-        directive = directive or _DIRECTIVE.match(line) is not None
-        if comment or directive or _TAGS.fullmatch(line) or _IMAGES.fullmatch(line):
+        comment = comment or (told.startswith(_COMMENT) and number <= last_end)
+        ended, _, after = told.partition(_COMMENT_END) if comment else ("", "", "")
+        directive = (directive and _OPTION.match(line) is not None) or _is_directive(line)
+        if (comment and not after.strip()) or directive or _TAGS.fullmatch(line) or _IMAGES.fullmatch(line):
             found.add(number)
         elif _is_underline(lines, number):
             above = number - 2 if number > 1 and _UNDERLINE.fullmatch(lines[number - 2]) else number - 1
             found.update(range(above, number + 1))
-        comment = comment and _COMMENT_END not in told
+        comment = comment and ended == told
     return frozenset(found)
+
+
+def _is_directive(line: str) -> bool:
+    """Return whether a line is a directive without words for a reader."""
+    found = _DIRECTIVE.match(line)
+    return found is not None and not (found[1] in _OF_WORDS and line[found.end() :].strip())
 
 
 def _is_underline(lines: Sequence[str], number: int) -> bool:

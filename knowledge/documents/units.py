@@ -90,22 +90,39 @@ def _lines(text: str) -> list[_Line]:
     return [_Line(found.start(), found[0]) for found in re.finditer(r"[^\n]*(?:\n|$)", text) if found[0]]
 
 
+def _bound(line: _Line, fence: str) -> str:
+    """Return the marks of a line that begins code, or ends that of `fence`; empty where it does neither."""
+    mark = _FENCE.match(line.text)
+    return mark[1] if mark and (not fence or (mark[1].startswith(fence) and not mark[2])) else ""
+
+
+def _fenced(lines: Sequence[_Line], fence: str) -> frozenset[int]:
+    """Return the numbers of the lines in fences, with the fences; `fence`: in which the first of them stands."""
+    found = set()
+    for number, line in enumerate(lines):
+        mark = _bound(line, fence)
+        if mark or fence:
+            found.add(number)
+        if mark:
+            fence = "" if fence else mark
+    return frozenset(found)
+
+
 def _blocks(lines: Sequence[_Line]) -> Iterator[tuple[UnitKind, list[_Line]]]:
     """Yield stretches of prose, tables and code; fences, headings with a line below them and marks are in none."""
     held: list[_Line] = []
     of = UnitKind.SENTENCE
     fence = "```" if _begins_in_code(lines) else ""
     rows = _of_tables(lines)
-    passed, literal = unread([line.text for line in lines]), Literal()
+    passed, literal = unread([line.text for line in lines], _fenced(lines, fence)), Literal()
     for number, line in enumerate(lines):
-        mark = _FENCE.match(line.text)
-        fences = mark is not None and (not fence or (mark[1].startswith(fence) and not mark[2]))
-        if fences or (not fence and number in passed):
+        mark = _bound(line, fence)
+        if mark or (not fence and number in passed):
             if held:
                 yield of, held
             held = []
-            if mark and fences:
-                fence = "" if fence else mark[1]
+            if mark:
+                fence = "" if fence else mark
             literal.pass_over(line.text)
             continue
         if fence or literal.holds(line.text):

@@ -9,9 +9,11 @@ from pathlib import PurePosixPath
 
 from knowledge.ends import both_ends
 from knowledge.memory.limits import MAX_TEXT_BYTES
+from knowledge.redaction import redact
 
 _CUT_TO_BYTES = MAX_TEXT_BYTES - MAX_TEXT_BYTES // 16
 """What a text that is too long is cut to: what is redacted in it may be longer than it was."""
+_LOOKED_AT_BYTES = 8 * MAX_TEXT_BYTES
 KEY_CHARS = 200
 """What project, task and run ids may have."""
 
@@ -34,10 +36,15 @@ def harmless(text: str | bytes) -> str:
 
 
 def ends_within_limit(text: str, note: str) -> str:
-    """Return the text, or its beginning and its end, as they fit into a text field with a line that says so between."""
+    """Return the text, or its beginning and its end, as they fit into a text field with a line that says so between.
+
+    Secrets are taken out before: of one that is cut, what is left is not known for one. They are looked for far beyond
+    what is kept, as far as a secret may be long.
+    """
     if len(text.encode()) <= MAX_TEXT_BYTES:
         return text
-    return both_ends(text, _CUT_TO_BYTES, f"\n[{note}]\n")
+    between = f"\n[{note}]\n"
+    return both_ends(redact(both_ends(text, _LOOKED_AT_BYTES, between)).text, _CUT_TO_BYTES, between)
 
 
 def within_limit(text: str, note: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -110,6 +112,29 @@ async def test_what_stands_of_an_answer_is_kept_where_the_model_fails_when_asked
     assert "ERR-4521" in answer["answer"]
     assert "7,777" not in answer["answer"]
     assert server.calls == 2
+
+
+async def test_what_stands_of_an_answer_is_kept_where_what_was_mended_cannot_be_judged(
+    opens: Opens, server: OpenAIServer
+) -> None:
+    line = next(line for line in GUIDE.decode().splitlines() if "ERR-4521" in line)
+    calls = itertools.count(1)
+
+    def says(_: str, text: str, *_more: str) -> str:
+        if next(calls) == 2:  # whether the first draft follows from what it quotes
+            return json.dumps({"follow": [1]})
+        number = next(at for at, source in enumerate(sources_in(text), 1) if line in source)
+        if server.calls > 1:
+            server.misbehave(Status(400, "too long"))
+        return answered((line, [(number, line)]), ("It happens 7,777 times a day.", [(number, line)]))
+
+    server.says = says
+    async with opens(**with_model(server), verify_entailment=True) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE, "case", "7")
+        answer = await ask(tool(knowledge, 0), "7", WHERE)
+    assert answer["status"] == "answered", answer
+    assert "ERR-4521" in answer["answer"]
+    assert server.calls == 4
 
 
 async def test_a0_20_a0_24_a_missing_scope_is_named_before_anything_is_searched(knowledge: Knowledge) -> None:

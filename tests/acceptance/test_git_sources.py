@@ -324,9 +324,22 @@ async def test_t15_a_repository_that_is_none_to_read_stops_no_other(
     repo.refs[Ref(b"refs/heads/deep")] = repo.get_worktree().commit(
         b"deep", committer=WHO, author=WHO, tree=folders_in_folders(repo), ref=None
     )
+    monkeypatch.setattr(git_repositories, "_MOST_OF_PATHS", 1_000_000)
+    bottom = Tree()
+    repo.object_store.add_object(bottom)
+    inner = bottom.id
+    for _ in range(100):
+        tree = Tree()
+        tree.add(b"n" * 250, 0o040000, inner)
+        repo.object_store.add_object(tree)
+        inner = tree.id
+    repo.refs[Ref(b"refs/heads/long")] = repo.get_worktree().commit(
+        b"long", committer=WHO, author=WHO, tree=inner, ref=None
+    )
     async with opens(fetch=f"file://{tmp_path}") as knowledge:
         await knowledge.kb.add_source("global", None, NewSource(url=f"file://{writes.folder}"))
         for branch, says in (
+            ("long", "holds paths of more than 1,000,000 bytes together"),
             ("file", "what is to be read of it is no commit"),
             ("deep", "holds more than 20,000 files and folders"),
         ):

@@ -189,6 +189,7 @@ WORDS = """2025-10-19T14:00:00Z ERROR ΚΌΣΜΟΣ lost
         ("How many lines contain 'İSTANBUL'?", "1 lines with 'İSTANBUL'"),
         ('How many lines contain "ERROR"?', "2 lines with 'ERROR'"),
         ('How many ERROR entries have "lost" in them?', "1 ERROR entries with 'lost'"),
+        ("What's the number of ERROR entries in yesterday's log?", "3 lines.\n1 ERROR entries"),
     ],
 )
 async def test_what_a_question_quotes_is_counted_as_it_stands(knowledge: Knowledge, question: str, told: str) -> None:

@@ -253,6 +253,7 @@ async def test_a_machine_that_went_without_a_word_is_noticed_within_a_minute(dat
     "more",
     [
         "sslmode=disable",
+        "sslmode=disable&sslrootcert=/no/where",
         "sslmode=prefer&connect_timeout=10&keepalives=1",
         "application_name=ours",
         "options=-cstatement_timeout%3D50000",

@@ -246,6 +246,12 @@ def test_of_a_long_problem_the_beginning_and_the_end_are_told() -> None:
     assert set(lines) < set(ran.problem.split("\n")), "the end has whole lines"
 
 
+def test_the_end_of_a_long_problem_is_more_than_its_last_bracket() -> None:
+    ran = pattern(problem="A run of the nightly build failed: " + "E: the disk is full " * 99 + "\n}")
+    (shown,) = read_back(render([ran], max_tokens=200)[0])
+    assert shown["problem"].endswith("E: the disk is full \n}")
+
+
 def test_what_does_not_fit_even_cut_is_left_out_the_last_first() -> None:
     long = "word " * 2000
     patterns = [pattern(problem=long, solution=long, when_to_try=long) for _ in range(3)]

@@ -45,7 +45,17 @@ def test_a_claim_that_cannot_be_read_is_a_fault_and_leaves_the_others(broken: ob
 
 @pytest.mark.parametrize(
     "said",
-    ["", "I cannot help with that.", REPLY[:-20], "{" * 50_000, '{"a":' * 50_000, "[]", '{"claims": []}', "null"],
+    [
+        "",
+        "I cannot help with that.",
+        REPLY[:-20],
+        REPLY.replace("holds", r"\ud83d holds"),
+        "{" * 50_000,
+        '{"a":' * 50_000,
+        "[]",
+        '{"claims": []}',
+        "null",
+    ],
 )
 def test_what_has_no_form_is_a_fault_and_nothing_else(said: str) -> None:
     assert read_reply(said) == Draft(faults=("it is not the JSON object that was asked for",))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha512
+
 import pytest
 
 from knowledge.ends import both_ends
+from knowledge.memory.limits import MAX_TEXT_BYTES
+from orchestrator.learn.fields import ends_within_limit
 
 
 def test_a_text_that_fits_is_left_as_it_is() -> None:
@@ -22,3 +27,15 @@ def test_neither_the_limit_nor_a_character_is_broken(most: int) -> None:
     assert len(kept.encode()) <= max(1, most)
     assert set(kept) <= {"\u00fc", "\n"}
     assert kept.count("\u00fc") >= (most - 1) // 2 - 2
+
+
+@pytest.mark.parametrize("kept", [0, 5, 20])
+def test_no_part_of_a_key_that_a_cut_goes_through_is_kept(kept: int) -> None:
+    """What is left of a key without its first line is not known for one, so it is looked for before."""
+    lines = [b64encode(sha512(bytes([number])).digest()).decode()[:64] for number in range(25)]
+    key = "\n".join(["-----BEGIN RSA PRIVATE " + "KEY-----", *lines, "-----END RSA PRIVATE " + "KEY-----"])
+    after = "INFO tried again\n" * 4000
+    after = after[: 30_720 - 65 * kept]
+    cut = ends_within_limit("INFO began\n" * 9000 + key + "\n" + after, "cut")
+    assert len(cut.encode()) <= MAX_TEXT_BYTES
+    assert not any(line in cut for line in lines)

@@ -196,3 +196,17 @@ def test_an_item_keeps_its_number() -> None:
         "1. Open the tap.",
         "2. **Wait** a while.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Write:\n\n```html\n<!-- begin\n```\n\nThe port is 8080.\n", "The port is 8080."),
+        ("<!-- never ended\n\nThe port is 8080.\n", "The port is 8080."),
+        ("<!-- a note --> The port is 8080.\n", "<!-- a note --> The port is 8080."),
+        (".. note:: The port is 8080.\n", ".. note:: The port is 8080."),
+        (".. warning:: The port is 8080,\n   and stays it.\n", ".. warning:: The port is 8080,\n   and stays it."),
+    ],
+)
+def test_what_a_reader_of_the_page_sees_is_told_beside_what_he_does_not(text: str, told: str) -> None:
+    assert read(text)[-1].told == told

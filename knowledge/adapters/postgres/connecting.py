@@ -27,7 +27,7 @@ _OF_LIBPQ = frozenset({"connect_timeout", "gssencmode", "keepalives", "keepalive
 """Parameters of addresses that say how another driver waits, and that ours would send to Postgres as settings."""
 
 _FILES = frozenset({"sslrootcert", "sslcert", "sslkey", "sslcrl"})
-_ROOT = Path("~/.postgresql/root.crt")
+_ROOT = "~/.postgresql/root.crt"
 
 
 def for_driver(dsn: str) -> str:
@@ -37,8 +37,9 @@ def for_driver(dsn: str) -> str:
     """
     parts = urlsplit(dsn)
     parameters = [(name, value) for name, value in parse_qsl(parts.query) if name not in _OF_LIBPQ]
+    encrypted = dict(parameters).get("sslmode") not in {"disable", "allow"}
     for name, value in parameters:
-        if name in _FILES and value != "system" and not Path(value).is_file():
+        if encrypted and name in _FILES and value != "system" and not _is_file(value):
             raise InvalidSetting("HARDWON_DATABASE_URL", f"has {name}={value}, and there is no such file")
     return parts._replace(scheme="postgresql", query=urlencode(parameters)).geturl()
 
@@ -51,7 +52,7 @@ def trusted(dsn: str) -> ssl.SSLContext | None:
     """
     asked = dict(parse_qsl(urlsplit(dsn).query))
     named = asked.get("sslrootcert") or os.environ.get("PGSSLROOTCERT")
-    if named != "system" and (named or asked.get("sslmode") != "verify-full" or _ROOT.expanduser().exists()):
+    if named != "system" and (named or asked.get("sslmode") != "verify-full" or _is_file(_ROOT)):
         return None
     context = ssl.create_default_context()
     context.set_alpn_protocols(["postgresql"])
@@ -60,9 +61,18 @@ def trusted(dsn: str) -> ssl.SSLContext | None:
 
 _LOCKS = "SELECT set_config('lock_timeout', $1, false)"
 
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).expanduser().is_file()
+    except (OSError, RuntimeError):  # a folder that is closed to us; a user without a home
+        return False
+
+
 _KEPT_ALIVE = {
     (socket.SOL_SOCKET, "SO_KEEPALIVE"): 1,
     (socket.IPPROTO_TCP, "TCP_KEEPIDLE"): 30,
+    (socket.IPPROTO_TCP, "TCP_KEEPALIVE"): 30,  # the same, as macOS calls it
     (socket.IPPROTO_TCP, "TCP_KEEPINTVL"): 10,
     (socket.IPPROTO_TCP, "TCP_KEEPCNT"): 3,
     (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT"): 60_000,  # milliseconds
