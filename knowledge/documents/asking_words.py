@@ -19,7 +19,7 @@ _SEVERITY = re.compile(
     r"|(?i:\b(?:severity|level)\s*(?:=|:|is|of)?\s*(critical|fatal|error|warning|warn|info|debug)\b)"
 )
 _QUOTED = re.compile(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
-_OF_ENTRIES = re.compile(r"\s*(?i:entries|entry|lines?|messages?|logs?|events?|level)\b")
+_OF_ENTRIES = re.compile(r"\s{0,9}(?i:entries|entry|lines?|messages?|logs?|events?|level)\b")
 _MOMENT = r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?)?)"
 _SINCE = re.compile(rf"(?i)\b(?:since|after|from|between)\s+{_MOMENT}")
 _UNTIL = re.compile(rf"(?i)\b(?:(before)|until|till|to|by|through|between\s+{_MOMENT}\s+and)\s+{_MOMENT}")
