@@ -29,7 +29,7 @@ from pydantic import SecretStr
 # Loaded before the fork, so that no worker has to: adapters load what they need when it is needed.
 import orchestrator.serving  # noqa: F401
 from knowledge.adapters.postgres.tables import knowledge_staging
-from knowledge.errors import NotFound
+from knowledge.errors import NotFound, OwnerUnavailable
 from knowledge.memory import embedding_run
 from knowledge.models import EntryId
 from knowledge.settings import KnowledgeSettings
@@ -118,10 +118,11 @@ class Worker:
             self._told.say("ready", os.getpid())
             number, rng = self._job.first, random.Random(self._job.first)
             while True:
-                number = await self._capture(knowledge, number)
-                await knowledge.checkpoints.process_all()
-                if rng.random() < _KEEPS_UP:
-                    await self._keep_up(knowledge, rng)
+                with suppress(OwnerUnavailable):  # each owner it asked was killed: it is told to try again, and does
+                    number = await self._capture(knowledge, number)
+                    await knowledge.checkpoints.process_all()
+                    if rng.random() < _KEEPS_UP:
+                        await self._keep_up(knowledge, rng)
 
     async def _keep_up(self, knowledge: AnyKnowledge, rng: random.Random) -> None:
         """Do what an operator, a job or a query does while others work."""
