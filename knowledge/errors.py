@@ -28,6 +28,7 @@ HardwonError
 ├── StoreInUse                   another process owns the data directory; names it
 ├── StoreIncompatible            the data directory or schema was made by something we cannot open
 └── SpaceMismatch                stored vectors come from another embedding model; names the command to run
+    └── ModelReplaced            the endpoint answers with another model than before, under the same name
 """
 
 from __future__ import annotations
@@ -161,6 +162,10 @@ class StoreIncompatible(HardwonError):
 
 LOCAL_PROVIDER = "local"
 """The provider of spaces that are embedded in process."""
+ENDPOINT_PROVIDER = "openai"
+"""The provider of spaces that are embedded by an endpoint that speaks OpenAI's protocol."""
+UNVERSIONED = "unversioned"
+"""The revision of a model whose endpoint tells none, and of which nobody said one."""
 
 
 class NamedSpace(Protocol):
@@ -170,6 +175,8 @@ class NamedSpace(Protocol):
     def provider(self) -> str: ...  # noqa: D102
     @property
     def model(self) -> str: ...  # noqa: D102
+    @property
+    def revision(self) -> str: ...  # noqa: D102
     @property
     def dims(self) -> int: ...  # noqa: D102
     @property
@@ -199,7 +206,18 @@ def settings_of(stored: NamedSpace, asked: NamedSpace) -> str:
         told += " and unset HARDWON_EMBEDDING_BASE_URL" if ours else " and HARDWON_EMBEDDING_BASE_URL to its endpoint"
     elif stored.model == asked.model and stored.dims != asked.dims:
         told += f" and HARDWON_EMBEDDING_DIMS={stored.dims}"
+    elif stored.model == asked.model and stored.revision == UNVERSIONED:
+        told += " and unset HARDWON_EMBEDDING_REVISION"
+    elif stored.model == asked.model and stored.revision != asked.revision and stored.provider != LOCAL_PROVIDER:
+        told += f" and HARDWON_EMBEDDING_REVISION={stored.revision}"
     return told
+
+
+class ModelReplaced(SpaceMismatch):
+    """An endpoint embeds the texts it was known by otherwise than before: another model goes by the same name."""
+
+    def __init__(self, sentence: str) -> None:
+        HardwonError.__init__(self, sentence)
 
 
 def reason_of(error: BaseException) -> str:

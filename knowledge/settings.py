@@ -107,6 +107,8 @@ class KnowledgeSettings(BaseSettings):
     """Unset: OPENAI_API_KEY."""
     embedding_dims: int | None = Field(default=None, ge=2, le=65536)
     """Asks the endpoint for shorter vectors; only some models can."""
+    embedding_revision: str | None = Field(default=None, max_length=100)
+    """Tells two models apart that an endpoint served under one name, one after the other; any word."""
     embedding_timeout_seconds: float = Field(default=20.0, ge=1, le=3600)
     """What one call of an endpoint may take, with up to `checkpoint_batch` texts."""
     chat_model: str | None = None

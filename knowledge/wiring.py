@@ -101,4 +101,5 @@ async def open_knowledge(
         )
         stack.push_async_callback(authenticator.aclose)
         stores = stores_on(engine, workspace, index, embedder, clock)
+        embedder.recognise_by(stores.spaces)
         yield knowledge_on(settings, engine, stores, authenticator, passages=passages, models=models)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pydantic import SecretStr
 
 from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
-from knowledge.errors import InvalidInput, InvalidSetting
+from knowledge.errors import UNVERSIONED, InvalidInput, InvalidSetting
 from knowledge.memory.limits import check_text
 from knowledge.memory.store_upkeep import ModelChoice
 from knowledge.ports import ChatModel, Embedder
@@ -33,6 +33,7 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
         api_key=settings.embedding_api_key,
         base_url=settings.embedding_base_url,
         dimensions=settings.embedding_dims,
+        revision=settings.embedding_revision or UNVERSIONED,
         retry=replace(patience, timeout_seconds=seconds, patience_seconds=max(patience.patience_seconds, 3 * seconds)),
     )
     return RedactingEmbedder(endpoint) if settings.redaction else endpoint
@@ -51,6 +52,8 @@ async def warmed(settings: KnowledgeSettings, embedder: Embedder) -> None:
 def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSettings:
     """Return the settings with another model. A key of the settings never goes to an address they do not name."""
     check_text("model", choice.model)
+    if choice.revision is not None:
+        check_text("revision", choice.revision)
     try:
         address = check_http(choice.base_url)
     except ValueError as error:
@@ -65,6 +68,7 @@ def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSetting
         update={
             "embedding_model": choice.model,
             "embedding_dims": settings.embedding_dims if same and choice.dims is None else choice.dims,
+            "embedding_revision": settings.embedding_revision if same and choice.revision is None else choice.revision,
             "embedding_base_url": address,
             "embedding_api_key": key,
         }

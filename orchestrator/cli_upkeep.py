@@ -80,6 +80,9 @@ def rebuild(
 def reembed(
     model: Annotated[str, typer.Option(help="The embedding model to change to; all-MiniLM-L6-v2 is the bundled one.")],
     dims: Annotated[int | None, typer.Option(min=2, max=65536, help="Ask the endpoint for shorter vectors.")] = None,
+    revision: Annotated[
+        str | None, typer.Option(help="Any word for what now answers by the name of a model that was exchanged.")
+    ] = None,
     base_url: Annotated[
         str | None, typer.Option(help="The endpoint; it is sent this command's HARDWON_EMBEDDING_API_KEY.")
     ] = None,
@@ -103,7 +106,8 @@ def reembed(
     from orchestrator.terminal import stages
 
     key = KnowledgeSettings().embedding_api_key if base_url else None
-    choice = ModelChoice(model=model, dims=dims, base_url=base_url, api_key=key.get_secret_value() if key else None)
+    secret = key.get_secret_value() if key else None
+    choice = ModelChoice(model=model, dims=dims, revision=revision, base_url=base_url, api_key=secret)
 
     async def work() -> None:
         async with connect(warm=False) as knowledge:

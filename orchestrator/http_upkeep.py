@@ -32,6 +32,7 @@ class ReembedBody:
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     model: str
     dims: Annotated[int | None, Field(ge=2, le=65536, strict=True)] = None
+    revision: str | None = None
     base_url: str | None = None
     api_key: str | None = None
     force: StrictBool = False
@@ -122,7 +123,13 @@ def _add_index(app: FastAPI) -> None:
     @performs("store_upkeep.reembed_to", problems=(409, 502))
     async def reembed(body: ReembedBody, knowledge: Open, told: Told) -> ReembedReport:
         """Embed everything of the store with another model, then switch to it; queries and captures go on."""
-        choice = ModelChoice(model=body.model, dims=body.dims, base_url=body.base_url, api_key=body.api_key)
+        choice = ModelChoice(
+            model=body.model,
+            dims=body.dims,
+            revision=body.revision,
+            base_url=body.base_url,
+            api_key=body.api_key,
+        )
         return await knowledge.store_upkeep.reembed_to(
             choice, force=body.force, forget_old=body.forget_old, progress=told
         )

@@ -298,7 +298,7 @@ def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) 
         print_text(f"{done}: {rest}")
     if report.forgotten:
         print_text(f"the vectors of {report.forgotten:,} other models were dropped")
-    wanted = {"MODEL": choice.model, "DIMS": choice.dims, "BASE_URL": choice.base_url}
+    wanted = {"MODEL": choice.model, "DIMS": choice.dims, "REVISION": choice.revision, "BASE_URL": choice.base_url}
     told = " ".join(f"HARDWON_EMBEDDING_{name}={value}" for name, value in wanted.items() if value is not None)
     notes.print(f"from now on start hardwon with {told}", markup=False)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from knowledge.adapters.recognising import RecognisingEmbedder
 from knowledge.models import Embedded, EmbeddingSpace
-from knowledge.ports import Embedder
+from knowledge.ports import Embedder, SpaceStore
 
 
 class EmbedderSwitch(Embedder):
@@ -15,10 +16,16 @@ class EmbedderSwitch(Embedder):
     def __init__(self, embedder: Embedder) -> None:
         self._used = [embedder]
         self._made: list[Embedder] = []
+        self._spaces: SpaceStore | None = None
+
+    def recognise_by(self, spaces: SpaceStore) -> None:
+        """Have the models of endpoints recognised from now on by what this store keeps of them."""
+        self._spaces = spaces
+        self._used = [RecognisingEmbedder(embedder, spaces) for embedder in self._used]
 
     def use(self, embedder: Embedder) -> None:
         """Use another embedder from now on; those used before still answer for their own spaces."""
-        self._used.append(embedder)
+        self._used.append(embedder if self._spaces is None else RecognisingEmbedder(embedder, self._spaces))
 
     def keep(self, embedder: Embedder) -> Embedder:
         """Return an embedder that is to be closed with the others, whether it comes into use or not."""

@@ -19,7 +19,7 @@ from knowledge.adapters.embedding_space import Recent, all_of, fingerprinted, re
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.openai_replies import Answer, EndpointKind, RefusedError, read_reply
 from knowledge.ends import both_ends
-from knowledge.errors import EmbedderRejected, EmbedderUnavailable, TextRejected
+from knowledge.errors import ENDPOINT_PROVIDER, UNVERSIONED, EmbedderRejected, EmbedderUnavailable, TextRejected
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
 
@@ -62,9 +62,10 @@ EMBEDDING = EndpointKind(
 class OpenAIEmbedder(Embedder):
     """Embeds by an endpoint, several requests at a time. A 429 or a Retry-After holds back every caller.
 
-    `dimensions` asks for shorter vectors. A wrong key, a spent quota, an unknown model and an endpoint that takes no
-    text at all raise EmbedderRejected at once; a text that is refused raises TextRejected, after the others were
-    embedded and kept: asking for those again costs no call.
+    `dimensions` asks for shorter vectors; `revision` names what answers, as endpoints do not tell.
+    A wrong key, a spent quota, an unknown model and an endpoint that takes no text at all raise EmbedderRejected at
+    once; a text that is refused raises TextRejected, after the others were embedded and kept: asking for those again
+    costs no call.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class OpenAIEmbedder(Embedder):
         api_key: SecretStr | None = None,
         base_url: str | None = None,
         dimensions: int | None = None,
+        revision: str = UNVERSIONED,
         max_tokens: int = MAX_INPUT_TOKENS,
         query_prefix: str = "",
         document_prefix: str = "",
@@ -90,6 +92,7 @@ class OpenAIEmbedder(Embedder):
         )
         self._model = model
         self._dimensions = dimensions
+        self._revision = revision
         self._max_tokens = max_tokens
         self._prefixes = {"query": query_prefix, "document": document_prefix}
         self._probing = asyncio.Lock()
@@ -108,9 +111,9 @@ class OpenAIEmbedder(Embedder):
                     dims = (await self._probe(None)).rows.shape[1]
                 self._space = fingerprinted(
                     EmbeddingSpace(
-                        provider="openai",
+                        provider=ENDPOINT_PROVIDER,
                         model=self._model,
-                        revision="unversioned",  # the endpoint tells none
+                        revision=self._revision,
                         dims=dims,
                         max_tokens=self._max_tokens,
                         query_prefix=self._prefixes["query"],

@@ -197,12 +197,10 @@ class DocumentIndexing:
         except (EmbedderRejected, LocalOnly, StorageRejected) as error:
             await self._fail(job, error, None)
             return "failed"
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, HardwonError):  # not this document's: it would be that of each
             with suppress(HardwonError):
                 await self.store.give_back(job)
             raise
-        except HardwonError:
-            raise  # not this document's: it would be that of each
         except Exception as error:  # whatever a text brings about, others wait behind it
             log.exception("document_broke_indexing", document_id=str(job.document_id))
             defect = HardwonError(f"{type(error).__name__} while it was indexed: a defect of hardwon's")

@@ -19,6 +19,7 @@ _MAX_CHARS = {
     "task_id": 200,
     "run_id": 200,
     "idempotency_key": 200,
+    "revision": 100,
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -55,6 +55,7 @@ class ModelChoice:
 
     model: str
     dims: int | None = None
+    revision: str | None = None
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
 

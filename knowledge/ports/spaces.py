@@ -23,6 +23,17 @@ class SpaceStore(Protocol):
         """Replace the calibration of a space."""
         ...
 
+    async def probes(self, space: EmbeddingSpace) -> Vector | None:
+        """Return what a space's model made of its probe texts (n, dims), None where that was not kept."""
+        ...
+
+    async def keep_probes(self, space: EmbeddingSpace, vectors: Vector) -> bool:
+        """Keep what a space's model made of its probe texts, float32 (n, dims), unless that is kept already.
+
+        Return False, and keep nothing, where the space is not written down.
+        """
+        ...
+
     async def local_only(self) -> bool:
         """Return whether no text of this workspace may go to an endpoint."""
         ...

@@ -43,11 +43,6 @@ def situations(number: int) -> list[dict[str, object]]:
     return [entry(failure_description=text, solution_steps=f"mend case {at}", task_id=str(at)) for text, at in told]
 
 
-def texts_of(endpoint: OpenAIServer) -> int:
-    """Return how many texts were embedded, without those that ask for the size of a vector."""
-    return sum(len(batch) for batch in endpoint.batches if batch != ["dimensions"])
-
-
 def learn(commands: Commands, entries: list[dict[str, object]], tmp_path: Path, *workspace: str) -> None:
     (tmp_path / "entries.jsonl").write_text(lines(entries))
     assert commands.here("capture", tmp_path / "entries.jsonl", *workspace)["accepted"] == len(entries)
@@ -69,10 +64,10 @@ def test_the_index_is_verified_repaired_and_rebuilt_through_the_owner_and_alone(
             "points": 30, "missing": 0, "orphan": 0, "stale": 0, "mismatched": 0, "repaired": 0, "examples": {},
             "passages": 0, "passages_missing": 0, "passages_orphan": 0, "sound": True,
         }  # fmt: skip
-        embedded = texts_of(endpoint)
+        embedded = endpoint.texts
         assert alone.here("rebuild", "--dry-run") == {"points": 30, "passages": 0, "embedded": 0, "dry_run": True}
         assert alone.here("rebuild") == {"points": 30, "passages": 0, "embedded": 0, "dry_run": False}
-        assert texts_of(endpoint) == embedded
+        assert endpoint.texts == embedded
 
     for collection in (alone.home / "index").iterdir():  # what the engine lost while nobody looked
         collection.rename(tmp_path / collection.name)
@@ -105,10 +100,10 @@ def test_another_model_is_changed_to_and_back_at_no_cost_and_the_old_vectors_are
     assert (stats["embedding_model"], stats["dims"]) == ("another", 128)
     assert (stats["vector_bytes"], stats["unused_vector_bytes"]) == (40 * 2 * (64 + 128), 40 * 2 * 64)
 
-    embedded = texts_of(endpoint)
+    embedded = endpoint.texts
     back = commands.here("reembed", "--model", "test-model")
     assert (back["switched"], back["embedded"]) == (True, 0)
-    assert texts_of(endpoint) == embedded
+    assert endpoint.texts == embedded
     assert commands.here("verify")["sound"]
 
     again = CliRunner(env=commands.environment()).invoke(app, ["reembed", "--model", "test-model", "--forget-old"])

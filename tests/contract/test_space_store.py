@@ -113,6 +113,32 @@ async def test_a_space_is_recalibrated_and_no_other(stores: Stores) -> None:
     assert await stores.spaces.bound() == replace(before, calibration=measured)
 
 
+# what a model is known by
+
+
+async def test_what_a_model_made_of_its_probes_is_kept_once_for_the_whole_store(store: Store) -> None:
+    ours, theirs = store.of("ours").spaces, store.of("theirs").spaces
+    first, later = np.eye(2, SPACE.dims, dtype=np.float32), np.ones((2, SPACE.dims), dtype=np.float32)
+    assert not await ours.keep_probes(SPACE, first), "the space is not written down"
+    await bind(ours)
+    assert await ours.probes(SPACE) is None
+    assert await ours.keep_probes(SPACE, first)
+    assert await theirs.keep_probes(SPACE, later)
+    kept = await theirs.probes(SPACE)
+    assert kept is not None
+    assert (kept.dtype.name, kept.tolist()) == ("float32", first.tolist())
+    assert await ours.probes(OTHER_SPACE) is None
+    assert (await ours.bound()) == await bind(theirs)
+
+
+async def test_a_model_that_is_bound_anew_while_nothing_is_embedded_has_no_probes_yet(stores: Stores) -> None:
+    await bind(stores.spaces)
+    await stores.spaces.keep_probes(SPACE, np.eye(2, SPACE.dims, dtype=np.float32))
+    await bind_other(stores.spaces)
+    await bind(stores.spaces)
+    assert await stores.spaces.probes(SPACE) is None
+
+
 # how common terms are
 
 

@@ -24,6 +24,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
+from knowledge.adapters.recognising import PROBES
 from tests.support.embedders import hashed_bag
 
 Reply = dict[str, Any]
@@ -126,6 +127,8 @@ class OpenAIServer:
     moods: Callable[[], Fault | None] | None = None
     """Asked at each call for which there is no other fault."""
 
+    serves: str | None = None
+    """Answers by this model's vectors whatever the name it is asked for."""
     port: int = 0
     calls: int = 0
     inputs: int = 0
@@ -147,6 +150,12 @@ class OpenAIServer:
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def texts(self) -> int:
+        """How many texts were embedded, without those that ask for the size of a vector and for the model."""
+        asked = {"dimensions", *PROBES}
+        return sum(text not in asked for batch in self.batches for text in batch)
 
     def misbehave(self, *faults: Fault) -> None:
         """Do these with the next calls, one each; then behave again."""
@@ -265,7 +274,7 @@ class OpenAIServer:
             choices = [{"index": 0, "finish_reason": "stop", "message": message}]
             return {"object": "chat.completion", "model": asked["model"], "choices": choices}
         texts, dims = asked["input"], asked.get("dimensions", self.dims)
-        vectors = [hashed_bag(text, dims=dims, model=asked["model"]).tolist() for text in texts]
+        vectors = [hashed_bag(text, dims=dims, model=self.serves or asked["model"]).tolist() for text in texts]
         tokens = sum(map(self._tokens, texts))
         self.inputs += len(texts)
         self.tokens += tokens

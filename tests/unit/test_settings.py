@@ -25,6 +25,7 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_EMBEDDING_BASE_URL": ("http://models/v1", "embedding_base_url", "http://models/v1"),
     "HARDWON_EMBEDDING_API_KEY": ("k", "embedding_api_key", SecretStr("k")),
     "HARDWON_EMBEDDING_DIMS": ("512", "embedding_dims", 512),
+    "HARDWON_EMBEDDING_REVISION": ("autumn", "embedding_revision", "autumn"),
     "HARDWON_EMBEDDING_TIMEOUT_SECONDS": ("120", "embedding_timeout_seconds", 120.0),
     "HARDWON_CHAT_MODEL": ("some-model", "chat_model", "some-model"),
     "HARDWON_CHAT_BASE_URL": ("http://models/v1", "chat_base_url", "http://models/v1"),

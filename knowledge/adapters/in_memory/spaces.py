@@ -31,6 +31,7 @@ class InMemorySpaces(SpaceStore):
             raise SpaceMismatch(bound.space, space)
         bound = BoundSpace(space=space, mean_terms=mean_terms, calibration=calibration)
         self._state.spaces[space.fingerprint] = bound
+        self._state.probes.pop(space.fingerprint, None)
         self._state.active_space = space.fingerprint
         return bound
 
@@ -38,6 +39,15 @@ class InMemorySpaces(SpaceStore):
         if space.fingerprint in self._state.spaces:
             bound = self._state.spaces[space.fingerprint]
             self._state.spaces[space.fingerprint] = replace(bound, calibration=calibration)
+
+    async def probes(self, space: EmbeddingSpace) -> Vector | None:
+        return self._state.probes.get(space.fingerprint)
+
+    async def keep_probes(self, space: EmbeddingSpace, vectors: Vector) -> bool:
+        if space.fingerprint not in self._state.spaces:
+            return False
+        self._state.probes.setdefault(space.fingerprint, vectors)
+        return True
 
     async def local_only(self) -> bool:
         return self._workspace in self._state.local_only

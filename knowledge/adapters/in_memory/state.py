@@ -124,6 +124,8 @@ class InMemoryState:
     vectors: dict[tuple[PointId, str], npt.NDArray[np.float16]] = field(default_factory=dict)
     """Of a point in a space, by its fingerprint."""
     spaces: dict[str, BoundSpace] = field(default_factory=dict)
+    probes: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict)
+    """By the fingerprint of their space."""
     active_space: str | None = None
     local_only: set[str] = field(default_factory=set)
     """Workspaces."""

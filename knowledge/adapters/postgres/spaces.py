@@ -23,12 +23,18 @@ _L = lexicon.c
 SWITCH_LOCK = 0x73776974
 """Advisory lock of the switch of spaces: held shared by each mark and regrouping, alone by a switch."""
 
+_PROBES = np.dtype("<f4")
 _DOCUMENTS = -1
 """The term whose row counts the situations themselves; real terms are not negative."""
 
 
+def spaces() -> sa.Select[Any]:
+    """Return the query of `to_bound`, of all spaces."""
+    return sa.select(_S.fingerprint, _S.space, _S.mean_terms, _S.calibration)
+
+
 def to_bound(row: sa.Row[Any]) -> BoundSpace:
-    """Return a row of `embedding_spaces`."""
+    """Return a row of `spaces`."""
     return BoundSpace(
         space=EmbeddingSpace(**row.space), mean_terms=row.mean_terms, calibration=Calibration(**row.calibration)
     )
@@ -44,14 +50,14 @@ class PostgresSpaces(SpaceStore):
 
     async def bound(self) -> BoundSpace | None:
         async with reading(self._engine) as connection:
-            row = (await connection.execute(sa.select(embedding_spaces).where(_S.active))).first()
+            row = (await connection.execute(spaces().where(_S.active))).first()
         return None if row is None else to_bound(row)
 
     async def bind(self, space: EmbeddingSpace, *, mean_terms: float, calibration: Calibration) -> BoundSpace:
         async with transaction(self._store) as connection:
             lock = sa.func.hashtextextended("hardwon/bind", 0)
             await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
-            row = (await connection.execute(sa.select(embedding_spaces).where(_S.active))).first()
+            row = (await connection.execute(spaces().where(_S.active))).first()
             if row is not None and row.fingerprint == space.fingerprint:
                 return to_bound(row)
             if row is not None:
@@ -66,7 +72,12 @@ class PostgresSpaces(SpaceStore):
             await connection.execute(
                 new.on_conflict_do_update(
                     index_elements=[_S.fingerprint],
-                    set_={"active": True, "mean_terms": mean_terms, "calibration": asdict(calibration)},
+                    set_={
+                        "active": True,
+                        "mean_terms": mean_terms,
+                        "calibration": asdict(calibration),
+                        "probes": None,
+                    },
                 )
             )
         return BoundSpace(space=space, mean_terms=mean_terms, calibration=calibration)
@@ -82,6 +93,18 @@ class PostgresSpaces(SpaceStore):
         update = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint)
         async with reading(self._store) as connection:
             await connection.execute(update.values(calibration=asdict(calibration)))
+
+    async def probes(self, space: EmbeddingSpace) -> Vector | None:
+        async with reading(self._store) as connection:
+            kept = await connection.scalar(sa.select(_S.probes).where(_S.fingerprint == space.fingerprint))
+        return None if kept is None else np.frombuffer(kept, dtype=_PROBES).reshape(-1, space.dims)
+
+    async def keep_probes(self, space: EmbeddingSpace, vectors: Vector) -> bool:
+        update = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint)
+        kept = sa.func.coalesce(_S.probes, vectors.astype(_PROBES).tobytes())
+        async with transaction(self._store) as connection:
+            done = await connection.execute(update.values(probes=kept))
+        return done.rowcount > 0
 
     async def local_only(self) -> bool:
         async with reading(self._engine) as connection:
@@ -105,7 +128,7 @@ class PostgresSpaces(SpaceStore):
         return TermStatistics(documents=found.pop(_DOCUMENTS, 0), frequencies=found)
 
     async def known(self) -> list[EmbeddingSpace]:
-        query = sa.select(embedding_spaces).order_by(_S.active.desc(), _S.bound_at)
+        query = spaces().order_by(_S.active.desc(), _S.bound_at)
         async with reading(self._engine) as connection:
             return [to_bound(row).space for row in await connection.execute(query)]
 

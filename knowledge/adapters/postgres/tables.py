@@ -432,6 +432,7 @@ embedding_spaces = sa.Table(
     sa.Column("calibration", JSONB, nullable=False),
     sa.Column("active", sa.Boolean, nullable=False),
     sa.Column("bound_at", TIME, nullable=False, server_default=NOW),
+    sa.Column("probes", sa.LargeBinary),
 )
 """The embedding models of the store; the active one is what the index holds."""
 

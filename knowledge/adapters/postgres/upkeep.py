@@ -14,7 +14,7 @@ from knowledge.adapters.postgres.counting import alone, among, most_idle
 from knowledge.adapters.postgres.database import held_by_session, reading, transaction, within
 from knowledge.adapters.postgres.points import UNDOUBTED, doubt, keep_vectors, stored_points, to_stored_point
 from knowledge.adapters.postgres.rows import behind_point, captured_at
-from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, to_bound
+from knowledge.adapters.postgres.spaces import SWITCH_LOCK, add_terms, spaces, to_bound
 from knowledge.adapters.postgres.tables import embedding_spaces, job_run, knowledge_staging, lexicon, points, vectors
 from knowledge.errors import Conflict
 from knowledge.models import (
@@ -113,7 +113,7 @@ class PostgresUpkeep(UpkeepStore):
         )
         async with reading(self._store) as connection:
             await connection.execute(new.on_conflict_do_nothing())
-            row = await connection.execute(sa.select(embedding_spaces).where(_S.fingerprint == space.fingerprint))
+            row = await connection.execute(spaces().where(_S.fingerprint == space.fingerprint))
             return to_bound(row.one())
 
     @asynccontextmanager
@@ -156,7 +156,7 @@ class PostgresUpkeep(UpkeepStore):
             await connection.execute(unused)
 
     async def unused_spaces(self) -> list[EmbeddingSpace]:
-        query = sa.select(embedding_spaces).where(~_S.active).order_by(_S.fingerprint)
+        query = spaces().where(~_S.active).order_by(_S.fingerprint)
         async with reading(self._engine) as connection:
             return [to_bound(row).space for row in await connection.execute(query)]
 
