@@ -13,12 +13,13 @@ from typing import Final
 
 from knowledge.documents.headings import headings
 from knowledge.documents.log_lines import looks_like_log
+from knowledge.documents.markup import MARKUPS, as_markdown
 from knowledge.documents.models import DocumentType
 from knowledge.documents.ports import Parsed
 from knowledge.errors import HardwonError
 from knowledge.redaction import redact
 
-_MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".mkd"})
+_MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".mkd"}) | MARKUPS
 _CODE_ENDINGS = (
     ".py .pyi .js .jsx .mjs .ts .tsx .java .kt .kts .scala .go .rs .c .h .cc .cpp .hpp .cs .rb .php .swift .sh .bash"
     " .zsh .ps1 .sql .lua .pl .r .jl .dart .ex .exs .erl .hs .clj .vue .css .scss"
@@ -62,7 +63,7 @@ def suffix(uri: str) -> str:
 def readable(path: str) -> bool:
     """Return whether a file of this name is read where nobody named it: of a folder or a repository."""
     name, ending = PurePosixPath(path).name.lower(), suffix(path)
-    text = ending in {".txt", ".rst", ".org", ".adoc", ".csv", ".tsv"}
+    text = ending in {".txt", ".csv", ".tsv"}
     return text or ending in _MARKDOWN | _CODE | _CONFIG | _LOG | CONVERTED or name in _CONFIG_NAMES
 
 
@@ -109,7 +110,8 @@ def read(uri: str, content: bytes, *, redacting: bool) -> Parsed:
     text = decode(content)
     if not text.strip():
         raise Unreadable("there is no text in it")
-    return described(text, _type(uri, text), redacting=redacting)
+    markdown = as_markdown(suffix(uri), text)
+    return described(markdown or text, _type(uri, text), redacting=redacting)
 
 
 def described(

@@ -1,0 +1,344 @@
+"""reStructuredText, AsciiDoc and Org as Markdown, each line where it was: headings, tables, what is named; pure.
+
+Only what tells a reader where he is and what belongs together is written otherwise; `marks` reads the rest as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+MOST_DEPTH: Final = 6
+
+_ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1+[ \t]*")
+_SHORT_ADORNMENT: Final = 4
+"""From so many signs on, a line below a longer one marks it as a heading, too."""
+_DIRECTIVE = re.compile(r"([ \t]*)\.\.[ \t]+(?:[a-z]+:)?([a-z][\w-]*)::[ \t]*(.*)")
+_OPTION = re.compile(r"[ \t]+:([\w-]+):[ \t]*(.*)")
+_ROLE = re.compile(r":([a-z][\w+.-]*)(?::[\w+.-]+)*:`[~!]?([^`<]{1,300})(?:<[^`>]{0,300}>)?`")
+_LINK = re.compile(r"(?<![`\w:])`([^`<]{1,300}?)(?:[ \t]*<[^`>]{0,500}>)?`__?(?!\w)")
+_OF_WORDS = frozenset(
+    {"ref", "doc", "term", "any", "numref", "abbr", "guilabel", "menuselection", "dfn", "strong", "emphasis"}
+)
+_NAMES = frozenset({
+    "option", "envvar", "confval", "setting", "function", "method", "class", "attribute", "data", "exception",
+    "decorator", "property", "staticmethod", "classmethod", "describe", "type", "macro", "member", "directive",
+    "role", "object", "command",
+})  # fmt: skip
+_ADMONITIONS = frozenset({
+    "note", "warning", "tip", "important", "caution", "danger", "hint", "attention", "error", "seealso", "admonition",
+})  # fmt: skip
+_VERSIONS: Final[Mapping[str, str]] = {
+    "versionadded": "New in version",
+    "versionchanged": "Changed in version",
+    "deprecated": "Deprecated since version",
+    "versionremoved": "Removed in version",
+}
+_SINCE = re.compile(r"([ND])((?:ew in|eprecated since) version [^:]{1,40})\.")
+_BORDER = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*")
+_SIMPLE_BORDER = re.compile(r"[ \t]*=+(?: +=+)+[ \t]*")
+_SIMPLE_SPAN = re.compile(r"[ \t]*-+(?: +-+)*[ \t]*")
+_MOST_ROWS: Final = 5000
+_ROW = re.compile(r"([ \t]+)\* - ?(.*)")
+_CELL = re.compile(r"([ \t]+)- ?(.*)")
+
+_ADOC_HEADING = re.compile(r"(={1,6})[ \t]+(\S.*)")
+_ADOC_CODE = re.compile(r"(?:-{4,}|\.{4,})[ \t]*")
+_ORG_HEADING = re.compile(r"(\*{1,6})[ \t]+(\S.*)")
+_ORG_TITLE = re.compile(r"#\+title:[ \t]*(\S.*)", re.IGNORECASE)
+_ORG_BEGIN = re.compile(r"[ \t]*#\+begin_(?:src|example)\b[ \t]*(\w*).*", re.IGNORECASE)
+_ORG_END = re.compile(r"[ \t]*#\+end_(?:src|example)\b.*", re.IGNORECASE)
+
+
+def as_markdown(ending: str, text: str) -> str | None:
+    """Return the text of a file with this ending as Markdown, None where it is written in none of these markups."""
+    written = _WRITTEN.get(ending)
+    return "\n".join(written(text.split("\n"))) if written else None
+
+
+def _restructured(lines: Sequence[str]) -> list[str]:
+    told = list(lines)
+    _write_headings(told)
+    _write_tables(told)
+    _write_directives(told)
+    return [_LINK.sub(r"\1", _ROLE.sub(_plain_role, line)) if "`" in line else line for line in told]
+
+
+def _plain_role(found: re.Match[str]) -> str:
+    words = found[2].strip()
+    return words if found[1] in _OF_WORDS else f"`{words}`"
+
+
+# headings
+
+
+def _write_headings(lines: list[str]) -> None:
+    """Write headings with signs; how deep one is, is told by the order in which its marks come first."""
+    styles: list[tuple[str, bool]] = []
+    for at in range(len(lines) - 1):
+        over = _overlined(lines, at)
+        if not over and not _underlined(lines, at):
+            continue
+        style = (lines[at + 1][:1], over)
+        if style not in styles:
+            styles.append(style)
+        lines[at] = f"{'#' * min(styles.index(style) + 1, MOST_DEPTH)} {lines[at].strip()}"
+        lines[at + 1] = ""
+        if over:
+            lines[at - 1] = ""
+
+
+def _overlined(lines: Sequence[str], at: int) -> bool:
+    """Return whether a line stands between two that mark it as a heading."""
+    if not at or not lines[at].strip() or _ADORNMENT.fullmatch(lines[at]):
+        return False
+    above, below = lines[at - 1].rstrip(), lines[at + 1].rstrip()
+    return bool(_ADORNMENT.fullmatch(above)) and above == below and len(above) >= len(lines[at].rstrip())
+
+
+def _underlined(lines: Sequence[str], at: int) -> bool:
+    """Return whether a line is the first of a paragraph, and the one below marks it as a heading."""
+    title, below = lines[at].rstrip(), lines[at + 1].rstrip()
+    if not title or title[0].isspace() or (at and lines[at - 1].strip()) or _ADORNMENT.fullmatch(title):
+        return False
+    return bool(_ADORNMENT.fullmatch(below)) and len(below) >= min(len(title), _SHORT_ADORNMENT)
+
+
+# tables
+
+
+def _write_tables(lines: list[str]) -> None:
+    at = 0
+    while at < len(lines):
+        if _BORDER.fullmatch(lines[at]):
+            at = _write_grid(lines, at)
+        elif _SIMPLE_BORDER.fullmatch(lines[at]):
+            at = _write_simple(lines, at)
+        elif (found := _DIRECTIVE.fullmatch(lines[at])) and found[2] == "list-table":
+            at = _write_list_table(lines, at, found[3])
+        else:
+            at += 1
+
+
+def _write_grid(lines: list[str], start: int) -> int:
+    """Write a table between borders of `+---+`; return where the text goes on."""
+    end = start + 1
+    while end < len(lines) and lines[end].strip()[:1] in {"+", "|"}:
+        end += 1
+    borders = [at for at in range(start, end) if _BORDER.fullmatch(lines[at])]
+    if len(borders) == 1:
+        return start + 1
+    edges = list(pairwise(at for at, sign in enumerate(lines[start]) if sign == "+"))
+    header = next((number for number, at in enumerate(borders) if number and "=" in lines[at]), None)
+    rows = [
+        (
+            first + 1,
+            after - first - 1,
+            [_joined(line[a + 1 : b] for line in lines[first + 1 : after]) for a, b in edges],
+        )
+        for first, after in pairwise(borders)
+    ]
+    _write_rows(lines, start, borders[-1] + 1, rows, headers=header or 0)
+    return end
+
+
+def _write_simple(lines: list[str], start: int) -> int:
+    """Write a table between borders of `===  ===`; return where the text goes on."""
+    borders = [start]
+    for at in range(start + 1, min(start + _MOST_ROWS, len(lines))):
+        if _SIMPLE_BORDER.fullmatch(lines[at]):
+            borders.append(at)
+            if len(borders) > 2 or at + 1 == len(lines) or not lines[at + 1].strip():
+                break
+    if len(borders) == 1:
+        return start + 1
+    starts = [found.start() for found in re.finditer("=+", lines[start])]
+    edges = list(pairwise([*starts, None]))
+    rows: list[tuple[int, int, list[str]]] = []
+    headers = 0
+    for at in range(start + 1, borders[-1]):
+        if at in borders:
+            headers = len(rows)
+        elif not lines[at].strip() or _SIMPLE_SPAN.fullmatch(lines[at]):
+            continue
+        elif (cells := [lines[at][a:b].strip() for a, b in edges]) and (cells[0] or not rows or len(rows) == headers):
+            rows.append((at, 1, cells))
+        else:
+            first, _, above = rows[-1]
+            rows[-1] = (first, at + 1 - first, [_joined(both) for both in zip(above, cells, strict=True)])
+    _write_rows(lines, start, borders[-1] + 1, rows, headers=headers)
+    return borders[-1] + 1
+
+
+def _write_list_table(lines: list[str], start: int, title: str) -> int:
+    """Write a table that is given as a list of lists; return where the text goes on."""
+    end, headers = start + 1, 0
+    rows: list[tuple[int, int, list[str]]] = []
+    depth = 0
+    while end < len(lines) and (not lines[end].strip() or lines[end][:1].isspace()):
+        if option := _OPTION.fullmatch(lines[end]):
+            headers = int(option[2]) if option[1] == "header-rows" and option[2].isdecimal() else headers
+        elif (row := _ROW.fullmatch(lines[end])) and (not rows or len(row[1]) <= depth):
+            depth = len(row[1])
+            rows.append((end, 1, [row[2]]))
+        elif rows and lines[end].strip():
+            first, _, cells = rows[-1]
+            cell = _CELL.fullmatch(lines[end])
+            if cell and len(cell[1]) == depth + 2:
+                cells.append(cell[2])
+            else:
+                cells[-1] = _joined((cells[-1], lines[end]))
+            rows[-1] = (first, end + 1 - first, cells)
+        end += 1
+    if not rows:
+        return start + 1
+    last = rows[-1][0] + rows[-1][1]
+    _write_rows(lines, start, last, rows, headers=min(headers, 1))
+    lines[start] = f"{title}:" if title else ""
+    return last
+
+
+def _write_rows(
+    lines: list[str], start: int, end: int, rows: Sequence[tuple[int, int, list[str]]], *, headers: int
+) -> None:
+    """Write rows, each given with its first line and how many it has, in place of the lines from `start` to `end`.
+
+    The names of the columns stand directly above the dashes; what is left over within the table is a row without cells.
+    """
+    if not rows:
+        return
+    columns = max(len(cells) for _, _, cells in rows)
+    begin = rows[max(headers - 1, 0)][0]
+    lines[start:end] = ["" if at < begin else "|" + " |" * columns for at in range(start, end)]
+    if headers:
+        names = [_joined(cells) for cells in zip(*(cells for _, _, cells in rows[:headers]), strict=False)]
+        first, many, _ = rows[headers - 1]
+        room = rows[headers][0] - first if len(rows) > headers else end - first
+        dashes = first + many if many < room else first + 1
+        lines[first:dashes] = [""] * (dashes - first)
+        lines[dashes - 1] = _row(names)
+        if dashes < end:
+            lines[dashes] = "|" + "---|" * columns
+    for first, _, cells in rows[headers:]:
+        lines[first] = _row(cells)
+    last = rows[-1][0] + 1
+    lines[last:end] = [""] * (end - last)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _joined(parts: Iterator[str] | Sequence[str]) -> str:
+    return " ".join(" ".join(parts).split())
+
+
+# directives that name or warn
+
+
+def _write_directives(lines: list[str]) -> None:
+    for at in reversed(range(len(lines))):  # what stands within one is written first
+        found = _DIRECTIVE.fullmatch(lines[at])
+        told = _told(found[2], found[3].strip()) if found else None
+        if found is None or told is None:
+            continue
+        lines[at] = found[1] + told if told else ""
+        end = _draw_out(lines, at, len(found[1].expandtabs()))
+        if found[2] in _NAMES:
+            _lower(lines, at, end)
+
+
+def _told(name: str, words: str) -> str | None:
+    """Return what a reader sees of a directive, None where that is not known."""
+    if name in _NAMES:
+        return f"`{words}`:" if words else ""
+    if name in _ADMONITIONS:
+        return words if name == "admonition" or not words else f"{_title(name)}: {words}"
+    if name in _VERSIONS:
+        version, _, what = words.partition(" ")
+        return f"{_VERSIONS[name]} {version}{': ' + what if what else '.'}"
+    return None
+
+
+def _lower(lines: list[str], at: int, end: int) -> None:
+    """Put a name directly above what tells of it, with since when there is such a thing: they are one then."""
+    name, lines[at] = lines[at], ""
+    below = (number for number in range(at + 1, end) if lines[number].strip())
+    body = next(below, at + 1)
+    if body < end and (since := _SINCE.fullmatch(lines[body].strip())):
+        name = f"{name.removesuffix(':')} ({since[1].lower()}{since[2]}):"
+        lines[body] = ""
+        body = next(below, body + 1)
+    lines[body - 1] = name
+
+
+def _title(name: str) -> str:
+    return "See also" if name == "seealso" else name.capitalize()
+
+
+def _draw_out(lines: list[str], at: int, depth: int) -> int:
+    """Draw what stands below a directive out to where that stands, drop its options, and return where that ends."""
+    end = body = at + 1
+    while body < len(lines) and _OPTION.fullmatch(lines[body]):
+        lines[body] = ""
+        body += 1
+    far: int | None = None
+    for end in range(body, len(lines)):
+        line = lines[end].expandtabs()
+        inset = len(line) - len(line.lstrip())
+        if not line.strip():
+            continue
+        if inset <= depth:
+            break
+        far = inset if far is None else min(far, inset)
+        lines[end] = line
+    else:
+        end = len(lines)
+    if far is None:
+        return body
+    for each in range(body, end):
+        lines[each] = lines[each][far - depth :] if lines[each].strip() else ""
+    return end
+
+
+# AsciiDoc and Org
+
+
+def _asciidoc(lines: Sequence[str]) -> Iterator[str]:
+    code = ""
+    for line in lines:
+        if _ADOC_CODE.fullmatch(line) and code in {"", line.rstrip()}:
+            code = "" if code else line.rstrip()
+            yield "```"
+        else:
+            found = None if code else _ADOC_HEADING.fullmatch(line)
+            yield f"{'#' * len(found[1])} {found[2]}" if found else line
+
+
+def _org(lines: Sequence[str]) -> Iterator[str]:
+    code = False
+    for line in lines:
+        if begins := None if code else _ORG_BEGIN.fullmatch(line):
+            code = True
+            yield f"```{begins[1]}"
+        elif code and _ORG_END.fullmatch(line):
+            code = False
+            yield "```"
+        elif code:
+            yield line
+        elif title := _ORG_TITLE.fullmatch(line):
+            yield f"# {title[1]}"
+        else:
+            found = _ORG_HEADING.fullmatch(line)
+            yield f"{'#' * len(found[1])} {found[2]}" if found else line
+
+
+_WRITTEN: Final[Mapping[str, Callable[[Sequence[str]], Iterator[str] | list[str]]]] = {
+    ".rst": _restructured,
+    ".adoc": _asciidoc,
+    ".asciidoc": _asciidoc,
+    ".org": _org,
+}
+MARKUPS: Final = frozenset(_WRITTEN)
