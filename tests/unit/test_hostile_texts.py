@@ -34,8 +34,8 @@ BEFORE = ("", "a", "# a", "[a", '"', "- ", "def ", "|", "`", ".", "system", "lin
 AFTER = ("", "!", "b\n")
 AT_ONE_PLACE = {
     *("chunking._SECTION", "headings._NO_PARAGRAPH", "units._CLOSING", "units._DELIMITER", "marks._DIRECTIVE"),
-    *(f"markup.{name}" for name in "_DIRECTIVE _OPTION _BORDER _SIMPLE_BORDER _SIMPLE_SPAN _ROW _CELL".split()),
-    *("markup._ORG_BEGIN", "markup._ORG_END", "markup._ADORNMENT", "markup._ADOC_CODE", "markup._SINCE"),
+    *("markup._DIRECTIVE", "markup._OPTION", "markup._BORDER", "markup._SIMPLE_BORDER", "markup._SIMPLE_SPAN"),
+    *("markup._ROW", "markup._CELL", "markup._ORG_BEGIN", "markup._ORG_END", "markup._ADORNMENT", "markup._ADOC_CODE"),
     *("units._HEADING", "units.ITEM", "marks.ITEM", "marks._IMAGES", "marks._OPTION", "units._PROMPT", "marks._TAGS"),
 }
 """What is looked for where a line begins or a block ends, and nowhere else."""
