@@ -49,7 +49,7 @@ from orchestrator.http_events import add_events
 from orchestrator.http_kb import add_kb
 from orchestrator.http_keys import add_keys
 from orchestrator.http_metrics import add_metrics
-from orchestrator.http_opened import Open, OperationRoute, free, performs
+from orchestrator.http_opened import Open, OperationRoute, Told, free, performs
 from orchestrator.http_page import add_page
 from orchestrator.http_paging import LAST, Limit, link_next
 from orchestrator.http_patterns import add_patterns
@@ -392,15 +392,15 @@ def _add_queries(app: FastAPI) -> None:
 def _add_operations(app: FastAPI) -> None:
     @app.post("/v1/checkpoints", status_code=201, tags=["operations"])
     @performs("checkpoints.process_checkpoint", problems=(409, 502))
-    async def process_checkpoint(body: CheckpointBody, knowledge: Open) -> CheckpointReport:
+    async def process_checkpoint(body: CheckpointBody, knowledge: Open, told: Told) -> CheckpointReport:
         """Embed what is staged."""
         if body.project_id is not None:
             return await knowledge.checkpoints.process_checkpoint(
-                body.project_id, body.checkpoint_type, distill=body.distill
+                body.project_id, body.checkpoint_type, distill=body.distill, progress=told
             )
         if body.checkpoint_type != CheckpointType.MANUAL:
             raise InvalidInput("project_id", f"is required for a {body.checkpoint_type}")
-        return await knowledge.checkpoints.process_all(distill=body.distill)
+        return await knowledge.checkpoints.process_all(distill=body.distill, progress=told)
 
     @app.post("/v1/sweeps", tags=["operations"])
     @performs("checkpoints.sweep", problems=(409, 502))
@@ -416,9 +416,9 @@ def _add_operations(app: FastAPI) -> None:
 
     @app.post("/v1/prune", tags=["operations"])
     @performs("pruning.prune", problems=(409,))
-    async def prune(knowledge: Open, *, dry_run: Annotated[bool, Query()] = False) -> PruneReport:
+    async def prune(knowledge: Open, told: Told, *, dry_run: Annotated[bool, Query()] = False) -> PruneReport:
         """Delete what is past its year, or say what would go."""
-        return await knowledge.pruning.prune(dry_run=dry_run)
+        return await knowledge.pruning.prune(dry_run=dry_run, progress=told)
 
     @app.post("/v1/jobs/{name}", tags=["operations"])
     @performs("run_job", problems=(409, 502))
