@@ -12,7 +12,7 @@ from knowledge.errors import HardwonError, InvalidInput
 from knowledge.logs import get_logger
 from knowledge.memory.settling import settle
 from knowledge.models import ContextId
-from knowledge.ports import Progress, Stores
+from knowledge.ports import Stores
 from knowledge.provenance import UNHEARD, AffectedTask, Auditor, Chosen, ProvenanceStore, Revocation
 
 MOST_AFFECTED = 10_000
@@ -32,7 +32,7 @@ class RevocationService:
     provenance: ProvenanceStore
     audit: Auditor = UNHEARD
 
-    async def revoke(self, chosen: Chosen, *, dry_run: bool = False, progress: Progress | None = None) -> Revocation:
+    async def revoke(self, chosen: Chosen, *, dry_run: bool = False) -> Revocation:
         """Delete the entries that are meant from both stores, with what rests on them alone, and the outcomes.
 
         Counts follow. Some at a time: killed, it leaves no entry half deleted; called again, it goes on, and names whom
@@ -50,8 +50,6 @@ class RevocationService:
         gone = outcomes = 0
         while found := await self.provenance.chosen(chosen, limit=_SLICE):
             gone += await self.stores.entries.delete_all(found)
-            if progress:
-                progress(gone, None)
         while deleted := await self.provenance.delete_outcomes(chosen, limit=_SLICE):
             outcomes += deleted
         settled = await self._settled()
