@@ -16,6 +16,7 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from knowledge import errors
+from knowledge.characters import check_unicode
 from knowledge.errors import (
     HardwonError,
     InvalidInput,
@@ -24,7 +25,6 @@ from knowledge.errors import (
     SpaceMismatch,
     Unavailable,
 )
-from knowledge.memory.limits import check_unicode
 
 if TYPE_CHECKING:
     from knowledge.ports import Progress

@@ -12,6 +12,7 @@ from datetime import datetime
 from statistics import mean
 from uuid import uuid4
 
+from knowledge.characters import check_characters
 from knowledge.documents.access import Scope
 from knowledge.documents.answer_cache import AnswerCache, key_of, packed, unpacked
 from knowledge.documents.drafting import Asked, Draft, Drafter
@@ -88,8 +89,8 @@ class GroundedAnswerer:
         Raises InvalidInput for a question that is none, or asked under what is no text.
         """
         check_question(request.question)
-        check_text("conversation", "".join(turn.content for turn in request.conversation))
-        check_text("focus", "".join(f"{name}{text}" for name, text in (request.focus or {}).items()))
+        check_characters("conversation", "".join(turn.content for turn in request.conversation))
+        check_characters("focus", "".join(f"{name}{text}" for name, text in (request.focus or {}).items()))
         began = time.perf_counter()
         asked = request.question
         request = without_secrets(request) if self.redaction else request
@@ -243,13 +244,7 @@ def check_question(question: str) -> None:
         raise InvalidInput("question", "is empty")
     if len(question) > MAX_QUESTION:
         raise InvalidInput("question", f"has {len(question):,} characters, more than the {MAX_QUESTION:,} allowed")
-    check_text("question", question)
-
-
-def check_text(field: str, text: str) -> None:
-    """Raise InvalidInput for what cannot be stored or sent as text."""
-    if "\0" in text or any(0xD800 <= ord(sign) <= 0xDFFF for sign in text):
-        raise InvalidInput(field, "holds a character that is no text")
+    check_characters("question", question)
 
 
 def refused(question: str, finding: Finding, profile: Profile) -> Answer | None:
