@@ -32,6 +32,7 @@ def resolve(
 ) -> None:
     """Say what solved a failure, or was accepted after a rejection. The next checkpoint embeds it."""
     from orchestrator import connect
+    from orchestrator.entries import resolve_entry
     from orchestrator.reports import print_resolved
 
     if (solution is None) == (revision is None):
@@ -43,15 +44,14 @@ def resolve(
 
     async def work() -> None:
         async with connect(workspace=workspace, warm=False) as knowledge:
-            capture, entry = knowledge.capture, EntryId(entry_id)
-            if revision is not None:
-                resolved = await capture.resolve_gate_rejection(
-                    entry, revision_approach=revision, verified_by=verified_by, when_to_try=when_to_try
-                )
-            else:
-                resolved = await capture.resolve_failure(
-                    entry, solution_steps=solution or "", verified_by=verified_by or "", when_to_try=when_to_try
-                )
-        print_resolved(entry, resolved, as_json=as_json)
+            resolved = await resolve_entry(
+                knowledge.capture,
+                EntryId(entry_id),
+                solution_steps=solution,
+                revision_approach=revision,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+            )
+        print_resolved(EntryId(entry_id), resolved, as_json=as_json)
 
     run(work)
