@@ -5,6 +5,7 @@ Nothing is in an answer that was not found in a document which its asker may see
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -155,34 +156,12 @@ class GroundedAnswerer:
         )
         draft = await drafter.draft(asked)
         judge = await self.entailment() if self.entailment is not None and not drafter.extractive else None
-        found = await self._checked(draft, shown, scope, request, judge)
+        check = functools.partial(self._checked, asked, scope, judge)
+        found = await check(draft)
         dropped = len(found.faults)
         if found.faults or draft.faults:
-            draft, found = await self._improved(drafter, asked, draft, found, scope, request, judge)
+            draft, found = await _improved(drafter, asked, draft, found, check)
         return _answered(request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped)
-
-    async def _improved(  # noqa: PLR0917
-        self,
-        drafter: Drafter,
-        asked: Asked,
-        draft: Draft,
-        found: Verified,
-        scope: Scope,
-        request: Request,
-        judge: Entailment | None,
-    ) -> tuple[Draft, Verified]:
-        """Have a draft written once more; what stands of it stands whether that goes well or not."""
-        try:
-            again = await drafter.improve(asked, draft, [*draft.faults, *found.faults])
-            if again is None:
-                return draft, found
-            better = await self._checked(again, asked.evidence, scope, request, judge)
-        except (Unavailable, ChatRejected) as error:
-            if not found.claims:
-                raise
-            log.warning("improving_failed", error=type(error).__name__)
-            return draft, found
-        return (again, better) if len(better.claims) >= len(found.claims) else (draft, found)
 
     async def _evidence(self, passages: Sequence[Passage], scope: Scope, describe: Describe) -> list[Evidence]:
         texts = await self.quotes.visible(passages, scope)
@@ -192,16 +171,16 @@ class GroundedAnswerer:
             if passage.passage_id in texts
         ]
 
-    async def _checked(
-        self, draft: Draft, shown: Sequence[Evidence], scope: Scope, request: Request, judge: Entailment | None
-    ) -> Verified:
+    async def _checked(self, asked: Asked, scope: Scope, judge: Entailment | None, draft: Draft) -> Verified:
         """Hold a draft against the documents as they are now: writing it may have taken a while."""
         if not draft.written:
             return Verified(claims=(), spans={}, faults=())
-        texts = await self.quotes.visible([each.passage for each in shown], scope)
-        current = [each if texts.get(each.passage.passage_id) is not None else _gone(each.passage) for each in shown]
-        found = verify(draft.written, current, request.question)
-        return found if judge is None else await judge.kept(request.question, found)
+        texts = await self.quotes.visible([each.passage for each in asked.evidence], scope)
+        current = [
+            each if texts.get(each.passage.passage_id) is not None else _gone(each.passage) for each in asked.evidence
+        ]
+        found = verify(draft.written, current, asked.question)
+        return found if judge is None else await judge.kept(asked.question, found)
 
     async def _key(self, request: Request, scope: Scope, profile: Profile, drafter: Drafter, k: int) -> str | None:
         """Return the key to keep the answer under, with the versions as they were before anything was looked for."""
@@ -226,6 +205,23 @@ class GroundedAnswerer:
             return replace(unpacked(kept), cached=True)
         except ValueError:
             return None  # another version of hardwon kept it
+
+
+async def _improved(
+    drafter: Drafter, asked: Asked, draft: Draft, found: Verified, check: Callable[[Draft], Awaitable[Verified]]
+) -> tuple[Draft, Verified]:
+    """Have a draft written once more; what stands of it stands whether that goes well or not."""
+    try:
+        again = await drafter.improve(asked, draft, [*draft.faults, *found.faults])
+        if again is None:
+            return draft, found
+        better = await check(again)
+    except (Unavailable, ChatRejected) as error:
+        if not found.claims:
+            raise
+        log.warning("improving_failed", error=type(error).__name__)
+        return draft, found
+    return (again, better) if len(better.claims) >= len(found.claims) else (draft, found)
 
 
 def without_secrets(request: Request) -> Request:
