@@ -1,1 +1,1 @@
-"""What runs by the clock: the checkpoint sweeper and the daily prune."""
+"""What runs by the clock: the checkpoint sweeper, the daily prune, and what documents need."""

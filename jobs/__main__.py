@@ -1,4 +1,4 @@
-"""python -m jobs: the scheduler, until told to stop. python -m jobs prune|sweep: one job once, for cron."""
+"""python -m jobs: the scheduler, until told to stop. python -m jobs JOB: that job once, for cron."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ async def _once(name: str, *, once_per_slot: bool) -> None:
     async with connect(KnowledgeSettings()) as knowledge:
         running.set()
         done = await run_job(knowledge, name, once_per_slot=once_per_slot)
-    told = "already run in this slot, or under way" if done is None else f"{done} {'entry' if done == 1 else 'entries'}"
+    one, several = JOBS[name].of_what
+    told = "already run in this slot, or under way" if done is None else f"{done} {one if done == 1 else several}"
     sys.stdout.write(f"{name}: {told}\n")
 
 

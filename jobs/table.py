@@ -31,7 +31,8 @@ TRIES = 5
 class Job:
     """A job: its name, the cron fields of its trigger (UTC), the length of a slot, and its work on all workspaces.
 
-    What failed is tried again after `retry_after`. The work returns how many things it dealt with.
+    What failed is tried again after `retry_after`. The work returns how many things it dealt with; `of_what` says what
+    those are, one and several of them.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Job:
     slot: timedelta
     retry_after: timedelta
     work: Callable[[Knowledge], Awaitable[int]]
+    of_what: tuple[str, str]
 
 
 @runtime_checkable
@@ -66,14 +68,40 @@ async def _prune(knowledge: Knowledge) -> int:
 
 
 _MINUTE = timedelta(minutes=1)
+_ENTRIES = ("entry", "entries")
+_DOCUMENTS = ("document", "documents")
 JOBS = {
-    "sweep": Job(name="sweep", cron={"minute": "15"}, slot=timedelta(hours=1), retry_after=2 * _MINUTE, work=_sweep),
-    "prune": Job(name="prune", cron={"hour": "3"}, slot=timedelta(days=1), retry_after=20 * _MINUTE, work=_prune),
+    "sweep": Job(
+        name="sweep",
+        cron={"minute": "15"},
+        slot=timedelta(hours=1),
+        retry_after=2 * _MINUTE,
+        work=_sweep,
+        of_what=_ENTRIES,
+    ),
+    "prune": Job(
+        name="prune",
+        cron={"hour": "3"},
+        slot=timedelta(days=1),
+        retry_after=20 * _MINUTE,
+        work=_prune,
+        of_what=_ENTRIES,
+    ),
     "index": Job(
-        name="index", cron={"minute": "*/10"}, slot=10 * _MINUTE, retry_after=_MINUTE / 3, work=documents.index
+        name="index",
+        cron={"minute": "*/10"},
+        slot=10 * _MINUTE,
+        retry_after=_MINUTE / 3,
+        work=documents.index,
+        of_what=_DOCUMENTS,
     ),
     "sync": Job(
-        name="sync", cron={"minute": "40"}, slot=timedelta(hours=1), retry_after=2 * _MINUTE, work=documents.sync
+        name="sync",
+        cron={"minute": "40"},
+        slot=timedelta(hours=1),
+        retry_after=2 * _MINUTE,
+        work=documents.sync,
+        of_what=_DOCUMENTS,
     ),
     "reconcile": Job(
         name="reconcile",
@@ -81,6 +109,7 @@ JOBS = {
         slot=timedelta(hours=1),
         retry_after=2 * _MINUTE,
         work=documents.reconcile,
+        of_what=("difference", "differences"),
     ),
     "sweep_cases": Job(
         name="sweep_cases",
@@ -88,14 +117,14 @@ JOBS = {
         slot=timedelta(hours=6),
         retry_after=20 * _MINUTE,
         work=documents.sweep_cases,
+        of_what=_DOCUMENTS,
     ),
 }
-"""The sweeper runs hourly; the prune daily, and both also at start, for a machine that was off at the time.
-
-Both put back what the index lost.
+"""The sweeper runs hourly, the prune daily; both put back what the index lost.
 
 Documents are indexed when they are added; the index job takes what was left, or put off. Repositories are fetched and
-the index is compared hourly, closed cases are let go of every six hours.
+the index is compared hourly, closed cases are let go of every six hours. Each job also runs once when the scheduler
+starts, for a machine that was off at the time.
 
 The last try of a sweep is half an hour after its first, that of a prune five hours: within their slots.
 """

@@ -8,7 +8,8 @@ HardwonError
 │   ├── IdempotencyConflict      the same idempotency key with another body
 │   ├── NotOpen                  a resolution for an entry that is not open
 │   ├── LocalOnly                a text of a workspace that is local only would have gone to an endpoint
-│   └── RejectionOnRecord        a first-attempt approval where a rejection is on record
+│   ├── RejectionOnRecord        a first-attempt approval where a rejection is on record
+│   └── SpaceSwitched            another embedding space came into use in the middle of something
 ├── Unavailable                  a part we depend on does not answer; the same call may work later
 │   ├── StorageUnavailable       Postgres
 │   │   └── StorageBusy          Postgres answers, but not in time for all that this process asks of it
@@ -82,6 +83,10 @@ class LocalOnly(Conflict):
 
 class RejectionOnRecord(Conflict):
     """A gate approval is not a first attempt: a rejection is on record for the same project, gate and task."""
+
+
+class SpaceSwitched(Conflict):
+    """Another embedding space came into use in the middle of something: what was noted down stays so."""
 
 
 class Unavailable(HardwonError):
@@ -181,10 +186,6 @@ class NamedSpace(Protocol):
     def dims(self) -> int: ...  # noqa: D102
     @property
     def fingerprint(self) -> str: ...  # noqa: D102
-
-
-class SpaceSwitched(Conflict):
-    """Another embedding space came into use in the middle of something: what was noted down stays so."""
 
 
 class SpaceMismatch(HardwonError):

@@ -99,6 +99,7 @@ class KnowledgeSettings(BaseSettings):
     qdrant_url: str | None = None
     """A Qdrant server; unset: the embedded engine."""
     qdrant_api_key: SecretStr | None = None
+    """The key of that server."""
     embedding_model: str | None = None
     """Unset: text-embedding-3-small where OPENAI_API_KEY or one of the next two is set, else the bundled model."""
     embedding_base_url: str | None = None
@@ -112,31 +113,37 @@ class KnowledgeSettings(BaseSettings):
     embedding_timeout_seconds: float = Field(default=20.0, ge=1, le=3600)
     """What one call of an endpoint may take, with up to `checkpoint_batch` texts."""
     chat_model: str | None = None
-    """The model that distils patterns where a checkpoint is asked for it; unset: none does."""
+    """The model that distils patterns where a checkpoint is asked for it, and summarises long documents.
+
+    It stands in for the two models of answers where these are unset. Unset: none does."""
     chat_base_url: str | None = None
     """An OpenAI-compatible endpoint; unset: OpenAI's."""
     chat_api_key: SecretStr | None = None
     """Unset: OPENAI_API_KEY, for OpenAI's own endpoint only."""
     chat_timeout_seconds: float = Field(default=60.0, ge=1, le=3600)
     """What one answer may take."""
-    # Of documents: how they answer.
+    # Answers from documents:
     synthesis_model: str | None = None
     """The model that writes answers from passages; unset: that of HARDWON_CHAT_MODEL, and where there is none either,
     answers are quoted sentences."""
     synthesis_base_url: str | None = None
     """Unset: OpenAI's, or where HARDWON_SYNTHESIS_MODEL is unset too, that of HARDWON_CHAT_BASE_URL."""
     synthesis_api_key: SecretStr | None = None
+    """Unset: OPENAI_API_KEY, for OpenAI's own endpoint only."""
     verify_entailment: bool = False
     """A model is asked whether each claim follows from what it quotes, beside the rules that every claim is held to."""
     main_model: str | None = None
     """The model that picks tools and documents, apart from the one that writes; unset: that of HARDWON_CHAT_MODEL."""
     main_base_url: str | None = None
+    """Unset: OpenAI's, or where HARDWON_MAIN_MODEL is unset too, that of HARDWON_CHAT_BASE_URL."""
     main_api_key: SecretStr | None = None
+    """Unset: OPENAI_API_KEY, for OpenAI's own endpoint only."""
     kb_max_docs: int = Field(default=30, ge=1, le=1000)
     """Documents that the strict knowledge base shows a model at most."""
     kb_min_relevance: float = Field(default=0.1, ge=0, le=100)
     """Keyword score that a document must exceed for that."""
     kb_relevance: Literal["keyword", "embedding", "hybrid"] = "keyword"
+    """What the strict knowledge base ranks documents by."""
     kb_weights: Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], NoDecode] = {}
     """Weights of the keyword score that differ from the shipped ones, as JSON."""
     kb_max_tokens: int = Field(default=24_000, ge=500, le=1_000_000)
@@ -148,15 +155,24 @@ class KnowledgeSettings(BaseSettings):
     require_tool_use: bool = False
     """The model has to pick some: nothing is searched unasked."""
     max_document_lookups: int = Field(default=5, ge=1, le=50)
+    """Lookups of one request at most."""
     lookup_max_chunks: int = Field(default=5, ge=1, le=50)
+    """Passages of one lookup at most."""
     top_k_retrievals: int = Field(default=5, ge=1, le=50)
+    """Passages of a plain search."""
     similarity_threshold: float = Field(default=0.7, ge=0, le=1)
+    """Relevance of a passage that a lookup finds at least, unless the model asks for another."""
     fallback_similarity_threshold: float = Field(default=0.7, ge=0, le=1)
+    """The same of a plain search, where nothing was looked up."""
     document_list_max_tokens: int = Field(default=4_000, ge=100, le=1_000_000)
     """Tokens of the list of documents that a model is shown at a time, about."""
+    # The memory:
     query_deadline_ms: int = Field(default=300, ge=1, le=600_000)
+    """After which a context comes without knowledge."""
     task_relevance: float = Field(default=0.7, ge=0, le=1)
+    """Relevance of a pattern that is shown for a task, or at a gate, at least."""
     failure_relevance: float = Field(default=0.75, ge=0, le=1)
+    """The same for a failure."""
     redaction: bool = True
     """Secrets and personal data are taken out of texts before they are stored or sent to an endpoint."""
     review: Review = Review.SUSPICIOUS
@@ -164,6 +180,7 @@ class KnowledgeSettings(BaseSettings):
     retention_years: int = Field(default=1, ge=1, le=100, alias="HARDWON_RETENTION")
     """Calendar years from embedding to expiry."""
     context_max_tokens: int = Field(default=2000, ge=50, le=1_000_000)
+    """What the block of patterns in a context holds at most."""
     context_max_patterns: int = Field(default=3, ge=1, le=3)
     # How documents are fetched, cut and searched:
     fetch: str = ""
@@ -176,6 +193,7 @@ class KnowledgeSettings(BaseSettings):
     """What a passage holds at most; a model that reads less gets less."""
     document_vector_weight: float = Field(default=0.7, ge=0, le=1)
     """What sense counts in the order of passages; words count the rest."""
+    # A server, and its callers:
     api_url: str | None = None
     """A hardwon server for the CLI and `orchestrator.connect`; unset: the stores themselves."""
     api_key: SecretStr | None = None
@@ -186,14 +204,17 @@ class KnowledgeSettings(BaseSettings):
     """What a key may ask for at length; twice as much at once."""
     open_qdrant: bool = False
     """Whether a Qdrant server beyond this machine may go without a key."""
+    # Checkpoints, and what a server takes on:
     checkpoint_batch: int = Field(default=256, ge=1, le=2048)
     """Entries leased and embedded at a time, at most: fewer where more of them would not be embedded any sooner."""
     checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1, le=100 * 366 * 86_400)
+    """After which a checkpoint ends; what is left stays staged for the next."""
     max_concurrent: int = Field(default=32, ge=1, le=10_000)
     """Requests a server works on at a time; as many long ones beside them."""
     max_waiting: int = Field(default=512, ge=0, le=100_000)
     """Requests that wait for that; any more are told to come again."""
     lease_seconds: int = Field(default=60, ge=1, le=86_400)
+    """How long a checkpoint keeps what it claimed without a sign of life."""
 
     @model_validator(mode="before")
     @classmethod

@@ -16,6 +16,7 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from knowledge import errors
+from knowledge.characters import check_unicode
 from knowledge.errors import (
     HardwonError,
     InvalidInput,
@@ -24,7 +25,6 @@ from knowledge.errors import (
     SpaceMismatch,
     Unavailable,
 )
-from knowledge.memory.limits import check_unicode
 
 if TYPE_CHECKING:
     from knowledge.ports import Progress
@@ -45,6 +45,8 @@ ARCHIVE_PATH = "/v1/archive"
 ARCHIVE_TYPE = "application/gzip"
 FILE_TYPE = "application/octet-stream"
 KEYS_PATH = "/v1/keys"
+ONE = "-"
+"""Stands in a path for the scope of a knowledge base that is one."""
 REJECTION = "/reject"
 """How the paths end by which a person has an entry go."""
 PROBLEM = "application/problem+json"
@@ -262,6 +264,11 @@ def in_path(name: str, text: str) -> str:
     """Return a text as a part of a path. Raises InvalidInput for what is no text and cannot be sent."""
     _check({name: text})
     return quote(text, safe="")
+
+
+def base_path(kb: str, scope_id: str | None) -> str:
+    """Return the path of a knowledge base. Raises InvalidInput for what cannot be sent."""
+    return f"/api/kb/{in_path('kb', kb)}/{ONE if scope_id is None else in_path('scope_id', scope_id)}"
 
 
 def _check(params: Mapping[str, object]) -> None:

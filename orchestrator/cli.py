@@ -36,7 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
-evaluate = typer.Typer(help="Measure, on folders of real data, in a throwaway data directory.", no_args_is_help=True)
+evaluate = typer.Typer(help="Measure quality on folders of labelled data.", no_args_is_help=True)
 app.add_typer(learn, name="learn")
 app.add_typer(kb, name="kb")
 app.add_typer(query, name="query")
@@ -46,7 +46,9 @@ AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked
 TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
 Technology = Annotated[str | None, typer.Option(help="Such as python.")]
 MaxResults = Annotated[int, typer.Option(min=1, max=100, help="At most so many patterns.")]
-MinRelevance = Annotated[float | None, typer.Option(min=0, max=1, help="Show what is at least this relevant (0..1).")]
+MinRelevance = Annotated[
+    float | None, typer.Option(min=0, max=1, help="Show only what is at least this relevant (0 to 1).")
+]
 Facts = Annotated[
     list[str] | None,
     typer.Option(
@@ -112,7 +114,7 @@ def main() -> None:
 
 @app.command()
 def demo(*, as_json: Json = False) -> None:
-    """Do the main job on real input, start to finish: learn a rule catalogue, meet real violations."""
+    """Run the whole loop on real input. It learns a linter's rules, then asks about real violations."""
     from orchestrator import connect
     from orchestrator.demo import run_demo
     from orchestrator.reports import print_demo
@@ -134,7 +136,7 @@ def serve(
     *,
     as_json: Json = False,
 ) -> None:
-    """Serve the API and run the scheduler, as the owner of the data directory, until stopped."""
+    """Serve the API and run the scheduler, until stopped. Owns the data directory meanwhile."""
     from knowledge.settings import KnowledgeSettings
     from orchestrator.reports import print_serving
     from orchestrator.service import run_service
@@ -177,7 +179,7 @@ def checkpoint(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Embed what is staged, with a progress bar."""
+    """Embed what is staged, so that it is found from now on."""
     from orchestrator import connect
     from orchestrator.reports import print_checkpoint
     from orchestrator.terminal import stages
@@ -279,7 +281,7 @@ def query_gate(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show what people objected to in such proposals, and what passed at once."""
+    """Show what people decided on such proposals. What they objected to, and what passed at once."""
     from orchestrator import connect
     from orchestrator.reports import print_patterns
 
@@ -306,7 +308,7 @@ def context(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Print the context an agent would get with this task."""
+    """Print the context that an agent would get with a task."""
     from knowledge.models import Task
     from orchestrator import OrchestratorContextBuilder, connect
     from orchestrator.reports import print_context
@@ -340,7 +342,7 @@ def outcome(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Tell what came of a pattern that an agent was given."""
+    """Record whether a pattern that an agent was given worked."""
     from orchestrator import connect
     from orchestrator.reports import print_outcome
 
@@ -383,7 +385,7 @@ def prune(
 
 @app.command()
 def stats(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
-    """Show what is stored: entries by status, patterns, points, sizes."""
+    """Show how much is stored: entries by status, patterns, points."""
     from orchestrator import connect
     from orchestrator.reports import print_stats
 
@@ -397,7 +399,7 @@ def stats(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) ->
 
 @app.command()
 def doctor(*, as_json: Json = False) -> None:
-    """Check settings, data directory, Postgres, index and embedder, one by one; exit code 1 if one is not well."""
+    """Check settings, stores and embedder, one by one. Exit code 1 if one is not well."""
     from orchestrator.doctor import examine
     from orchestrator.reports import print_findings
 
@@ -412,7 +414,7 @@ def doctor(*, as_json: Json = False) -> None:
 
 @app.command()
 def migrate(*, as_json: Json = False) -> None:
-    """Bring the database schema to this version; every start does it too."""
+    """Bring the database schema to this version. Every start does so too."""
     from knowledge.settings import KnowledgeSettings
     from orchestrator.doctor import migrate_now
     from orchestrator.terminal import print_json, print_text
@@ -434,7 +436,7 @@ def evaluate_retrieval(
     *,
     as_json: Json = False,
 ) -> None:
-    """Measure how often the right record comes first, among the first 3 and 10."""
+    """Measure how often the right record is found. Counts the first place, the first 3 and the first 10."""
     from knowledge.settings import KnowledgeSettings
     from orchestrator.evaluate import evaluate_retrieval as measure
     from orchestrator.reports import print_retrieval
@@ -454,7 +456,7 @@ def evaluate_merging(
     *,
     as_json: Json = False,
 ) -> None:
-    """Measure how well two tellings of one situation are told from two situations."""
+    """Measure whether two tellings of one thing become one pattern. Also whether two things stay two."""
     from knowledge.settings import KnowledgeSettings
     from orchestrator.evaluate_merging import evaluate_merging as measure
     from orchestrator.reports import print_merging
@@ -475,7 +477,7 @@ def evaluate_abstention(
     *,
     as_json: Json = False,
 ) -> None:
-    """Measure how often something is said of what is not known, and nothing of what is."""
+    """Measure how often it speaks and keeps silent wrongly. Asks about what is known, and about what is not."""
     from knowledge.settings import KnowledgeSettings
     from orchestrator.evaluate import evaluate_abstention as measure
     from orchestrator.reports import print_abstention

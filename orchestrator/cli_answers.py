@@ -30,7 +30,7 @@ def ask(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Answer a question from documents, with citations, or say that they do not answer it."""
+    """Answer a question from documents, with citations. Says so where they do not answer it."""
     from orchestrator import connect
     from orchestrator.asking import answers_of
     from orchestrator.reports_answers import print_answer
@@ -56,7 +56,7 @@ def ask(
 
 @kb.command("evaluate")
 def evaluate_kb(folder: Folder, *, limit: Limit = None, as_json: Json = False) -> None:
-    """Measure answers on a folder of documents and questions; the same as `hardwon evaluate answers`."""
+    """Measure answers, as `hardwon evaluate answers` does. On a folder of documents and questions."""
     _evaluate(folder, limit=limit, as_json=as_json)
 
 
@@ -65,7 +65,7 @@ def add_answers(evaluate: typer.Typer) -> None:
 
     @evaluate.command("answers")
     def answers(folder: Folder, *, limit: Limit = None, as_json: Json = False) -> None:
-        """Measure answers: given and declined rightly, and whether they cite what is relevant."""
+        """Measure whether answers are given and declined rightly. Also whether they cite what is relevant."""
         _evaluate(folder, limit=limit, as_json=as_json)
 
 

@@ -13,8 +13,8 @@ from knowledge.names import DEFAULT_WORKSPACE, EntryId
 from orchestrator.cli_run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
-review = typer.Typer(help="Entries by agents' keys that wait for a person.", no_args_is_help=True)
-audit = typer.Typer(help="Who decided what.", no_args_is_help=True)
+review = typer.Typer(help="Decide on entries by agents' keys that wait for a person.", no_args_is_help=True)
+audit = typer.Typer(help="Show and check the log of who decided what.", no_args_is_help=True)
 
 
 def moment_of(told: str) -> datetime:
@@ -48,7 +48,7 @@ def list_waiting(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show what waits, the oldest first, and patterns that stand near far more tasks than they worked for."""
+    """Show what waits for a person, the oldest first. Also patterns that were shown far more often than they worked."""
     from orchestrator import connect
     from orchestrator.reports_custody import print_waiting
     from orchestrator.terminal import note_more
@@ -120,7 +120,7 @@ def revoke(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Delete what a key told, of a project, in a time: all that is named must hold. Says which tasks had it."""
+    """Delete what a key told, of a project, in a time. All that is given must hold. Names the tasks it had reached."""
     from knowledge.provenance import Chosen
     from orchestrator import connect
     from orchestrator.reports_custody import print_revocation
@@ -149,7 +149,7 @@ def affected(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """List the tasks whose contexts held an entry, or any that a key captured."""
+    """List the tasks that were shown an entry. Or any entry of a key, of a project, of a time."""
     from knowledge.provenance import Chosen
     from orchestrator import connect
     from orchestrator.reports_custody import print_affected
@@ -188,7 +188,7 @@ def list_audit(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show the last decisions of a workspace, the latest first; of keys, imports and models with --store."""
+    """Show the last decisions of a workspace. The latest first; those on keys, imports and models with --store."""
     from orchestrator import connect
     from orchestrator.reports_custody import print_audit
     from orchestrator.terminal import note_more
@@ -215,7 +215,7 @@ def verify_audit(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Look whether a row was changed, removed or moved; exit code 1 where one was."""
+    """Check that no row was changed, removed or moved. Exit code 1 if one was."""
     from orchestrator import connect
     from orchestrator.reports_custody import print_chain
 

@@ -51,7 +51,7 @@ def add(
     case: Case = None,
     user: User = None,
     team: Team = None,
-    title: Annotated[str | None, typer.Option(help="The title, of one file.")] = None,
+    title: Annotated[str | None, typer.Option(help="The title, where it is one file.")] = None,
     category: Annotated[str | None, typer.Option(help="The category of all of them.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag of all of them. Repeatable.")] = None,
     branch: Annotated[str | None, typer.Option(help="The branch of a repository.")] = None,
@@ -63,7 +63,7 @@ def add(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Add files, folders or repositories; a file that was added before is replaced where it changed."""
+    """Add files, folders or repositories. A file that was added before is replaced if it changed."""
     from knowledge.documents.models import NewDocument
     from knowledge.documents.syncing import NewSource
     from knowledge.errors import InvalidInput
@@ -156,7 +156,7 @@ def sync(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Fetch the repositories of a knowledge base now and index what changed."""
+    """Fetch repositories now, and index what changed."""
     from orchestrator import connect
     from orchestrator.reports_kb import print_reports
     from orchestrator.terminal import stages
@@ -184,7 +184,7 @@ def retry(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Index documents again that failed: those of repositories too, which no sync reads twice."""
+    """Index the documents again that failed. Those of repositories too, which a sync does not read twice."""
     from orchestrator import connect
     from orchestrator.reports_kb import print_retried
     from orchestrator.terminal import stages
@@ -216,7 +216,7 @@ def listed(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show documents with their states, and why one could not be indexed."""
+    """Show documents with their states. Says why one could not be indexed."""
     from orchestrator import connect
     from orchestrator.reports_kb import print_documents, print_sources
     from orchestrator.terminal import note_more
@@ -254,7 +254,7 @@ def delete(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Delete documents for good; a case is closed with --all and takes no more documents."""
+    """Delete documents for good. A case that is deleted with --all is closed and takes no more."""
     from knowledge.documents.models import SourceId
     from orchestrator import connect
     from orchestrator.named_documents import document_ids
@@ -300,7 +300,7 @@ def search(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show the passages nearest to a question, as they stand in the documents."""
+    """Show the passages nearest to a question. They stand as in the documents."""
     from orchestrator import connect
     from orchestrator.reports_kb import print_passages
 
@@ -318,7 +318,7 @@ def search(
 
 @kb.command("calibrate")
 def calibrate(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
-    """Measure the scale of relevance on what is indexed; no questions are needed."""
+    """Measure the scale of relevance on what is indexed. No questions are needed."""
     from orchestrator import connect
     from orchestrator.reports_kb import print_calibrated
 
@@ -340,7 +340,7 @@ def members(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show who may use a case or a team's knowledge base, and change it."""
+    """Show or change who may use a case or a team's base."""
     from orchestrator import connect
     from orchestrator.terminal import print_json, print_text
 

@@ -41,7 +41,8 @@ KeyId = Annotated[
     str, typer.Argument(parser=key_id_of, metavar="KEY_ID", help="The key's id, as `keys list` shows it.")
 ]
 Span = Annotated[
-    timedelta | None, typer.Option(parser=span_of, metavar="SPAN", help="Such as 90d, 12h; never if left out.")
+    timedelta | None,
+    typer.Option(parser=span_of, metavar="SPAN", help="When it ends, such as 90d or 12h from now; never if left out."),
 ]
 
 
@@ -51,17 +52,22 @@ def create(
         list[Scope],
         typer.Option(
             "--scope",
-            help="capture: an agent. query: the orchestrator, with capture. review: a person. admin: all. Repeatable.",
+            help="capture: agents. query: the orchestrator, with capture. documents: one who asks documents, the user"
+            " that the key is named after. review: people who decide. admin: all. Repeatable.",
         ),
     ],
     workspace: Annotated[str, typer.Option(help="The only workspace the key reaches.")] = DEFAULT_WORKSPACE,
-    name: Annotated[str | None, typer.Option(help="Whose key it is, for the list.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Whose key it is; with the scope documents, the user it stands for.")
+    ] = None,
     expires: Span = None,
     *,
-    all_workspaces: Annotated[bool, typer.Option("--all-workspaces", help="Reach all of them, by name.")] = False,
+    all_workspaces: Annotated[
+        bool, typer.Option("--all-workspaces", help="Reach every workspace; callers name the one they mean.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a key and print it, this once. From the first one on, servers on TCP ask everybody for a key."""
+    """Make a key and print it, only this once. From the first key on, servers on TCP ask everybody for one."""
     from orchestrator import connect
     from orchestrator.reports_keys import print_made
 
@@ -76,7 +82,7 @@ def create(
 
 @keys.command("list")
 def list_(*, as_json: Json = False) -> None:
-    """Show all keys, ended ones included; no secrets, which nobody keeps."""
+    """Show all keys, also those that ended. Without their secrets, which are kept nowhere."""
     from knowledge.access.keys import MAX_PAGE, ApiKey
     from orchestrator import connect
     from orchestrator.reports_keys import print_keys
@@ -98,12 +104,12 @@ def rotate(
     key_id: KeyId,
     overlap: Annotated[
         timedelta,
-        typer.Option(parser=span_of, metavar="SPAN", help="How long the old one still opens, such as 24h or 0s."),
+        typer.Option(parser=span_of, metavar="SPAN", help="How long the old key still works, such as 24h or 0s."),
     ] = "24h",  # type: ignore[assignment] # parsed like what is typed
     *,
     as_json: Json = False,
 ) -> None:
-    """Make a key that may what another may, and print it; the other one ends after the overlap."""
+    """Replace a key by a new one, and print that. The old one ends after the overlap."""
     from orchestrator import connect
     from orchestrator.reports_keys import print_made
 
@@ -117,7 +123,7 @@ def rotate(
 
 @keys.command("revoke")
 def revoke(key_id: KeyId, *, as_json: Json = False) -> None:
-    """End a key, for good: at once where it is asked, within seconds on other servers of the same stores."""
+    """End a key for good. At once on this server, within seconds on others of the same stores."""
     from orchestrator import connect
     from orchestrator.terminal import print_json, print_text
 

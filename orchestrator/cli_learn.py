@@ -15,9 +15,7 @@ from orchestrator.cli_run import Json, Workspace, run
 if TYPE_CHECKING:
     from knowledge.models import NewEntry
 
-learn = typer.Typer(
-    help="Learn from what is already there: git history, test and SARIF reports, reviews.", no_args_is_help=True
-)
+learn = typer.Typer(help="Learn from git history, test and SARIF reports, reviews.", no_args_is_help=True)
 
 
 def capture_read(
@@ -61,7 +59,7 @@ def learn_git(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Learn the fix commits of a repository: the message is the failure, the diff the solution."""
+    """Learn the fix commits of a repository. The message is the failure, the diff the solution."""
     from orchestrator.learn.git import read_fixes
 
     capture_read(
@@ -80,7 +78,7 @@ def learn_sarif(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Learn the findings of a SARIF report; those that a run shows gone, with a remedy, are verified."""
+    """Learn the findings of a SARIF report. Those that a later run shows gone, with a remedy, are verified."""
     from orchestrator.learn.sarif import read_findings
 
     capture_read(
@@ -95,15 +93,15 @@ def learn_sarif(
 @learn.command("junit")
 def learn_junit(
     before: Annotated[Path, typer.Argument(help="The JUnit XML report of the run that failed.")],
-    after: Annotated[Path, typer.Argument(help="The one of a later run.")],
+    after: Annotated[Path, typer.Argument(help="The JUnit XML report of a later run.")],
     solution: Annotated[str | None, typer.Option(help="What made the tests pass.")] = None,
-    diff: Annotated[Path | None, typer.Option(help="The change that did, as a file.")] = None,
+    diff: Annotated[Path | None, typer.Option(help="The change that made them pass, as a file.")] = None,
     project: Annotated[str | None, typer.Option(help="The project; else the name of this directory.")] = None,
     *,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Learn the tests that failed and pass again; without a solution they stay open."""
+    """Learn the tests that failed and pass again. Without a solution they stay open."""
     from orchestrator.learn.junit import read_mended
 
     if solution is not None and diff is not None:
@@ -122,7 +120,7 @@ def learn_reviews(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Learn what reviewers on GitHub asked for and accepted, and what they approved at once."""
+    """Learn what reviewers on GitHub asked for and then accepted. Also what they approved at once."""
     from orchestrator.learn.reviews import read_reviews
 
     capture_read(

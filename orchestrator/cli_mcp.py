@@ -16,7 +16,7 @@ def add_mcp(app: typer.Typer) -> None:
 
     @app.command()
     def mcp(*, workspace: Workspace = DEFAULT_WORKSPACE) -> None:
-        """Serve the tools of an orchestrator by MCP, on standard input and output, until the input ends."""
+        """Serve MCP on standard input and output, until the input ends. Its tools are those of an orchestrator."""
         if importlib.util.find_spec("mcp") is None:
             raise InvalidSetting("hardwon mcp", "needs the SDK of the protocol: pip install 'hardwon[mcp]'")
 

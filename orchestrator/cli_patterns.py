@@ -21,7 +21,7 @@ def suggest(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show patterns that are likely the same, the likeliest first; `patterns join` makes two one."""
+    """Show patterns that are probably the same. The likeliest first; `patterns join` makes two of them one."""
     from orchestrator import connect
     from orchestrator.reports_patterns import print_pairs_of_patterns
 
@@ -89,7 +89,7 @@ def join(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Make two patterns one, for good; no text is changed. `patterns split` takes entries out again."""
+    """Make two patterns one, for good. No text is changed; `patterns split` takes entries out again."""
     from orchestrator import connect
     from orchestrator.reports_patterns import print_grouped
 
@@ -108,7 +108,7 @@ def split(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Give entries, and those with the same words, a pattern of their own, for good."""
+    """Give entries a pattern of their own, for good. Entries with the same words go along."""
     from orchestrator import connect
     from orchestrator.reports_patterns import print_grouped
 

@@ -19,17 +19,20 @@ def add_resolve(app: typer.Typer) -> None:
 def resolve(
     entry_id: Annotated[UUID, typer.Argument(help="The open entry, as `hardwon capture --json` names it.")],
     *,
-    solution: Annotated[str | None, typer.Option(help="What mended a failure.")] = None,
+    solution: Annotated[str | None, typer.Option(help="What solved the failure.")] = None,
     revision: Annotated[str | None, typer.Option(help="What was accepted after a rejection.")] = None,
     verified_by: Annotated[
-        str | None, typer.Option(help="What showed that it works, such as a test; of a solution it is required.")
+        str | None, typer.Option(help="What showed that it works, such as a test; required with --solution.")
     ] = None,
-    when_to_try: Annotated[str | None, typer.Option(help="When to try it; else it is made of the entry.")] = None,
+    when_to_try: Annotated[
+        str | None, typer.Option(help="When to try it; if left out, hardwon says it from the entry.")
+    ] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Give an open failure its verified solution, or a rejection its accepted revision; a checkpoint embeds it."""
+    """Say what solved a failure, or was accepted after a rejection. The next checkpoint embeds it."""
     from orchestrator import connect
+    from orchestrator.entries import resolve_entry
     from orchestrator.reports import print_resolved
 
     if (solution is None) == (revision is None):
@@ -41,15 +44,14 @@ def resolve(
 
     async def work() -> None:
         async with connect(workspace=workspace, warm=False) as knowledge:
-            capture, entry = knowledge.capture, EntryId(entry_id)
-            if revision is not None:
-                resolved = await capture.resolve_gate_rejection(
-                    entry, revision_approach=revision, verified_by=verified_by, when_to_try=when_to_try
-                )
-            else:
-                resolved = await capture.resolve_failure(
-                    entry, solution_steps=solution or "", verified_by=verified_by or "", when_to_try=when_to_try
-                )
-        print_resolved(entry, resolved, as_json=as_json)
+            resolved = await resolve_entry(
+                knowledge.capture,
+                EntryId(entry_id),
+                solution_steps=solution,
+                revision_approach=revision,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+            )
+        print_resolved(EntryId(entry_id), resolved, as_json=as_json)
 
     run(work)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Limit = Annotated[int, typer.Option(min=1, help="At most so many.")]
-All = Annotated[bool, typer.Option("--all", help="All of them, however many.")]
+Limit = Annotated[int, typer.Option(min=1, help="How many to show at most.")]
+All = Annotated[bool, typer.Option("--all", help="Show all of them.")]
 Workspace = Annotated[str, typer.Option(help="The tenant; learning never crosses workspaces.")]
 
 

@@ -13,7 +13,7 @@ from knowledge.names import DEFAULT_WORKSPACE, EntryId
 from orchestrator.cli_run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
-workspace_ = typer.Typer(help="Which workspaces there are, and what is decided of one.", no_args_is_help=True)
+workspace_ = typer.Typer(help="List workspaces; keep the texts of one on this machine.", no_args_is_help=True)
 delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
 
 
@@ -36,7 +36,7 @@ def verify(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Compare every point of the index with Postgres, documents too; exit code 1 if they differ afterwards."""
+    """Compare the index with Postgres, point by point. Documents too; exit code 1 if they differ at the end."""
     from orchestrator import connect
     from orchestrator.reports import print_verify
     from orchestrator.terminal import stages
@@ -57,7 +57,7 @@ def rebuild(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Drop the index and put everything back from Postgres, ids kept; queries find less meanwhile."""
+    """Drop the index and fill it again from Postgres. Ids stay; queries find less meanwhile."""
     from orchestrator import connect
     from orchestrator.reports import note_rebuild, print_rebuild
     from orchestrator.terminal import stages
@@ -88,14 +88,14 @@ def reembed(
     ] = None,
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Switch even where the new model sees other likenesses.")
+        bool, typer.Option("--force", help="Switch even if the new model finds very different neighbours.")
     ] = False,
     forget_old: Annotated[
         bool, typer.Option("--forget-old", help="Drop the vectors of other models: going back then costs embedding.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Change the embedding model: embed everything beside the one in use, compare, switch.
+    """Change the embedding model. Everything is embedded with the new one, compared, then switched over.
 
     Queries and captures go on meanwhile. Going back is the same command with the old model; it costs no embedding.
     """
@@ -127,7 +127,7 @@ def dead(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show entries that the embedder refused, with the reasons, the latest first; retry-dead stages them again."""
+    """Show entries that the embedder refused, and why. The latest first; retry-dead stages them again."""
     from orchestrator import connect
     from orchestrator.reports import print_dead
     from orchestrator.terminal import note_more
@@ -147,7 +147,7 @@ def dead(
 
 
 def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
-    """Stage entries again that the embedder refused; the next checkpoint embeds them."""
+    """Stage the entries again that the embedder refused. The next checkpoint embeds them."""
     from orchestrator import connect
     from orchestrator.terminal import print_json, print_text
 
@@ -192,7 +192,7 @@ def local_only(
     *,
     as_json: Json = False,
 ) -> None:
-    """Keep a workspace's texts from any endpoint: only the bundled model embeds them, none distils them."""
+    """Keep the texts of a workspace on this machine. Only the bundled model embeds them, and no model distils them."""
     from orchestrator import connect
     from orchestrator.terminal import print_json, print_text
 
@@ -235,7 +235,7 @@ def delete_project(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Delete a project: its entries, what rests on them alone, its records; what others learned too stays."""
+    """Delete a project with what rests on it alone. Its records go too; what other projects learned as well stays."""
     from orchestrator import connect
     from orchestrator.reports import print_deleted
     from orchestrator.terminal import stages
@@ -254,7 +254,7 @@ def export(
     *,
     as_json: Json = False,
 ) -> None:
-    """Write all workspaces, as they are now, into one archive; captures and checkpoints go on."""
+    """Write all workspaces into one archive. It holds them as they are now; captures and checkpoints go on."""
     from orchestrator import connect
     from orchestrator.archives import write_archive
     from orchestrator.reports import print_exported
@@ -279,7 +279,7 @@ def import_(
     *,
     as_json: Json = False,
 ) -> None:
-    """Read an archive into this store, ids kept, nothing embedded again; broken off, run it again."""
+    """Read an archive into this store. Ids stay, nothing is embedded again; if it is broken off, run it again."""
     from orchestrator import connect
     from orchestrator.archives import read_archive
     from orchestrator.reports import print_imported

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from importlib import import_module
@@ -24,7 +23,6 @@ from knowledge.models import (
     CheckpointType,
     Context,
     ContextId,
-    EntryStatus,
     Pattern,
     PatternId,
     PruneReport,
@@ -34,7 +32,7 @@ from knowledge.models import (
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
 from knowledge.surroundings import check_surroundings
-from orchestrator.calls import LIMITS, Api, given
+from orchestrator.calls import LIMITS, Api, given, watched
 from orchestrator.paging import paged
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RemoteCheckpoints:
-    """`CheckpointEmbeddingService` over HTTP. Progress is what the counts of staged entries say, twice a second."""
+    """`CheckpointEmbeddingService` over HTTP."""
 
     api: Api
 
@@ -83,29 +81,10 @@ class RemoteCheckpoints:
     async def _process(self, body: dict[str, Any], progress: Progress | None, *, distill: bool) -> CheckpointReport:
         if distill:  # else left out: a server of the release before does not know it
             body = {**body, "distill": True}
-        async with _watching(self.api, progress):
-            return await self.api.call("POST", "/v1/checkpoints", CheckpointReport, body=body, timeout_seconds=None)
-
-
-@asynccontextmanager
-async def _watching(api: Api, progress: Progress | None) -> AsyncIterator[None]:
-    async def staged() -> int:
-        stats = await api.call("GET", "/v1/stats", WorkspaceStats)
-        return stats.entries.get(EntryStatus.STAGED, 0)
-
-    async def watch(report: Progress) -> None:
-        total = await staged()
-        while True:
-            report(max(0, total - await staged()), total)
-            await asyncio.sleep(0.5)
-
-    watcher = asyncio.create_task(watch(progress)) if progress else None
-    try:
-        yield
-    finally:
-        if watcher:
-            watcher.cancel()
-            await asyncio.gather(watcher, return_exceptions=True)
+        async with watched(self.api, progress) as named:
+            return await self.api.call(
+                "POST", "/v1/checkpoints", CheckpointReport, body=body, params=named, timeout_seconds=None
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +224,10 @@ class RemotePruning:
 
     async def prune(self, *, dry_run: bool = False, progress: Progress | None = None) -> PruneReport:
         """Delete what is past its year, or say what would go."""
-        report = await self.api.call(
-            "POST", "/v1/prune", PruneReport, params={"dry_run": dry_run}, timeout_seconds=None
-        )
-        if progress:
-            progress(report.entries, report.entries)
-        return report
+        async with watched(self.api, progress) as named:
+            return await self.api.call(
+                "POST", "/v1/prune", PruneReport, params={**named, "dry_run": dry_run}, timeout_seconds=None
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.calls import Api
+from orchestrator.calls import Api, base_path
 from orchestrator.document_qa_tool import ToolAnswer
 from orchestrator.kb_query import KBQueryResponse
 from orchestrator.selection import SelectionResponse
@@ -29,7 +29,7 @@ class RemoteAnswers:
 
     async def ask_base(self, kb: str, scope_id: str | None, question: str, k: int = 5) -> ToolAnswer:
         """Answer from one knowledge base."""
-        path = f"/api/kb/{kb}/{scope_id or '-'}/ask"
+        path = f"{base_path(kb, scope_id)}/ask"
         body = {"question": question, "k": k}
         return await self.api.call("POST", path, ToolAnswer, body=body, timeout_seconds=PATIENCE_SECONDS)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from knowledge.memory.revoking import MOST_AFFECTED
 from knowledge.models import ContextId, Entry, EntryId
-from knowledge.ports import Progress
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, Chosen, OftenShown, Revocation
 from orchestrator.calls import REJECTION, Api, given
 from orchestrator.paging import paged
@@ -48,9 +47,8 @@ class RemoteRevocations:
 
     api: Api
 
-    async def revoke(self, chosen: Chosen, *, dry_run: bool = False, progress: Progress | None = None) -> Revocation:
-        """Delete the entries that are meant from both stores; `progress` is not told over HTTP."""
-        del progress
+    async def revoke(self, chosen: Chosen, *, dry_run: bool = False) -> Revocation:
+        """Delete the entries that are meant from both stores."""
         body = _told(chosen) | {"dry_run": dry_run}
         return await self.api.call("POST", "/v1/revocations", Revocation, body=body, timeout_seconds=None)
 

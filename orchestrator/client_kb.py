@@ -13,9 +13,7 @@ from knowledge.documents.models import Document, DocumentId, Finding, NewDocumen
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import NewSource, SyncReport
 from knowledge.ports import Progress
-from orchestrator.calls import Api, in_path, watched
-
-_ONE = "-"
+from orchestrator.calls import Api, base_path, in_path, watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class RemoteKnowledgeBases:
         params["index"] = "false"  # as in process: `index` does
         if new.tags:
             params["tag"] = list(new.tags)
-        path = f"{_base(kb, scope_id)}/documents"
+        path = f"{base_path(kb, scope_id)}/documents"
         return await self.api.call("POST", path, Added, body=new.content, params=params, timeout_seconds=None)
 
     async def index(self, *, progress: Progress | None = None) -> IndexReport:
@@ -47,12 +45,12 @@ class RemoteKnowledgeBases:
     ) -> list[Document]:
         """Return documents with their states, ascending by uri."""
         params = {"limit": limit} | ({} if after is None else {"after": after})
-        return await self.api.call("GET", f"{_base(kb, scope_id)}/documents", list[Document], params=params)
+        return await self.api.call("GET", f"{base_path(kb, scope_id)}/documents", list[Document], params=params)
 
     async def delete(self, kb: str, scope_id: str | None, document_ids: Collection[DocumentId]) -> int:
         """Delete documents for good; nothing shows them once this returns."""
         params = {"document_id": [str(each) for each in document_ids]}
-        return await self.api.removed(f"{_base(kb, scope_id)}/documents", "documents", params=params)
+        return await self.api.removed(f"{base_path(kb, scope_id)}/documents", "documents", params=params)
 
     async def close_case(self, case_id: str) -> int:
         """Close a case; its documents go."""
@@ -65,7 +63,7 @@ class RemoteKnowledgeBases:
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
         """Have documents indexed again that failed."""
-        path, params = f"{_base(kb, scope_id)}/documents:retry", {"index": "false"}
+        path, params = f"{base_path(kb, scope_id)}/documents:retry", {"index": "false"}
         return (await self.api.call("POST", path, dict[str, int], params=params))["documents"]
 
     async def search(
@@ -92,33 +90,29 @@ class RemoteKnowledgeBases:
     async def add_source(self, kb: str, scope_id: str | None, new: NewSource) -> Source:
         """Make a git repository a source of documents; nothing is fetched yet."""
         body = asdict(new) | {"globs": list(new.globs)}
-        return await self.api.call("POST", f"{_base(kb, scope_id)}/sources", Source, body=body)
+        return await self.api.call("POST", f"{base_path(kb, scope_id)}/sources", Source, body=body)
 
     async def sources(self, kb: str, scope_id: str | None) -> list[Source]:
         """Return the git repositories of a knowledge base."""
-        return await self.api.call("GET", f"{_base(kb, scope_id)}/sources", list[Source])
+        return await self.api.call("GET", f"{base_path(kb, scope_id)}/sources", list[Source])
 
     async def sync(self, kb: str, scope_id: str | None) -> list[SyncReport]:
         """Fetch the git repositories of a knowledge base, and take over what changed."""
-        return await self.api.call("POST", f"{_base(kb, scope_id)}/sync", list[SyncReport], timeout_seconds=None)
+        return await self.api.call("POST", f"{base_path(kb, scope_id)}/sync", list[SyncReport], timeout_seconds=None)
 
     async def forget_source(self, kb: str, scope_id: str | None, source_id: SourceId) -> int:
         """Forget a git repository, with its documents."""
-        return await self.api.removed(f"{_base(kb, scope_id)}/sources/{source_id}", "documents")
+        return await self.api.removed(f"{base_path(kb, scope_id)}/sources/{source_id}", "documents")
 
     async def grant(self, kb: str, scope_id: str, principal: str) -> None:
         """Give a principal access to a case or a team."""
-        await self.api.send("PUT", f"{_base(kb, scope_id)}/members/{in_path('principal', principal)}")
+        await self.api.send("PUT", f"{base_path(kb, scope_id)}/members/{in_path('principal', principal)}")
 
     async def revoke(self, kb: str, scope_id: str, principal: str) -> bool:
         """Take access away, from the next question on."""
-        path = f"{_base(kb, scope_id)}/members/{in_path('principal', principal)}"
+        path = f"{base_path(kb, scope_id)}/members/{in_path('principal', principal)}"
         return (await self.api.call("DELETE", path, dict[str, bool]))["revoked"]
 
     async def granted(self, kb: str, scope_id: str) -> list[str]:
         """Return who was given access to a case or a team."""
-        return await self.api.call("GET", f"{_base(kb, scope_id)}/members", list[str])
-
-
-def _base(kb: str, scope_id: str | None) -> str:
-    return f"/api/kb/{in_path('kb', kb)}/{_ONE if scope_id is None else in_path('scope_id', scope_id)}"
+        return await self.api.call("GET", f"{base_path(kb, scope_id)}/members", list[str])

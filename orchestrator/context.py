@@ -18,7 +18,7 @@ from uuid import uuid4
 from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
-from knowledge.models import Context, ContextId, EntryType, Pattern, PatternId, Task
+from knowledge.models import Context, ContextId, EntryType, Pattern, Task
 from knowledge.steps import step
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.deadline import within
@@ -329,26 +329,25 @@ def choose(found: Sequence[Pattern], *, limit: int) -> list[Pattern]:
 
     What an agent's key alone speaks for fills one, whatever else there is.
     """
-    gates = [pattern for pattern in found if pattern.entry_type is not EntryType.FAILURE_SOLUTION]
-    quota = max(1, limit // 3)
-    held_back = {pattern.pattern_id for pattern in gates[quota:]}
-    held_back |= _too_many_of_one_source(found)
-    first = [pattern for pattern in found if pattern.pattern_id not in held_back][:limit]
-    more = [pattern for pattern in gates[quota:] if pattern.pattern_id not in _too_many_of_one_source(found)]
-    chosen = {pattern.pattern_id for pattern in first + more[: limit - len(first)]}
-    return [pattern for pattern in found if pattern.pattern_id in chosen]
+    heard = _one_of_each_source(found)
+    gates = [pattern.pattern_id for pattern in heard if pattern.entry_type is not EntryType.FAILURE_SOLUTION]
+    held_back = set(gates[max(1, limit // 3) :])
+    first = [pattern for pattern in heard if pattern.pattern_id not in held_back][:limit]
+    more = [pattern for pattern in heard if pattern.pattern_id in held_back][: limit - len(first)]
+    chosen = {pattern.pattern_id for pattern in first + more}
+    return [pattern for pattern in heard if pattern.pattern_id in chosen]
 
 
-def _too_many_of_one_source(found: Sequence[Pattern]) -> set[PatternId]:
-    """Return the patterns after the first one that nobody but the same agent's key speaks for."""
+def _one_of_each_source(found: Sequence[Pattern]) -> list[Pattern]:
+    """Return the patterns without those after the first one that nobody but the same agent's key speaks for."""
     seen: set[str] = set()
-    late = set()
+    heard = []
     for pattern in found:
-        if pattern.source is not None and pattern.source in seen:
-            late.add(pattern.pattern_id)
-        elif pattern.source is not None:
+        if pattern.source is None or pattern.source not in seen:
+            heard.append(pattern)
+        if pattern.source is not None:
             seen.add(pattern.source)
-    return late
+    return heard
 
 
 _TOLD = ("description", "type", "technology", "project_id", "task_id", "run_id")

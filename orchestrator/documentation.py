@@ -12,7 +12,7 @@ from knowledge.documents.access import Principal
 from knowledge.documents.answering import Request
 from knowledge.documents.answers import Answering
 from knowledge.documents.journal import NewEscalation
-from knowledge.documents.models import Answer, AnswerStatus, NoAnswerPolicy, Passage, Profile
+from knowledge.documents.models import Answer, AnswerStatus, Passage, Profile
 from knowledge.documents.rendering import GUIDANCE, with_guidance
 from orchestrator.answer_json import CitationJson, citation_json, turns_of
 from orchestrator.telemetry import ANSWERED, Telemetry
@@ -41,7 +41,6 @@ PROFILE = Profile(
     gate_mean=LEAST_MEAN,
     coverage=COVERING,
     max_queries=MAX_QUERIES,
-    no_answer=NoAnswerPolicy.GUIDANCE,
     render=with_guidance,
 )
 

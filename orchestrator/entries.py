@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from knowledge.errors import InvalidInput
-from knowledge.models import Captured, CaptureOutcome, NewEntry
+from knowledge.models import Captured, CaptureOutcome, EntryId, NewEntry
 
 _NEW_ENTRY = TypeAdapter(NewEntry)
 _LONGEST_NAME = 100
@@ -44,6 +44,55 @@ def write_entry(entry: NewEntry) -> dict[str, Any]:
     if entry.applies_when is not None:
         told["applies_when"] = {name: value for name, value in told["applies_when"].items() if value is not None}
     return told
+
+
+class Resolves(Protocol):
+    """A capture service, in process or over HTTP."""
+
+    async def resolve_failure(
+        self, entry_id: EntryId, *, solution_steps: str, verified_by: str, when_to_try: str | None = None
+    ) -> EntryId:
+        """Give an open failure its verified solution."""
+        ...
+
+    async def resolve_gate_rejection(
+        self,
+        entry_id: EntryId,
+        *,
+        revision_approach: str,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+    ) -> EntryId:
+        """Give an open rejection the accepted revision."""
+        ...
+
+
+async def resolve_entry(
+    capture: Resolves,
+    entry_id: EntryId,
+    *,
+    solution_steps: str | None,
+    revision_approach: str | None,
+    verified_by: str | None,
+    when_to_try: str | None,
+) -> EntryId:
+    """Give an open entry what resolves it, told as the one field or the other; return whose evidence it is.
+
+    Raises InvalidInput unless it is one of the two, and for a solution that nothing verified, and what capture raises.
+    """
+    if revision_approach is not None and solution_steps is None:
+        return await capture.resolve_gate_rejection(
+            entry_id, revision_approach=revision_approach, verified_by=verified_by, when_to_try=when_to_try
+        )
+    if solution_steps is None or revision_approach is not None:
+        raise InvalidInput(
+            "solution_steps", "give either solution_steps (a failure) or revision_approach (a rejection)"
+        )
+    if verified_by is None:
+        raise InvalidInput("verified_by", "is required: what showed that the solution works?")
+    return await capture.resolve_failure(
+        entry_id, solution_steps=solution_steps, verified_by=verified_by, when_to_try=when_to_try
+    )
 
 
 class CapturesAll(Protocol):

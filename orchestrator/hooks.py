@@ -22,7 +22,7 @@ from knowledge.models import CheckpointType, Context, ContextId, Task
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.deadline import within
-from orchestrator.learn.fields import ends_within_limit, harmless
+from orchestrator.learn.fields import ends_within_limit, storable
 
 if TYPE_CHECKING:
     from orchestrator.connection import AnyKnowledge
@@ -59,16 +59,16 @@ def _hook(
 
     @functools.wraps(event)
     async def tell(self: OrchestratorHooks, /, *told: _Told.args, **named: _Told.kwargs) -> Kept:
-        kept = {name: _storable(text) if name in _EVIDENCE else text for name, text in named.items()}
+        kept = {name: _fitting(text) if name in _EVIDENCE else text for name, text in named.items()}
         return await self.keep(event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*told, **kept))
 
     tell.__doc__ = (event.__doc__ or "").partition("\n")[0] + " Never raises."
     return tell
 
 
-def _storable(text: object) -> object:
+def _fitting(text: object) -> object:
     """Return a text as it can be kept: its ends, and that something was between, and no character that cannot be."""
-    return ends_within_limit(harmless(text), "cut: there was more here") if isinstance(text, str) else text
+    return ends_within_limit(storable(text), "cut: there was more here") if isinstance(text, str) else text
 
 
 class OrchestratorHooks:

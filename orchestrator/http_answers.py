@@ -20,7 +20,7 @@ from orchestrator.documentation import (
     DocumentationRequest,
     DocumentationResponse,
 )
-from orchestrator.http_kb import ONE
+from orchestrator.http_kb import scope_in
 from orchestrator.http_opened import Open, performs
 from orchestrator.http_paging import LAST, Limit, link_next
 from orchestrator.http_principal import Asking
@@ -108,7 +108,21 @@ class AskBody:
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     question: str
     conversation: Turns | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskBaseBody(AskBody):
+    """The same of one knowledge base; `k`: from how many passages it is answered."""
+
     k: Annotated[int, Field(ge=1, le=50, strict=True)] = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionBody:
+    """A question by itself."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    question: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +220,7 @@ def _add_systems(app: FastAPI) -> None:
     @app.post("/subagents/documentation-qa:best-effort", tags=["answers"])
     @performs("documents.manage")
     async def documentation_best_effort(
-        body: AskBody, knowledge: Open, principal: Operator, telemetry: Telling
+        body: QuestionBody, knowledge: Open, principal: Operator, telemetry: Telling
     ) -> BestEffort:
         """Return what an operator may send meanwhile, with its caveats."""
         subagent = DocumentationQASubagent(knowledge.answering, telemetry)
@@ -221,13 +235,15 @@ def _add_systems(app: FastAPI) -> None:
 
     @app.post("/api/kb/{kb}/{scope}/ask", tags=["answers"])
     @performs("answering.ask")
-    async def ask_knowledge_base(kb: str, scope: str, body: AskBody, knowledge: Open, principal: Asking) -> ToolAnswer:
+    async def ask_knowledge_base(
+        kb: str, scope: str, body: AskBaseBody, knowledge: Open, principal: Asking
+    ) -> ToolAnswer:
         """Answer from one knowledge base, in its own form."""
         tool = next((tool for tool in TOOLS if tool.config.base.name == kb), None)
         if tool is None:
             raise InvalidInput("kb", f"there is no {kb} knowledge base")
-        scope_id = None if scope == ONE else scope
-        return await tool(knowledge.answering, principal).ask(scope_id, body.question, body.k, _said(body.conversation))
+        asked = tool(knowledge.answering, principal)
+        return await asked.ask(scope_in(scope), body.question, body.k, _said(body.conversation))
 
 
 def _add_agent(app: FastAPI) -> None:

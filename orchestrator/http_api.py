@@ -38,7 +38,7 @@ from orchestrator.admission import Admission, Lines, Overflow
 from orchestrator.breaker import Breakers
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.deadline import within
-from orchestrator.entries import capture_rows
+from orchestrator.entries import capture_rows, resolve_entry
 from orchestrator.http_access import Doorway, GuardedDoor, OwnersDoor
 from orchestrator.http_allowed import add_access
 from orchestrator.http_answers import add_answers
@@ -49,7 +49,7 @@ from orchestrator.http_events import add_events
 from orchestrator.http_kb import add_kb
 from orchestrator.http_keys import add_keys
 from orchestrator.http_metrics import add_metrics
-from orchestrator.http_opened import Open, OperationRoute, free, performs
+from orchestrator.http_opened import Open, OperationRoute, Told, free, performs
 from orchestrator.http_page import add_page
 from orchestrator.http_paging import LAST, Limit, link_next
 from orchestrator.http_patterns import add_patterns
@@ -275,7 +275,15 @@ def _add_entries(app: FastAPI) -> None:
     @performs("capture.resolve_failure", problems=(409,))
     async def resolve(entry_id: UUID, body: ResolutionBody, knowledge: Open) -> EntryCreated:
         """Give an open entry its resolution and stage it."""
-        return EntryCreated(entry_id=await _resolve(knowledge, EntryId(entry_id), body))
+        resolved = await resolve_entry(
+            knowledge.capture,
+            EntryId(entry_id),
+            solution_steps=body.solution_steps,
+            revision_approach=body.revision_approach,
+            verified_by=body.verified_by,
+            when_to_try=body.when_to_try,
+        )
+        return EntryCreated(entry_id=resolved)
 
     @app.get("/v1/entries/{entry_id}", tags=["entries"])
     @performs("capture.get")
@@ -294,28 +302,6 @@ def _with_key(entry: NewEntry, idempotency_key: str) -> NewEntry:
     if entry.idempotency_key not in {None, idempotency_key}:
         raise InvalidInput("idempotency_key", "differs from the header Idempotency-Key: give one of them")
     return replace(entry, idempotency_key=idempotency_key)
-
-
-async def _resolve(knowledge: Knowledge, entry_id: EntryId, body: ResolutionBody) -> EntryId:
-    if body.revision_approach is not None and body.solution_steps is None:
-        return await knowledge.capture.resolve_gate_rejection(
-            entry_id,
-            revision_approach=body.revision_approach,
-            verified_by=body.verified_by,
-            when_to_try=body.when_to_try,
-        )
-    if body.solution_steps is None or body.revision_approach is not None:
-        raise InvalidInput(
-            "solution_steps", "give either solution_steps (a failure) or revision_approach (a rejection)"
-        )
-    if body.verified_by is None:
-        raise InvalidInput("verified_by", "is required: what showed that the solution works?")
-    return await knowledge.capture.resolve_failure(
-        entry_id,
-        solution_steps=body.solution_steps,
-        verified_by=body.verified_by,
-        when_to_try=body.when_to_try,
-    )
 
 
 def _add_queries(app: FastAPI) -> None:
@@ -392,15 +378,15 @@ def _add_queries(app: FastAPI) -> None:
 def _add_operations(app: FastAPI) -> None:
     @app.post("/v1/checkpoints", status_code=201, tags=["operations"])
     @performs("checkpoints.process_checkpoint", problems=(409, 502))
-    async def process_checkpoint(body: CheckpointBody, knowledge: Open) -> CheckpointReport:
+    async def process_checkpoint(body: CheckpointBody, knowledge: Open, told: Told) -> CheckpointReport:
         """Embed what is staged."""
         if body.project_id is not None:
             return await knowledge.checkpoints.process_checkpoint(
-                body.project_id, body.checkpoint_type, distill=body.distill
+                body.project_id, body.checkpoint_type, distill=body.distill, progress=told
             )
         if body.checkpoint_type != CheckpointType.MANUAL:
             raise InvalidInput("project_id", f"is required for a {body.checkpoint_type}")
-        return await knowledge.checkpoints.process_all(distill=body.distill)
+        return await knowledge.checkpoints.process_all(distill=body.distill, progress=told)
 
     @app.post("/v1/sweeps", tags=["operations"])
     @performs("checkpoints.sweep", problems=(409, 502))
@@ -416,9 +402,9 @@ def _add_operations(app: FastAPI) -> None:
 
     @app.post("/v1/prune", tags=["operations"])
     @performs("pruning.prune", problems=(409,))
-    async def prune(knowledge: Open, *, dry_run: Annotated[bool, Query()] = False) -> PruneReport:
+    async def prune(knowledge: Open, told: Told, *, dry_run: Annotated[bool, Query()] = False) -> PruneReport:
         """Delete what is past its year, or say what would go."""
-        return await knowledge.pruning.prune(dry_run=dry_run)
+        return await knowledge.pruning.prune(dry_run=dry_run, progress=told)
 
     @app.post("/v1/jobs/{name}", tags=["operations"])
     @performs("run_job", problems=(409, 502))

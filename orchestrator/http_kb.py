@@ -18,14 +18,12 @@ from knowledge.documents.service import KnowledgeBases
 from knowledge.documents.syncing import NewSource, SyncReport
 from knowledge.errors import HardwonError
 from knowledge.logs import get_logger
+from orchestrator.calls import ONE
 from orchestrator.http_opened import Told, performs
 from orchestrator.http_paging import LAST, Limit, link_next
 from orchestrator.http_principal import Bases
 
 log = get_logger(__name__)
-
-ONE = "-"
-"""Stands in a path for the scope of a knowledge base that is one."""
 
 _DOCUMENTS = "/api/kb/{kb}/{scope}/documents"
 
@@ -55,8 +53,9 @@ class Had:
     revoked: bool
 
 
-def _scope(scope: str) -> str | None:
-    return None if scope == ONE else scope
+def scope_in(path: str) -> str | None:
+    """Return the scope id that stands in a path, None for the one scope of a knowledge base that is one."""
+    return None if path == ONE else path
 
 
 def add_kb(app: FastAPI) -> None:
@@ -117,7 +116,7 @@ def _add_documents(app: FastAPI) -> None:
         after: Annotated[str | None, Query(description=LAST)] = None,
     ) -> list[Document]:
         """Return documents with their states, ascending by uri."""
-        found = await bases.listed(kb, _scope(scope), limit=limit, after=after)
+        found = await bases.listed(kb, scope_in(scope), limit=limit, after=after)
         if len(found) == limit:
             link_next(request, response, after=found[-1].uri, limit=limit)
         return found
@@ -147,7 +146,7 @@ def _add_documents(app: FastAPI) -> None:
         new = NewDocument(
             uri=uri, content=await request.body(), title=title, category=category, tags=tuple(tag or ()), link=link
         )
-        added = await bases.add(kb, _scope(scope), new)
+        added = await bases.add(kb, scope_in(scope), new)
         if index:
             _index_soon(app, bases)
         return added
@@ -158,7 +157,7 @@ def _add_documents(app: FastAPI) -> None:
         kb: str, scope: str, bases: Bases, document_id: Annotated[list[UUID], Query(max_length=1000)]
     ) -> Count:
         """Delete documents for good."""
-        deleted = await bases.delete(kb, _scope(scope), [DocumentId(each) for each in document_id])
+        deleted = await bases.delete(kb, scope_in(scope), [DocumentId(each) for each in document_id])
         _index_soon(app, bases)
         return Count(documents=deleted)
 
@@ -172,7 +171,7 @@ def _add_documents(app: FastAPI) -> None:
         index: Annotated[bool, Query(description="Index them at once, in the background.")] = True,
     ) -> Count:
         """Have documents indexed again that failed."""
-        again = await bases.retry(kb, _scope(scope))
+        again = await bases.retry(kb, scope_in(scope))
         if index:
             _index_soon(app, bases)
         return Count(documents=again)
@@ -201,20 +200,20 @@ def _add_sources(app: FastAPI) -> None:
     @performs("documents.asked_by")
     async def list_sources(kb: str, scope: str, bases: Bases) -> list[Source]:
         """Return the git repositories of a knowledge base."""
-        return await bases.sources(kb, _scope(scope))
+        return await bases.sources(kb, scope_in(scope))
 
     @app.post("/api/kb/{kb}/{scope}/sources", tags=["documents"])
     @performs("documents.manage")
     async def add_source(kb: str, scope: str, body: SourceBody, bases: Bases) -> Source:
         """Make a git repository a source of documents."""
         new = NewSource(url=body.url, branch=body.branch, subdir=body.subdir, globs=body.globs)
-        return await bases.add_source(kb, _scope(scope), new)
+        return await bases.add_source(kb, scope_in(scope), new)
 
     @app.delete("/api/kb/{kb}/{scope}/sources/{source_id}", tags=["documents"])
     @performs("documents.manage")
     async def forget_source(kb: str, scope: str, source_id: UUID, bases: Bases) -> Count:
         """Forget a git repository with its documents."""
-        deleted = await bases.forget_source(kb, _scope(scope), SourceId(source_id))
+        deleted = await bases.forget_source(kb, scope_in(scope), SourceId(source_id))
         _index_soon(app, bases)
         return Count(documents=deleted)
 
@@ -222,7 +221,7 @@ def _add_sources(app: FastAPI) -> None:
     @performs("documents.manage")
     async def sync_sources(kb: str, scope: str, bases: Bases) -> list[SyncReport]:
         """Fetch the git repositories of a knowledge base now."""
-        reports = await bases.sync(kb, _scope(scope))
+        reports = await bases.sync(kb, scope_in(scope))
         _index_soon(app, bases)
         return reports
 

@@ -12,7 +12,7 @@ from knowledge.documents.access import Principal
 from knowledge.documents.answering import Request
 from knowledge.documents.answers import Answering
 from knowledge.documents.links import commit_of
-from knowledge.documents.models import Answer, AnswerStatus, NoAnswerPolicy, Passage, Profile
+from knowledge.documents.models import Answer, AnswerStatus, Passage, Profile
 from knowledge.documents.rendering import NOT_IN_THE_KNOWLEDGE_BASE, strictly
 from orchestrator.answer_json import turns_of
 from orchestrator.telemetry import ANSWERED, Telemetry
@@ -61,8 +61,6 @@ def _title_and_category(passage: Passage) -> str:
 PROFILE = Profile(
     name="strict",
     system_prompt=QNA_SYSTEM_PROMPT,
-    granularity="document",
-    no_answer=NoAnswerPolicy.EXACT_SENTENCE,
     render=strictly,
     cache_ttl=timedelta(hours=1),
 )

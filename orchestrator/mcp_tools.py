@@ -12,7 +12,6 @@ from uuid import UUID
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from knowledge.errors import InvalidInput
 from knowledge.models import (
     CheckpointReport,
     CheckpointType,
@@ -26,7 +25,7 @@ from knowledge.models import (
 )
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.entries import in_our_words, read_entry
+from orchestrator.entries import in_our_words, read_entry, resolve_entry
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
 _ENTRY_FIELDS = {
@@ -191,25 +190,14 @@ async def _capture(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> EntryCap
 
 async def _resolve(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> EntryCaptured:
     asked: _Resolution = _read(_Resolution, told)
-    entry_id = EntryId(asked.entry_id)
-    if (asked.solution_steps is None) == (asked.revision_approach is None):
-        raise InvalidInput("solution_steps", "give either that (of a failure) or revision_approach (of a rejection)")
-    if asked.revision_approach is not None:
-        resolved = await knowledge.capture.resolve_gate_rejection(
-            entry_id,
-            revision_approach=asked.revision_approach,
-            verified_by=asked.verified_by,
-            when_to_try=asked.when_to_try,
-        )
-    elif asked.verified_by is None:
-        raise InvalidInput("verified_by", "is required: what showed that the solution works?")
-    else:
-        resolved = await knowledge.capture.resolve_failure(
-            entry_id,
-            solution_steps=asked.solution_steps or "",
-            verified_by=asked.verified_by,
-            when_to_try=asked.when_to_try,
-        )
+    resolved = await resolve_entry(
+        knowledge.capture,
+        EntryId(asked.entry_id),
+        solution_steps=asked.solution_steps,
+        revision_approach=asked.revision_approach,
+        verified_by=asked.verified_by,
+        when_to_try=asked.when_to_try,
+    )
     return EntryCaptured(entry_id=resolved)
 
 

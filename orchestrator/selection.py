@@ -19,7 +19,6 @@ from knowledge.documents.models import (
     AnswerStatus,
     Document,
     Finding,
-    NoAnswerPolicy,
     Passage,
     Profile,
     Query,
@@ -72,7 +71,6 @@ PROFILE = Profile(
     name="selection",
     system_prompt=ANSWER_PROMPT,
     k=5,
-    no_answer=NoAnswerPolicy.GUIDANCE,
     render=with_guidance,
 )
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import numpy as np
 
+from knowledge.characters import check_unicode
 from knowledge.errors import InvalidInput
 from knowledge.models import EmbeddingSpace, EntryType, Point, PointId, SparseVector, Vector, View, Where
 
@@ -113,7 +114,7 @@ def check_batch(space: EmbeddingSpace, points: Sequence[Point], first: int = 0) 
         for key, word in payload(point).items():
             if not word:
                 raise InvalidInput(f"{name}.{key}", "leave it out instead of giving an empty text")
-            _check_word(word, f"{name}.{key}")
+            check_unicode(f"{name}.{key}", word)
 
 
 def check_dense(space: EmbeddingSpace, vector: Vector, field: str) -> None:
@@ -138,13 +139,6 @@ def check_lexical(vector: SparseVector, field: str) -> None:
         before = index
     if not all(abs(value) <= _LARGEST_WEIGHT for value in vector.values):
         raise InvalidInput(field, "term weights must be finite")
-
-
-def _check_word(word: str, field: str) -> None:
-    try:
-        word.encode()
-    except UnicodeEncodeError as exc:
-        raise InvalidInput(field, "the text holds half of a character (a lone surrogate)") from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +177,7 @@ def conditions(where: Where) -> Conditions:
     }
     for field, wish in (*wishes.items(), (TENANT, where.workspace)):
         if wish is not None:
-            _check_word(wish, field)
+            check_unicode(field, wish)
     write_moment(where.live_at, "live_at")
     return Conditions(
         workspace=where.workspace,

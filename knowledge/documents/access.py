@@ -108,6 +108,12 @@ class Scope:
         if self.token is not _MADE_HERE:
             raise NoAccess("A scope is made by AccessPolicy, after it looked who may use it.")
 
+    def writable(self) -> str:
+        """Return the one partition that may be written to. Raises NoAccess where there is none, or more than one."""
+        if self.permission is not Permission.WRITE or len(self.partitions) != 1:
+            raise NoAccess(f"{self.principal} may not change {self.label}")
+        return self.partitions[0]
+
 
 class Grants(Protocol):
     """Which cases a principal may use, and which bases it is a member of, in one workspace."""

@@ -5,6 +5,7 @@ Nothing is in an answer that was not found in a document which its asker may see
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from datetime import datetime
 from statistics import mean
 from uuid import uuid4
 
+from knowledge.characters import check_characters
 from knowledge.documents.access import Scope
 from knowledge.documents.answer_cache import AnswerCache, key_of, packed, unpacked
 from knowledge.documents.drafting import Asked, Draft, Drafter
@@ -88,8 +90,8 @@ class GroundedAnswerer:
         Raises InvalidInput for a question that is none, or asked under what is no text.
         """
         check_question(request.question)
-        check_text("conversation", "".join(turn.content for turn in request.conversation))
-        check_text("focus", "".join(f"{name}{text}" for name, text in (request.focus or {}).items()))
+        check_characters("conversation", "".join(turn.content for turn in request.conversation))
+        check_characters("focus", "".join(f"{name}{text}" for name, text in (request.focus or {}).items()))
         began = time.perf_counter()
         asked = request.question
         request = without_secrets(request) if self.redaction else request
@@ -154,34 +156,12 @@ class GroundedAnswerer:
         )
         draft = await drafter.draft(asked)
         judge = await self.entailment() if self.entailment is not None and not drafter.extractive else None
-        found = await self._checked(draft, shown, scope, request, judge)
+        check = functools.partial(self._checked, asked, scope, judge)
+        found = await check(draft)
         dropped = len(found.faults)
         if found.faults or draft.faults:
-            draft, found = await self._improved(drafter, asked, draft, found, scope, request, judge)
+            draft, found = await _improved(drafter, asked, draft, found, check)
         return _answered(request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped)
-
-    async def _improved(  # noqa: PLR0917
-        self,
-        drafter: Drafter,
-        asked: Asked,
-        draft: Draft,
-        found: Verified,
-        scope: Scope,
-        request: Request,
-        judge: Entailment | None,
-    ) -> tuple[Draft, Verified]:
-        """Have a draft written once more; what stands of it stands whether that goes well or not."""
-        try:
-            again = await drafter.improve(asked, draft, [*draft.faults, *found.faults])
-            if again is None:
-                return draft, found
-            better = await self._checked(again, asked.evidence, scope, request, judge)
-        except (Unavailable, ChatRejected) as error:
-            if not found.claims:
-                raise
-            log.warning("improving_failed", error=type(error).__name__)
-            return draft, found
-        return (again, better) if len(better.claims) >= len(found.claims) else (draft, found)
 
     async def _evidence(self, passages: Sequence[Passage], scope: Scope, describe: Describe) -> list[Evidence]:
         texts = await self.quotes.visible(passages, scope)
@@ -191,16 +171,16 @@ class GroundedAnswerer:
             if passage.passage_id in texts
         ]
 
-    async def _checked(
-        self, draft: Draft, shown: Sequence[Evidence], scope: Scope, request: Request, judge: Entailment | None
-    ) -> Verified:
+    async def _checked(self, asked: Asked, scope: Scope, judge: Entailment | None, draft: Draft) -> Verified:
         """Hold a draft against the documents as they are now: writing it may have taken a while."""
         if not draft.written:
             return Verified(claims=(), spans={}, faults=())
-        texts = await self.quotes.visible([each.passage for each in shown], scope)
-        current = [each if texts.get(each.passage.passage_id) is not None else _gone(each.passage) for each in shown]
-        found = verify(draft.written, current, request.question)
-        return found if judge is None else await judge.kept(request.question, found)
+        texts = await self.quotes.visible([each.passage for each in asked.evidence], scope)
+        current = [
+            each if texts.get(each.passage.passage_id) is not None else _gone(each.passage) for each in asked.evidence
+        ]
+        found = verify(draft.written, current, asked.question)
+        return found if judge is None else await judge.kept(asked.question, found)
 
     async def _key(self, request: Request, scope: Scope, profile: Profile, drafter: Drafter, k: int) -> str | None:
         """Return the key to keep the answer under, with the versions as they were before anything was looked for."""
@@ -227,6 +207,23 @@ class GroundedAnswerer:
             return None  # another version of hardwon kept it
 
 
+async def _improved(
+    drafter: Drafter, asked: Asked, draft: Draft, found: Verified, check: Callable[[Draft], Awaitable[Verified]]
+) -> tuple[Draft, Verified]:
+    """Have a draft written once more; what stands of it stands whether that goes well or not."""
+    try:
+        again = await drafter.improve(asked, draft, [*draft.faults, *found.faults])
+        if again is None:
+            return draft, found
+        better = await check(again)
+    except (Unavailable, ChatRejected) as error:
+        if not found.claims:
+            raise
+        log.warning("improving_failed", error=type(error).__name__)
+        return draft, found
+    return (again, better) if len(better.claims) >= len(found.claims) else (draft, found)
+
+
 def without_secrets(request: Request) -> Request:
     """Return a question redacted, with what it is asked under."""
     return replace(
@@ -243,13 +240,7 @@ def check_question(question: str) -> None:
         raise InvalidInput("question", "is empty")
     if len(question) > MAX_QUESTION:
         raise InvalidInput("question", f"has {len(question):,} characters, more than the {MAX_QUESTION:,} allowed")
-    check_text("question", question)
-
-
-def check_text(field: str, text: str) -> None:
-    """Raise InvalidInput for what cannot be stored or sent as text."""
-    if "\0" in text or any(0xD800 <= ord(sign) <= 0xDFFF for sign in text):
-        raise InvalidInput(field, "holds a character that is no text")
+    check_characters("question", question)
 
 
 def refused(question: str, finding: Finding, profile: Profile) -> Answer | None:

@@ -330,8 +330,7 @@ class DocumentIndexing:
             yield
         finally:
             beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await beating
+            await asyncio.gather(beating, return_exceptions=True)  # its cancellation ends here, ours does not
 
 
 def longest_passage(space: EmbeddingSpace, most: int) -> int:

@@ -56,7 +56,7 @@ class DocumentLibrary:
         The same uri again is a newer version; the same content changes nothing. What is told of a file is kept without
         secrets, too. Raises NoAccess, InvalidInput, Conflict for a closed case.
         """
-        partition = _writable(scope)
+        partition = scope.writable()
         _check(new)
         told = _without_secrets(new) if self.redaction else new
         _check(told)
@@ -128,21 +128,21 @@ class DocumentLibrary:
 
     async def delete(self, scope: Scope, document_ids: Collection[DocumentId]) -> int:
         """Delete documents for good; nothing shows them any more once this returns. Returns how many there were."""
-        return await self.documents.hide(_writable(scope), document_ids)
+        return await self.documents.hide(scope.writable(), document_ids)
 
     async def close_case(self, principal: Principal, case_id: str) -> int:
         """Close a case: its documents go, at once or after the retention of the settings, and it takes no more."""
         scope = await self.access.scope(principal, "case", case_id, permission=Permission.WRITE)
-        return await self.documents.close(_writable(scope), keep_for=self.case_retention)
+        return await self.documents.close(scope.writable(), keep_for=self.case_retention)
 
     async def delete_user(self, principal: Principal, user_id: str) -> int:
         """Delete the whole knowledge base of a user."""
         scope = await self.access.scope(principal, "user", user_id, permission=Permission.WRITE)
-        return await self.documents.forget_partition(_writable(scope))
+        return await self.documents.forget_partition(scope.writable())
 
     async def retry(self, scope: Scope) -> int:
         """Have documents indexed again that failed; return how many."""
-        return await self.documents.retry(_writable(scope))
+        return await self.documents.retry(scope.writable())
 
     async def grant(self, by: Principal, kb: str, scope_id: str, to: str) -> None:
         """Give a principal access to a case or a team. Raises NoAccess unless an administrator does."""
@@ -166,13 +166,6 @@ class DocumentLibrary:
         if not by.admin:
             raise NoAccess("only an administrator gives and takes access")
         return base.name
-
-
-def _writable(scope: Scope) -> str:
-    """Return the one partition of a scope that may be written to."""
-    if scope.permission is not Permission.WRITE or len(scope.partitions) != 1:
-        raise NoAccess(f"{scope.principal} may not change {scope.label}")
-    return scope.partitions[0]
 
 
 def _without_secrets(new: NewDocument) -> NewDocument:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Literal, NewType
+from typing import Annotated, Any, NewType
 from uuid import UUID
 
 from pydantic import Field
@@ -260,14 +260,6 @@ class Finding:
     notes: tuple[str, ...] = ()
 
 
-class NoAnswerPolicy(StrEnum):
-    """How it is said that nothing was found: the seed's exact sentence, with guidance, or with what is missing."""
-
-    EXACT_SENTENCE = "exact_sentence"
-    GUIDANCE = "guidance"
-    STATE_MISSING = "state_missing"
-
-
 class AnswerStatus(StrEnum):
     """What came of a question."""
 
@@ -343,20 +335,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """How one system answers: what it looks at, when it refuses, how its answer reads.
+    """How one system answers: when it refuses, and how its answer reads. What it looks at is for its finder to say.
 
     `gate_mean`: the mean relevance that the best three passages must reach; `coverage`: so many passages above so much
-    relevance end the search, of at most `max_queries`.
+    relevance end the search, of at most `max_queries`. `render`: how an answer reads, and that there is none.
     """
 
     name: str
     system_prompt: str
     k: int = 5
-    granularity: Literal["chunk", "document"] = "chunk"
     gate_mean: float | None = None
     coverage: tuple[int, float] | None = None
     max_queries: int = 1
-    no_answer: NoAnswerPolicy = NoAnswerPolicy.STATE_MISSING
     render: Callable[[Answer], str] | None = None
     max_tokens: int = 500
     temperature: float | None = 0.0

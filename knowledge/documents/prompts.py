@@ -68,11 +68,6 @@ def block(number: int, header: str, text: str) -> str:
     return f"[Chunk {number} - {header}]\n{text}\n" if header else f"[Chunk {number}]\n{text}\n"
 
 
-def context_of(blocks: Sequence[str]) -> str:
-    """Return passages as one text, as the design joins them."""
-    return "\n---\n".join(blocks)
-
-
 def question_with_sources(question: str, blocks: Sequence[str], conversation: Sequence[Turn] = ()) -> str:
     """Return the user's message: one JSON object, in which no text of a source can end before it ends."""
     asked: dict[str, Any] = {"question": question}

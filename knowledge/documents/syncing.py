@@ -8,14 +8,14 @@ from fnmatch import fnmatchcase
 from typing import Final
 from uuid import uuid4
 
-from knowledge.documents.access import Permission, Scope
+from knowledge.documents.access import Scope
 from knowledge.documents.fetching import check_url
 from knowledge.documents.library import DocumentLibrary
 from knowledge.documents.links import link_of
 from knowledge.documents.models import DocumentStatus, NewDocument, SourceId
 from knowledge.documents.parsing import readable
 from knowledge.documents.ports import DocumentStore, Repositories, Repository, Source, SourceStore, TreeFile
-from knowledge.errors import InvalidInput, NoAccess, NotFound, SourceUnavailable
+from knowledge.errors import InvalidInput, NotFound, SourceUnavailable
 from knowledge.logs import get_logger
 from knowledge.redaction import redact
 
@@ -68,7 +68,7 @@ class GitSync:
             _check_secrets(new)
         source = Source(
             source_id=SourceId(uuid4()),
-            partition=_one(scope),
+            partition=scope.writable(),
             url=new.url,
             branch=new.branch,
             subdir=new.subdir.strip("/"),
@@ -85,7 +85,7 @@ class GitSync:
 
     async def sync(self, scope: Scope) -> list[SyncReport]:
         """Sync the sources of a scope, one after the other; one that cannot be fetched stops no other."""
-        return [await self.sync_one(source, scope) for source in await self.store.of(_one(scope))]
+        return [await self.sync_one(source, scope) for source in await self.store.of(scope.writable())]
 
     async def sync_one(self, source: Source, scope: Scope) -> SyncReport:
         """Sync one source: read what changed, delete what is gone."""
@@ -176,7 +176,7 @@ class GitSync:
 
     async def forget(self, scope: Scope, source_id: SourceId) -> int:
         """Forget a source with its documents; return how many. Raises NotFound."""
-        partition = _one(scope)
+        partition = scope.writable()
         deleted = await self.store.delete(partition, source_id)
         await self.repositories.forget(source_id)
         return deleted
@@ -253,9 +253,3 @@ def _wanted(source: Source, file: TreeFile) -> bool:
             fnmatchcase(file.path, glob) or fnmatchcase(file.path.rsplit("/", 1)[-1], glob) for glob in source.globs
         )
     return readable(file.path)
-
-
-def _one(scope: Scope) -> str:
-    if scope.permission is not Permission.WRITE or len(scope.partitions) != 1:
-        raise NoAccess(f"{scope.principal} may not change {scope.label}")
-    return scope.partitions[0]

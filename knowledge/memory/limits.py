@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from knowledge.characters import check_characters
 from knowledge.errors import InvalidInput
 
 MAX_TEXT_BYTES = 64 * 1024
@@ -21,7 +20,6 @@ _MAX_CHARS = {
     "idempotency_key": 200,
     "revision": 100,
 }
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_text(field: str, value: object) -> None:
@@ -30,17 +28,9 @@ def check_text(field: str, value: object) -> None:
         raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
     if not value.strip():
         raise InvalidInput(field, "is empty or blank")
-    if "\0" in value:
-        raise InvalidInput(field, "holds a NUL character, which Postgres cannot store")
-    check_unicode(field, value)
+    check_characters(field, value)
     longest = _MAX_CHARS.get(field)
     if longest is not None and len(value) > longest:
         raise InvalidInput(field, f"has {len(value)} characters, more than the {longest} allowed")
     if longest is None and len(value) > MAX_TEXT_BYTES // 4 and (size := len(value.encode())) > MAX_TEXT_BYTES:
         raise InvalidInput(field, f"has {size:,} bytes, more than the {MAX_TEXT_BYTES:,} (64 KiB) allowed")
-
-
-def check_unicode(field: str, text: str) -> None:
-    """Raise InvalidInput, naming the field, for half a character, which nothing can store or send."""
-    if _SURROGATE.search(text):
-        raise InvalidInput(field, "holds a lone surrogate, which is no Unicode text")

@@ -12,10 +12,11 @@ from knowledge.errors import HardwonError, InvalidInput
 from knowledge.logs import get_logger
 from knowledge.memory.settling import settle
 from knowledge.models import ContextId
-from knowledge.ports import Progress, Stores
+from knowledge.ports import Stores
 from knowledge.provenance import UNHEARD, AffectedTask, Auditor, Chosen, ProvenanceStore, Revocation
 
 MOST_AFFECTED = 10_000
+"""Tasks that one call names; a revocation names all of them."""
 _SLICE = 500
 _NAMED = 100
 """Contexts that one row of the audit log names: a person reads it, too."""
@@ -32,14 +33,14 @@ class RevocationService:
     provenance: ProvenanceStore
     audit: Auditor = UNHEARD
 
-    async def revoke(self, chosen: Chosen, *, dry_run: bool = False, progress: Progress | None = None) -> Revocation:
+    async def revoke(self, chosen: Chosen, *, dry_run: bool = False) -> Revocation:
         """Delete the entries that are meant from both stores, with what rests on them alone, and the outcomes.
 
         Counts follow. Some at a time: killed, it leaves no entry half deleted; called again, it goes on, and names whom
         the entries had reached that are gone by then. Raises InvalidInput where nothing is asked for.
         """
         chosen = _by_id(chosen)
-        now = await self.affected(chosen)
+        now = await self._all_affected(chosen)
         affected = await self._with_those_before(chosen, now)
         if dry_run:
             entries, outcomes = await self.provenance.count(chosen), await self.provenance.count_outcomes(chosen)
@@ -50,8 +51,6 @@ class RevocationService:
         gone = outcomes = 0
         while found := await self.provenance.chosen(chosen, limit=_SLICE):
             gone += await self.stores.entries.delete_all(found)
-            if progress:
-                progress(gone, None)
         while deleted := await self.provenance.delete_outcomes(chosen, limit=_SLICE):
             outcomes += deleted
         settled = await self._settled()
@@ -59,6 +58,15 @@ class RevocationService:
             "entries revoked", **_told(chosen), entries=gone, outcomes=outcomes, affected=len(affected)
         )
         return Revocation(entries=gone, outcomes=outcomes, affected=affected, settled=settled)
+
+    async def _all_affected(self, chosen: Chosen) -> list[AffectedTask]:
+        """Return all of them, however many: once their entries are gone, nothing else names them."""
+        found: list[AffectedTask] = []
+        while True:
+            page = await self.affected(chosen, after=found[-1].context_id if found else None)
+            found += page
+            if len(page) < MOST_AFFECTED:
+                return found
 
     async def _with_those_before(self, chosen: Chosen, now: Sequence[AffectedTask]) -> tuple[AffectedTask, ...]:
         """Return tasks with those of entries that an earlier call took back, the latest first.
@@ -78,7 +86,10 @@ class RevocationService:
     async def affected(
         self, chosen: Chosen, *, limit: int = MOST_AFFECTED, after: ContextId | None = None
     ) -> list[AffectedTask]:
-        """Return the tasks whose contexts held any of the entries that are meant, the latest first."""
+        """Return the tasks whose contexts held any of the entries that are meant, the latest first.
+
+        From behind the context `after` on, at most `limit` (1 to 10,000). Raises InvalidInput where nothing is meant.
+        """
         if not 1 <= limit <= MOST_AFFECTED:
             raise InvalidInput("limit", f"is {limit}: give 1 to {MOST_AFFECTED}")
         if chosen.everything:

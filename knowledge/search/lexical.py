@@ -57,7 +57,8 @@ def _stem(word: str) -> str:
     stemmer = getattr(_local, "stemmer", None)
     if stemmer is None:
         stemmer = _local.stemmer = snowballstemmer.stemmer("english")
-    return stemmer.stemWord(word)  # type: ignore[no-any-return]
+    stemmed: str = stemmer.stemWord(word)
+    return stemmed
 
 
 @lru_cache(maxsize=1 << 15)

@@ -29,7 +29,7 @@ _TECHNOLOGIES = {
 }  # fmt: skip
 
 
-def harmless(text: str | bytes) -> str:
+def storable(text: str | bytes) -> str:
     """Return a text that can be stored: bytes that are no UTF-8, lone surrogates and NUL are shown as escapes."""
     encoded = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
     return encoded.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
@@ -60,7 +60,7 @@ def within_limit(text: str, note: str) -> str:
 
 def key(text: str) -> str:
     """Return an id within the limit: a long one ends in the hash of all of it."""
-    text = harmless(text).strip()
+    text = storable(text).strip()
     return text if len(text) <= KEY_CHARS else f"{text[: KEY_CHARS - 17]}#{sha256(text.encode()).hexdigest()[:16]}"
 
 

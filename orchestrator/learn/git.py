@@ -14,7 +14,7 @@ from typing import IO
 from knowledge.errors import InvalidInput
 from knowledge.memory.limits import MAX_TEXT_BYTES
 from knowledge.models import EntryType, NewEntry
-from orchestrator.learn.fields import harmless, key, majority, within_limit
+from orchestrator.learn.fields import key, majority, storable, within_limit
 from orchestrator.learn.repository import DIFF, Repository, open_repository
 
 MAX_FILES = 200
@@ -132,14 +132,14 @@ def _commits(repository: Repository, since: tuple[str, ...]) -> Iterator[tuple[s
         try:
             for record in _records(log.stdout):
                 commit, _, message = record.partition(b"\n")
-                yield commit.decode("ascii"), harmless(message).strip()
+                yield commit.decode("ascii"), storable(message).strip()
             whole = True
         finally:
             if not whole:  # nobody wants the rest
                 log.kill()
         if log.wait() != 0:
             errors.seek(0)
-            said = harmless(errors.read(2000)).strip().partition("\n")[0]
+            said = storable(errors.read(2000)).strip().partition("\n")[0]
             raise InvalidInput("path", f"git cannot read the history of {repository.path}: {said}")
 
 
@@ -169,7 +169,7 @@ class _File:
 
     @property
     def name(self) -> str:
-        return harmless(self.paths[-1])
+        return storable(self.paths[-1])
 
     @property
     def summary(self) -> str | None:
@@ -187,7 +187,7 @@ class _File:
 def _changed_files(repository: Repository, commit: str) -> list[_File]:
     asked = repository.run(*DIFF, "--numstat", "-z", commit)
     if asked.returncode != 0:  # as in a clone without its blobs
-        said = harmless(asked.stderr).strip().partition("\n")[0]
+        said = storable(asked.stderr).strip().partition("\n")[0]
         raise InvalidInput("path", f"git cannot show commit {commit} of {repository.path}: {said}")
     fields = iter(asked.stdout.split(b"\0"))
     files = []
@@ -247,7 +247,7 @@ def _patch(repository: Repository, commit: str, files: list[_File], room: int) -
     paths = [os.fsdecode(path) for file in files for path in file.paths]
     with repository.start(*DIFF, "-p", commit, "--", *paths) as diff:
         assert diff.stdout is not None  # noqa: S101  (asked for)
-        patch = harmless(diff.stdout.read(room + 1))
+        patch = storable(diff.stdout.read(room + 1))
         diff.kill()
     if len(patch.encode()) <= room:
         return patch.rstrip("\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 from knowledge.errors import InvalidInput
 from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
 from knowledge.models import EntryType, NewEntry
-from orchestrator.learn.fields import ends_within_limit, harmless, key, majority, technology, within_limit
+from orchestrator.learn.fields import ends_within_limit, key, majority, storable, technology, within_limit
 from orchestrator.learn.junit_report import Test, read_report
 
 _CHANGED = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
@@ -44,7 +44,7 @@ def read_mended(
             error_message=_text(test.trace) if test.trace and test.trace != test.message else None,
             solution_steps=steps,
             success_verified=steps is not None,
-            verified_by=harmless(f"junit {after.name}")[:500] if steps is not None else None,
+            verified_by=storable(f"junit {after.name}")[:500] if steps is not None else None,
             task_id=key(test.name),
             run_id=run_id,
         )
@@ -64,7 +64,7 @@ def _text(words: str) -> str:
 def _read_diff(diff: Path) -> str:
     try:
         with diff.open("rb") as stream:
-            content = harmless(stream.read(MAX_TEXT_BYTES + 1))
+            content = storable(stream.read(MAX_TEXT_BYTES + 1))
     except OSError as error:
         raise InvalidInput("diff", f"{diff} cannot be read: {error.strerror}") from error
     if not content.strip():

@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.limits import MAX_TEXT_BYTES
-from orchestrator.learn.fields import harmless
+from orchestrator.learn.fields import storable
 
 MAX_BYTES = 256 * 1024 * 1024
 """A report of more than a million tests has less."""
@@ -122,7 +122,7 @@ class _Reading:
             if name in _FAILED:
                 self._failed = True
                 if not self._test.message and not self._test.trace:
-                    self._test.message = harmless(attributes.get("message") or attributes.get("type") or "").strip()
+                    self._test.message = storable(attributes.get("message") or attributes.get("type") or "").strip()
                     self._text = _Texts()
 
     def _characters(self, text: str) -> None:
@@ -138,11 +138,11 @@ class _Reading:
             self._test.ran = self._test.ran or not self._skipped
             self._test = None
         elif name in _FAILED and self._text is not None:
-            self._test.trace = harmless(self._text.joined()).strip()
+            self._test.trace = storable(self._text.joined()).strip()
             self._text = None
 
 
 def _name(attributes: dict[str, str]) -> str:
     """Return what a test is called from run to run: its class or module, and its name."""
     parts = (attributes.get("classname") or attributes.get("file") or "", attributes.get("name") or "")
-    return harmless("::".join(part for part in parts if part)) or "a test without a name"
+    return storable("::".join(part for part in parts if part)) or "a test without a name"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from knowledge.errors import InvalidInput
-from orchestrator.learn.fields import harmless, repository_name
+from orchestrator.learn.fields import repository_name, storable
 
 _AGO = re.compile(r"(\d{1,9}) (hour|day|week|month|year)s? ago")
 _HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730, "year": 8766}
@@ -121,7 +121,7 @@ def open_repository(path: Path) -> Repository:
     repository = Repository(git=git, path=path.absolute())
     found = repository.run("rev-parse", "--absolute-git-dir")
     if found.returncode != 0:
-        said = harmless(found.stderr)
+        said = storable(found.stderr)
         if "dubious ownership" in said:
             raise InvalidInput(
                 "path",
@@ -130,7 +130,7 @@ def open_repository(path: Path) -> Repository:
             )
         raise InvalidInput("path", f"{path} is not in a git repository")
     top = repository.run("rev-parse", "--show-toplevel")  # fails in a bare one
-    place = harmless((top.stdout if top.returncode == 0 else found.stdout).rstrip(b"\n")).removesuffix("/.git")
-    origin = harmless(repository.run("config", "--get", "remote.origin.url").stdout)
+    place = storable((top.stdout if top.returncode == 0 else found.stdout).rstrip(b"\n")).removesuffix("/.git")
+    origin = storable(repository.run("config", "--get", "remote.origin.url").stdout)
     name = repository_name(origin.strip()) or repository_name(place) or "repository"
     return Repository(git=git, path=path.absolute(), project_id=name)

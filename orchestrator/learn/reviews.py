@@ -9,7 +9,7 @@ from pathlib import Path
 
 from knowledge.errors import InvalidInput
 from knowledge.models import EntryType, NewEntry
-from orchestrator.learn.fields import harmless, key, majority, within_limit
+from orchestrator.learn.fields import key, majority, storable, within_limit
 from orchestrator.learn.review_pages import Comment, PullRequest, Review, read_pages, suggestions
 
 GATE = "review"
@@ -137,4 +137,4 @@ def _words(texts: Sequence[str | None]) -> list[str]:
 
 
 def _text(words: str) -> str | None:
-    return within_limit(harmless(words), _CUT) if words.strip() else None
+    return within_limit(storable(words), _CUT) if words.strip() else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from knowledge.models import EntryType, NewEntry
-from orchestrator.learn.fields import harmless, key, repository_name, technology, within_limit
+from orchestrator.learn.fields import key, repository_name, storable, technology, within_limit
 from orchestrator.learn.sarif_log import Fix, Location, Message, Result, Rule, Run, read_log
 
 _CUT = "cut: the SARIF log has more"
@@ -54,11 +54,11 @@ def _entry(run: Run, result: Result) -> NewEntry:
 
 
 def _text(words: str) -> str | None:
-    return within_limit(harmless(words), _CUT) if words.strip() else None
+    return within_limit(storable(words), _CUT) if words.strip() else None
 
 
 def _verifier(run: Run, run_id: str | None) -> str:
-    return harmless(f"{run.tool.driver.name}: absent from run {run_id or '(unnamed)'}")[:500]
+    return storable(f"{run.tool.driver.name}: absent from run {run_id or '(unnamed)'}")[:500]
 
 
 def _markdown_first(message: Message) -> str:
@@ -76,9 +76,9 @@ def _project(run: Run) -> str:
 def _technology(run: Run, location: Location) -> str | None:
     place = location.physical_location.artifact_location
     if language := run.language_of(place):
-        return harmless(language).strip().lower()[:100] or None
+        return storable(language).strip().lower()[:100] or None
     file = run.file_of(place)
-    return technology(harmless(file)) if file else None
+    return technology(storable(file)) if file else None
 
 
 def _failure(run: Run, location: Location, rule: Rule | None, rule_id: str, message: str) -> str:

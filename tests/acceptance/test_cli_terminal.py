@@ -187,15 +187,17 @@ def test_ctrl_c_while_lines_are_typed_keeps_those_that_were(beside: Commands) ->
     assert "Traceback" not in terminal.said
 
 
-def test_no_help_is_wider_than_eighty_columns() -> None:
+def test_no_help_is_wider_than_eighty_columns_and_no_command_in_it_is_cut_short() -> None:
     groups = {typed[:length] for typed in every_command() for length in range(len(typed) + 1)}
     for typed in sorted(groups):
         told = CliRunner(env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).invoke(
             app, [*typed, "--help"], terminal_width=80
         )
         assert told.exit_code == 0, typed
-        wide = [line for line in told.stdout.splitlines() if len(line) > 80]
-        assert wide == [], typed
+        lines = told.stdout.splitlines()
+        assert [line for line in lines if len(line) > 80] == [], typed
+        _, _, commands = told.stdout.partition("Commands:")
+        assert [line for line in commands.splitlines() if line.endswith("...")] == [], typed
 
 
 NEVER = {"serve", "demo", "mcp", "evaluate", "doctor", "migrate"}

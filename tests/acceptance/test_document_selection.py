@@ -11,9 +11,11 @@ import pytest
 
 from knowledge.documents.access import Permission, Principal
 from knowledge.documents.models import Document, NewDocument
-from knowledge.errors import EmbedderUnavailable, InvalidSetting
+from knowledge.errors import EmbedderUnavailable, InvalidInput, InvalidSetting
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
+from orchestrator.asking import LocalAnswers
+from orchestrator.client import KnowledgeClient
 from orchestrator.http_api import make_app
 from orchestrator.selection import Documents, DocumentSelection, get_tool_schema, validate_parameters
 from orchestrator.telemetry import Telemetry
@@ -406,6 +408,19 @@ async def test_f7_x_27_one_base_is_asked_over_http_in_its_own_form(knowledge: Kn
         told = (await client.post("/api/kb/user/ann/ask", json=asked)).json()
         unknown = await client.post("/api/kb/wiki/x/ask", json=asked)
         empty = await client.post("/api/kb/global/-/ask", json={"question": "  "})
+        few = (await client.post("/api/kb/user/ann/ask", json={**asked, "k": 1})).json()
+        of_nothing = await client.post("/api/ask", json={**asked, "k": 1})
     assert told["status"] == "answered"
     assert "From your runbooks:" in told["answer"]
     assert (unknown.status_code, empty.status_code) == (422, 422)
+    assert few["chunk_count"] == 1
+    assert (of_nothing.status_code, of_nothing.json()["field"]) == (422, "k"), "where it would change nothing"
+
+
+async def test_a_base_that_none_can_be_called_is_refused_alike_here_and_over_http(knowledge: Knowledge) -> None:
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with KnowledgeClient("http://test", transport=transport, settings=knowledge.settings) as client:
+        for asked in (LocalAnswers(knowledge), client.answers):
+            with pytest.raises(InvalidInput) as refused:
+                await asked.ask_base("user", "ann?", "Where is the log?")
+            assert refused.value.field == "scope_id"

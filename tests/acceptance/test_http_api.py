@@ -14,9 +14,10 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 from uuid import uuid4
 
 import httpx
@@ -35,16 +36,17 @@ from knowledge.errors import (
     RejectionOnRecord,
     SpaceMismatch,
 )
-from knowledge.models import EntryId, EntryType, NewEntry, PatternId
+from knowledge.models import Embedded, EntryId, EntryType, NewEntry, PatternId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
-from orchestrator import http_api
+from orchestrator import calls, http_api
 from orchestrator.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES
 from orchestrator.client import KnowledgeClient
 from orchestrator.http_api import MAX_BATCH, make_app
 from orchestrator.service import _listen, run_service
 from tests.conftest import TEMPLATE, Opens
 from tests.support.embedders import HashingEmbedder
+from tests.support.entries import capture, failure
 from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import create_database, drop_database, over_tcp, socket_of
 from tests.support.processes import Commands, embedding_by, entry, free_port, until
@@ -398,6 +400,32 @@ async def test_the_client_answers_as_the_services_do(remote: KnowledgeClient, kn
     assert await remote.pruning.prune_old_knowledge() == 0
     with pytest.raises(InvalidInput, match="workspace"):
         remote.in_workspace(" ")
+
+
+class Unhurried(HashingEmbedder):
+    """Takes a moment for each call, so that there is time to ask how far it is."""
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        await asyncio.sleep(0.1)
+        return await super().embed(texts, kind)
+
+
+async def test_progress_over_http_is_that_of_the_checkpoint_and_not_of_other_projects(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "WATCH_SECONDS", 0.01)
+    async with opens(embedder=Unhurried(), checkpoint_batch=1) as opened:
+        transport = httpx.ASGITransport(app=make_app(opened))
+        told = [failure(task_id=f"T-{n}", failure_description=f"failure of part {n}") for n in range(3)]
+        await capture(opened, *told, *(replace(each, project_id="another") for each in told))
+        seen: list[tuple[int, int | None]] = []
+        async with KnowledgeClient("http://hardwon", transport=transport, settings=opened.settings) as client:
+            await client.checkpoints.process_checkpoint(
+                "web-shop", "manual", progress=lambda done, total: seen.append((done, total))
+            )
+    assert {total for _, total in seen} <= {None, 3}
+    assert (2, 3) in seen
+    assert seen == sorted(seen, key=lambda each: each[0])
 
 
 async def test_another_model_than_the_stored_one_is_told_over_http_with_the_command_to_run(

@@ -281,3 +281,40 @@ async def test_t10_what_an_endpoint_says_of_a_document_is_told_to_its_readers_an
     assert "raise pool_size to 40" in document.error
     assert "document_not_indexed" in caplog.text
     assert "pool_size" not in caplog.text
+
+
+class Unhurried(HashingEmbedder):
+    """Takes long enough for a lease to be extended meanwhile."""
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        await asyncio.sleep(0.05)
+        return await super().embed(texts, kind)
+
+
+async def test_a_run_that_is_cancelled_as_it_lets_go_of_a_lease_begins_no_other_document(opens: Opens) -> None:
+    """A driver may take a while to leave a statement: a run that is told to end then went on to the last document."""
+    async with opens(embedder=Unhurried(dims=256)) as knowledge:
+        for number in range(12):
+            await put(knowledge, f"{number}.md", TULIPS + b"%d\n" % number)
+        indexing = knowledge.documents.indexing
+        leaving = asyncio.Event()
+
+        async def claim(*, limit: int, lease: timedelta) -> Sequence[Any]:
+            return await indexing.store.claim(limit=limit, lease=timedelta(minutes=1))
+
+        async def extend(*_: Any) -> bool:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                leaving.set()
+                await asyncio.sleep(0.2)
+            return True
+
+        store = cast(IndexingStore, Around(indexing.store, claim=claim, extend=extend))
+        running = asyncio.create_task(replace(indexing, store=store, lease=timedelta(milliseconds=30)).run())
+        await leaving.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        documents = await knowledge.documents.library.listed(await readable(knowledge))
+        assert sum(document.status is DocumentStatus.PENDING for document in documents) >= 12 - ABREAST

@@ -243,6 +243,12 @@ def test_cron_prunes_with_one_command(expired: None, database_url: str, home: Pa
     assert asyncio.run(fetch(database_url, "select status from knowledge_staging")) == []
 
 
+def test_a_job_says_what_it_dealt_with(database_url: str, home: Path) -> None:
+    commands = Commands(home, {"HARDWON_DATABASE_URL": database_url})
+    said = [commands.jobs(name).stdout for name in ("index", "reconcile")]
+    assert said == ["index: 0 documents\n", "reconcile: 0 differences\n"]
+
+
 def test_four_processes_on_one_postgres_run_a_slot_once(expired: None, database_url: str, home: Path) -> None:
     """Each has an index of its own, so that none is a client of another."""
     with OpenAIServer() as endpoint, ExitStack() as running:

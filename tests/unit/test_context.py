@@ -276,6 +276,13 @@ def test_gate_entries_fill_one_of_three_places_while_others_fit() -> None:
     assert choose(gates, limit=3) == gates
 
 
+def test_a_gate_entry_that_is_left_out_for_its_source_takes_no_place_of_another() -> None:
+    failures = [pattern(source="agent-a"), pattern(), pattern()]
+    again = pattern(source="agent-a", entry_type=EntryType.GATE_APPROVAL)
+    gate = pattern(entry_type=EntryType.GATE_REJECTION)
+    assert choose([failures[0], again, gate, *failures[1:]], limit=3) == [failures[0], gate, failures[1]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     query_deadline_ms: int = 300

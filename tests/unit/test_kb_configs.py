@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +20,7 @@ from knowledge.documents.kb_configs import (
     metadata_of,
 )
 from knowledge.documents.models import Answer, AnswerStatus, Citation, Finding, Passage
-from knowledge.documents.prompts import block, context_of, instructions
+from knowledge.documents.prompts import block, instructions, question_with_sources
 from knowledge.documents.rendering import NOT_IN_THE_KNOWLEDGE_BASE, in_form, strictly
 from knowledge.documents.verifying import Evidence, Written, verify
 from knowledge.errors import InvalidInput
@@ -107,9 +108,11 @@ def test_a0_41_what_is_not_known_is_left_out(config: KBConfig) -> None:
     assert "None" not in config.format_chunk_metadata(metadata_of(passage("x", title="")), 0.5)
 
 
-def test_a0_41_passages_are_shown_as_the_design_joins_them() -> None:
+def test_a0_41_passages_are_shown_to_a_model_as_the_design_heads_them() -> None:
     blocks = [block(1, "Score: 0.94, Source: server.log", "one"), block(2, "", "two")]
-    assert context_of(blocks) == "[Chunk 1 - Score: 0.94, Source: server.log]\none\n\n---\n[Chunk 2]\ntwo\n"
+    told = json.loads(question_with_sources("how many?", blocks))
+    shown = [source["text"] for source in told["sources"]]
+    assert shown == ["[Chunk 1 - Score: 0.94, Source: server.log]\none\n", "[Chunk 2]\ntwo\n"]
 
 
 LOG = "2025-10-19T14:32:15Z ERROR ConnectionTimeout: Database connection failed after 30000ms"

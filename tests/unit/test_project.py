@@ -73,6 +73,16 @@ def test_make_and_run_know_the_same_commands() -> None:
     assert set(listed[1].split()) == commands() | {"help"}
 
 
+def test_every_module_is_on_the_map_of_the_architecture() -> None:
+    named = set(re.findall(r"`([\w/*]+)`", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")))
+    families = tuple(name.removesuffix("*") for name in named if name.endswith("_*"))
+    folders = ["knowledge", "orchestrator", "jobs"]
+    folders += [f"knowledge/{name}" for name in ("access", "adapters", "documents", "memory", "redaction", "search")]
+    modules = [path for folder in folders for path in (ROOT / folder).glob("*.py") if not path.stem.startswith("__")]
+    lost = [path.stem for path in modules if path.stem not in named and not path.stem.startswith(families)]
+    assert lost == []
+
+
 def test_help_lists_every_command_and_installs_nothing(tmp_path: Path) -> None:
     shown = subprocess.run(
         [sys.executable, ROOT / "run.py"],
