@@ -10,7 +10,8 @@ from knowledge.redaction.rule import Rule, token
 _KEY_NAME = r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_BODY = r"(?:[^\xff-]|-[^\xff-])*?"  # no two dashes: what begins is read up to the next beginning only
 _LINE_MARK = r"[^\n\xffA-Za-z0-9+/=]{0,8}"  # of a diff, a quotation, a comment, or code
-_KEY_CUT_OFF = rf"(?:(?:\\n|\\r|\s){{1,4}}{_LINE_MARK}[A-Za-z0-9+/=]{{16,}})+"
+_LINE_HEAD = r"[^\n\xff]{1,80}[ \t|:]"  # of a log: a time, a container
+_KEY_CUT_OFF = rf"(?:(?:\\n|\\r|\s){{1,4}}(?:{_LINE_MARK}[A-Za-z0-9+/=]{{16,}}|{_LINE_HEAD}[A-Za-z0-9+/=]{{48,}}))+"
 _KEY_BASE64 = (  # "-----BEGIN", a name, "PRIVATE KEY", as other files hold it
     r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURS|BQUklWQVRFIE|BFQyBQUklWQVRFIE|BPUEVOU1NIIFBSSVZBVEUg|BFTkNSWVBURUQgUFJJVkFURS)"
     r"[A-Za-z0-9+/=]*"

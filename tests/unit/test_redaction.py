@@ -95,6 +95,19 @@ def test_a_private_key_goes_whole_from_marked_lines_also_where_it_is_cut_off(mar
     assert not survives("".join(lines[1:-2]), told.text)
 
 
+def test_a_private_key_that_was_cut_off_in_a_log_goes_with_what_stands_before_its_lines() -> None:
+    lines = MAKERS["private-key"](Random(11)).replace("\\n", "\n").split("\n")[:-2]
+    told = redact("\n".join(f"2026-03-04T11:20:31Z web-1 | {line}" for line in lines))
+    assert told.text == "2026-03-04T11:20:31Z web-1 | [redacted:private-key]"
+
+
+def test_lines_stay_where_they_were_if_that_is_asked_for() -> None:
+    made = MAKERS["private-key"](Random(11)).replace("\\n", "\n")
+    told = redact(f"before\n{made}\nafter", keep_lines=True).text
+    assert told == f"before\n[redacted:private-key]{chr(10) * made.count(chr(10))}\nafter"
+    assert redact(told, keep_lines=True).text == told
+
+
 def test_the_token_of_a_bot_is_told_from_other_names_of_three_parts() -> None:
     made = f"{base64.b64encode(b'198622483471925248').decode()}.Cl2FMQ.{'q7Zk2mWx9L' * 3}"
     assert redact(f"login as {made} failed").text == "login as [redacted:platform-token] failed"
