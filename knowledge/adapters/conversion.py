@@ -33,6 +33,9 @@ _MEMBERS: Final = 10_000
 _AT_ONCE: Final = 2
 _HEAD: Final = re.compile(r"\A---\s*\n+(?:#+ )?title:[^\n]*\n+(?:---\s*\n+)?")
 """What the library writes above the text of a page that has a title."""
+_SIGN: Final = re.compile(r"\w")
+_SHARE_OF_PAGES: Final = 0.95
+"""Of the letters and digits of a text: its pages hold them all, but for numbers of lists and notes."""
 _ERROR: Final = re.compile(r"[\w.]*(?:Error|Exception)")
 _CHILD: Final = Path(__file__).with_name("conversion_child.py")
 _PASSED_ON: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -51,7 +54,7 @@ class SubprocessConverter(Converter):
         async with self._turn:
             await asyncio.to_thread(_check_archive, content)
             told = json.loads(await self._run(suffix(uri) or ".pdf", content))
-        return _joined(told["text"], told["pages"], told["title"])
+        return _joined(told["text"], told["pages"], told["title"], unread=told["unread"])
 
     async def _run(self, ending: str, content: bytes) -> bytes:
         with tempfile.TemporaryDirectory(prefix="hardwon-convert-") as folder:
@@ -108,11 +111,18 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
 
 
-def _joined(text: str, pages: list[str], title: str | None) -> Converted:
-    """Return the text, with where its pages begin where there are pages; cut at the caps, with a note of that."""
-    notes: list[str] = []
+def _signs(text: str) -> int:
+    return len(_SIGN.findall(text))
+
+
+def _joined(text: str, pages: list[str], title: str | None, *, unread: list[str]) -> Converted:
+    """Return the text, with where its pages begin where there are pages; cut at the caps, with a note of that.
+
+    Pages that hold less than the text are none: of sheets and slides the library tells tables beside the pages.
+    """
+    notes = [f"Attachments that are not read: {', '.join(unread)[:300]}."] if unread else []
     starts: list[int] = []
-    if len(pages) > 1:
+    if len(pages) > 1 and sum(map(_signs, pages)) >= _SHARE_OF_PAGES * _signs(text):
         at, kept = 0, []
         for page in pages[:PAGES]:
             starts.append(at)
