@@ -25,6 +25,12 @@ _WORDS = re.compile(rb"[A-Za-z]+(?:[_.-][A-Za-z]+)*")
 _MOST_REPEATED = 16
 """So many different ones of a rule are looked for elsewhere: a text of nothing else must not take ages."""
 
+_UNSEEN = re.compile(
+    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,2048}(?:\x07|\x1b\\))"
+    "|[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
+)
+"""What a terminal draws with, and characters that no reader sees."""
+
 _LONG = 512
 _LONGER = re.compile(rb"[^\s\"'\xff]*")
 """What a rule looks at of a value, and what belongs to one that goes on."""
@@ -45,8 +51,20 @@ def redact(text: str, *, keep_lines: bool = False) -> Redacted:
     """Return a text with a placeholder for each secret and each piece of personal data in it.
 
     Redacting again changes nothing. What only its surroundings give away (`password=...`) is taken out wherever else it
-    stands in the text. `keep_lines`: behind a placeholder stand the line breaks of what was taken out.
+    stands in the text. Colours and what cannot be seen hide nothing, and go where they did. `keep_lines`: behind a
+    placeholder stand the line breaks of what was taken out.
     """
+    told = _redacted(text, keep_lines=keep_lines)
+    if "\x1b" not in text and text.isascii():
+        return told
+    seen = _UNSEEN.sub("", told.text)
+    if len(seen) == len(told.text):
+        return told
+    again = _redacted(seen, keep_lines=keep_lines)
+    return Redacted(again.text, told.found + again.found) if again.found else told
+
+
+def _redacted(text: str, *, keep_lines: bool) -> Redacted:
     told = text.encode("utf-8", "surrogatepass")
     kinds: list[str] = []
     if b"[redacted:" in told:
