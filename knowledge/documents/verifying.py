@@ -13,7 +13,8 @@ from functools import cached_property
 
 from knowledge.documents.aligning import Plain, Span, align
 from knowledge.documents.models import Claim, Passage, PassageId, Quote
-from knowledge.documents.orders import gives_orders, unseen_out, without_orders
+from knowledge.documents.orders import gives_orders, without_orders
+from knowledge.redaction import seen
 from knowledge.search.lexical import stem, words_and_wholes
 from knowledge.search.naming import invented, plainly
 
@@ -169,7 +170,7 @@ def _unheard(text: str, cited: Sequence[tuple[Evidence, Span]]) -> Iterator[str]
 
 def _settled(text: str) -> str:
     """Return a text with one form of times, large numbers, links and marks, for its names to be compared."""
-    plain = _FENCE.sub(" ", plainly(unseen_out(text))).replace("``", '"').replace("''", '"')
+    plain = _FENCE.sub(" ", plainly(seen(text))).replace("``", '"').replace("''", '"')
     plain = _LINK.sub(r"\1 \2", plain)
     return _UNIT.sub(" ", _GROUPED.sub("", _TIME.sub(" ", _MARKS.sub(" ", plain))))
 

@@ -14,6 +14,7 @@ from itertools import islice
 
 from knowledge.redaction.rule import HIDDEN, Automaton
 from knowledge.redaction.rules import KINDS, RULES
+from knowledge.redaction.unseen import seen
 
 _PLACEHOLDER = re.compile(rb"\[redacted:([a-z-]+)\]")
 _BYTE = bytes([HIDDEN])
@@ -24,12 +25,6 @@ _WORDS = re.compile(rb"[A-Za-z]+(?:[_.-][A-Za-z]+)*")
 """A password that is a word, as that of postgres in many addresses, is one in the rest of the text."""
 _MOST_REPEATED = 16
 """So many different ones of a rule are looked for elsewhere: a text of nothing else must not take ages."""
-
-_UNSEEN = re.compile(
-    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,2048}(?:\x07|\x1b\\))"
-    "|[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
-)
-"""What a terminal draws with, and characters that no reader sees."""
 
 _LONG = 512
 _LONGER = re.compile(rb"[^\s\"'\xff]*")
@@ -55,12 +50,10 @@ def redact(text: str, *, keep_lines: bool = False) -> Redacted:
     placeholder stand the line breaks of what was taken out.
     """
     told = _redacted(text, keep_lines=keep_lines)
-    if "\x1b" not in text and text.isascii():
+    shown = seen(told.text)
+    if shown is told.text:
         return told
-    seen = _UNSEEN.sub("", told.text)
-    if len(seen) == len(told.text):
-        return told
-    again = _redacted(seen, keep_lines=keep_lines)
+    again = _redacted(shown, keep_lines=keep_lines)
     return Redacted(again.text, told.found + again.found) if again.found else told
 
 

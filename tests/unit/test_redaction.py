@@ -119,7 +119,9 @@ def test_a_token_with_characters_in_it_that_nobody_sees_is_found_and_other_texts
     for hidden in (
         f"{made[:20]}\u200b{made[20:]}",
         f"{made[:9]}\x1b[1m{made[9:]}",
-        f"\u2060{made[:30]}\u00ad{made[30:]}",
+        f"{made[:30]}\u00ad{made[30:]}",
+        f"{made[:30]}\x01{made[30:]}",
+        f"{made[:30]}\uffa0{made[30:]}",
     ):
         assert redact(f"pushed with {hidden} twice").text == "pushed with [redacted:github-token] twice"
     for text in ("\x1b[31mERROR\x1b[0m exit 3", "family \U0001f468\u200d\U0001f469", "co\u00adoperate"):
