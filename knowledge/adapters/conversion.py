@@ -30,6 +30,9 @@ PAGES: Final = 3000
 UNPACKED: Final = 200_000_000
 """Bytes that an archive, as Office files are, may unpack to."""
 _MEMBERS: Final = 10_000
+_ARCHIVES: Final = frozenset({".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub"})
+_COMPOUND: Final = b"\xd0\xcf\x11\xe0"
+"""What Office files of before 2007 begin with, and newer ones that take a password."""
 _AT_ONCE: Final = 2
 _HEAD: Final = re.compile(r"\A---\s*\n+(?:#+ )?title:[^\n]*\n+(?:---\s*\n+)?")
 """What the library writes above the text of a page that has a title."""
@@ -52,7 +55,7 @@ class SubprocessConverter(Converter):
         if importlib.util.find_spec("kreuzberg") is None:
             raise Unreadable("its format is read with an extra: install hardwon[documents]")
         async with self._turn:
-            await asyncio.to_thread(_check_archive, content)
+            await asyncio.to_thread(_check_archive, suffix(uri), content)
             told = json.loads(await self._run(suffix(uri) or ".pdf", content))
         return _joined(told["text"], told["pages"], told["title"], unread=told["unread"])
 
@@ -94,9 +97,12 @@ def _why(code: int, said: str) -> str:
     return f"it cannot be read ({': '.join(told)[:200] or f'exit {code}'})"
 
 
-def _check_archive(content: bytes) -> None:
-    """Raise Unreadable for an archive that would unpack to too much, before anything unpacks it."""
+def _check_archive(ending: str, content: bytes) -> None:
+    """Raise Unreadable for what should be an archive and is none, or would unpack to too much, before it is."""
     if content[:4] != b"PK\x03\x04":
+        if ending in _ARCHIVES:
+            why = "takes a password, or is of an older format" if content[:4] == _COMPOUND else "is something else"
+            raise Unreadable(f"it {why} than its name says: save it as {ending}, without a password")
         return
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

@@ -9,7 +9,7 @@ import pytest
 
 from knowledge.adapters.conversion import SubprocessConverter
 from knowledge.documents.models import DocumentType
-from knowledge.documents.parsing import described
+from knowledge.documents.parsing import Unreadable, described
 from knowledge.wiring import Knowledge
 from tests.acceptance.test_hostile_files import packed
 from tests.support.documents import add, find
@@ -129,3 +129,12 @@ async def test_what_is_attached_to_a_mail_is_read_and_what_is_not_is_named() -> 
     forwarded = await SubprocessConverter().convert("b.eml", bytes(outer))
     assert "Drain it first." in forwarded.text
     assert "Content-Type" not in forwarded.text
+
+
+@pytest.mark.parametrize("ending", ["docx", "xlsx", "pptx"])
+async def test_an_office_file_that_takes_a_password_says_so(ending: str) -> None:
+    """It was told that no end of a central directory was found."""
+    with pytest.raises(Unreadable, match=f"takes a password, .*: save it as .{ending}, without a password"):
+        await SubprocessConverter().convert(f"a.{ending}", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".ljust(2000, b"\0"))
+    with pytest.raises(Unreadable, match="is something else than its name says"):
+        await SubprocessConverter().convert(f"a.{ending}", pdf(["One."]))
