@@ -118,6 +118,17 @@ def verify(written: Sequence[Written], evidence: Sequence[Evidence], question: s
     return Verified(claims=tuple(claims), spans=spans, faults=tuple(faults))
 
 
+def unanswered(missing: str, question: str) -> str:
+    """Return what a model says its sources do not answer, if that is of the question; else nothing: none quotes it."""
+    told, asked = _settled(missing), _settled(question)
+    if len(missing) > MOST_CHARS or gives_orders(missing):
+        return ""
+    if any(invented(told.replace('"', " "), asked.replace('"', " "))):
+        return ""
+    stems, known = ([stem(word) for word in words_and_wholes(text)[0]] for text in (told, asked))
+    return missing if sum(each in known for each in stems) >= SAME_WORDS * len(stems) else ""
+
+
 def _cited(claim: Written, evidence: Sequence[Evidence]) -> tuple[list[tuple[Evidence, Span]], list[str]]:
     cited, missing = [], []
     for number, quote in claim.quotes:
