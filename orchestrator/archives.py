@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -65,11 +67,15 @@ def _whole(file: Path) -> Iterator[IO[bytes]]:
         raise InvalidInput(str(file), "is a directory: name a file in it")
     if file.is_symlink():
         file = file.resolve()
-    part = file.with_name(f"{file.name}.part")
+    with _naming(file):  # of a name that nobody else knows: read by its owner alone, as all workspaces are in it
+        descriptor, name = tempfile.mkstemp(prefix=f"{file.name}.", suffix=".part", dir=file.parent)
+    part = Path(name)
     try:
         with _naming(file):
-            with part.open("w+b") as written:
+            with os.fdopen(descriptor, "w+b") as written:
                 yield written
+            if file.exists():  # whoever may read what it takes the place of goes on
+                part.chmod(stat.S_IMODE(file.stat().st_mode))
             part.replace(file)
     finally:
         with suppress(OSError):

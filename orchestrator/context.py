@@ -19,6 +19,7 @@ from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
 from knowledge.models import Context, ContextId, EntryType, Pattern, Task
+from knowledge.redaction import seen
 from knowledge.steps import step
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.deadline import within
@@ -33,11 +34,6 @@ _INDENT = "  "
 _CUT = " ... (cut)"
 _MARKER = re.compile(r"\[(?=\s*(?:end\s+context|orchestrator\s+context))", re.IGNORECASE)
 _LINE_BREAKS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
-    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
 _BRACKETS = str.maketrans(
     dict.fromkeys("\u2045\u2772\u27e6\u2983\u2985\u3010\u3014\u3016\u3018\u301a\ufe47\ufe5d\uff3b\uff5f", "[")
 )
@@ -72,8 +68,8 @@ def label(success_count: int) -> str:
 
 def harmless(text: str) -> str:
     """Return stored text without characters that cannot be seen, with plain line breaks and broken markers."""
-    seen = _MARKER.sub("(", _UNSEEN.sub("", _LINE_BREAKS.sub("\n", text)))
-    return (seen if seen.isascii() else _without_lookalikes(seen)).strip()
+    shown = _MARKER.sub("(", seen(_LINE_BREAKS.sub("\n", text)))
+    return (shown if shown.isascii() else _without_lookalikes(shown)).strip()
 
 
 def _without_lookalikes(text: str) -> str:

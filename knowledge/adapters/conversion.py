@@ -30,9 +30,15 @@ PAGES: Final = 3000
 UNPACKED: Final = 200_000_000
 """Bytes that an archive, as Office files are, may unpack to."""
 _MEMBERS: Final = 10_000
+_ARCHIVES: Final = frozenset({".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub"})
+_COMPOUND: Final = b"\xd0\xcf\x11\xe0"
+"""What Office files of before 2007 begin with, and newer ones that take a password."""
 _AT_ONCE: Final = 2
 _HEAD: Final = re.compile(r"\A---\s*\n+(?:#+ )?title:[^\n]*\n+(?:---\s*\n+)?")
 """What the library writes above the text of a page that has a title."""
+_SIGN: Final = re.compile(r"\w")
+_SHARE_OF_PAGES: Final = 0.95
+"""Of the letters and digits of a text: its pages hold them all, but for numbers of lists and notes."""
 _ERROR: Final = re.compile(r"[\w.]*(?:Error|Exception)")
 _CHILD: Final = Path(__file__).with_name("conversion_child.py")
 _PASSED_ON: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -49,9 +55,9 @@ class SubprocessConverter(Converter):
         if importlib.util.find_spec("kreuzberg") is None:
             raise Unreadable("its format is read with an extra: install hardwon[documents]")
         async with self._turn:
-            await asyncio.to_thread(_check_archive, content)
+            await asyncio.to_thread(_check_archive, suffix(uri), content)
             told = json.loads(await self._run(suffix(uri) or ".pdf", content))
-        return _joined(told["text"], told["pages"], told["title"])
+        return _joined(told["text"], told["pages"], told["title"], unread=told["unread"])
 
     async def _run(self, ending: str, content: bytes) -> bytes:
         with tempfile.TemporaryDirectory(prefix="hardwon-convert-") as folder:
@@ -91,9 +97,12 @@ def _why(code: int, said: str) -> str:
     return f"it cannot be read ({': '.join(told)[:200] or f'exit {code}'})"
 
 
-def _check_archive(content: bytes) -> None:
-    """Raise Unreadable for an archive that would unpack to too much, before anything unpacks it."""
+def _check_archive(ending: str, content: bytes) -> None:
+    """Raise Unreadable for what should be an archive and is none, or would unpack to too much, before it is."""
     if content[:4] != b"PK\x03\x04":
+        if ending in _ARCHIVES:
+            why = "takes a password, or is of an older format" if content[:4] == _COMPOUND else "is something else"
+            raise Unreadable(f"it {why} than its name says: save it as {ending}, without a password")
         return
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -108,11 +117,18 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
 
 
-def _joined(text: str, pages: list[str], title: str | None) -> Converted:
-    """Return the text, with where its pages begin where there are pages; cut at the caps, with a note of that."""
-    notes: list[str] = []
+def _signs(text: str) -> int:
+    return len(_SIGN.findall(text))
+
+
+def _joined(text: str, pages: list[str], title: str | None, *, unread: list[str]) -> Converted:
+    """Return the text, with where its pages begin where there are pages; cut at the caps, with a note of that.
+
+    Pages that hold less than the text are none: of sheets and slides the library tells tables beside the pages.
+    """
+    notes = [f"Attachments that are not read: {', '.join(unread)[:300]}."] if unread else []
     starts: list[int] = []
-    if len(pages) > 1:
+    if len(pages) > 1 and sum(map(_signs, pages)) >= _SHARE_OF_PAGES * _signs(text):
         at, kept = 0, []
         for page in pages[:PAGES]:
             starts.append(at)

@@ -6,10 +6,15 @@ Knows nothing of hardwon. Takes as arguments the ending of the file, and what it
 from __future__ import annotations
 
 import ctypes
+import email
+import html
 import json
 import mimetypes
+import re
 import resource
 import sys
+from collections.abc import Callable, Iterator
+from email.message import Message
 from typing import Any
 
 _NETWORK_AND_USER = 0x40000000 | 0x10000000
@@ -30,6 +35,13 @@ _TYPES = {
     ".epub": "application/epub+zip",
 }
 
+_PAGE = "text/html"
+_MAIL = "message/rfc822"
+_CHARSET = re.compile(rb"""(?i)(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""")
+_LOOKED_AT = 4096
+_NAMELESS = re.compile(r"attachment_\d+")
+"""What the library calls a mail in a mail, which it has read with the text."""
+
 
 def main(ending: str, seconds: int, memory: int, characters: int) -> None:
     """Convert standard input."""
@@ -41,21 +53,82 @@ def main(ending: str, seconds: int, memory: int, characters: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     import kreuzberg  # noqa: PLC0415 - only after the limits stand
 
-    config = kreuzberg.ExtractionConfig(
-        use_cache=False,
-        output_format="markdown",
-        pages=kreuzberg.PageConfig(extract_pages=True),
-    )
+    def read(content: bytes, kind: str, written: str = "markdown") -> Any:
+        config = kreuzberg.ExtractionConfig(
+            use_cache=False,
+            output_format=written,
+            pages=kreuzberg.PageConfig(extract_pages=True),
+        )
+        return kreuzberg.extract_bytes_sync(in_utf8(content) if kind == _PAGE else content, kind, config)
+
     kind = _TYPES.get(ending) or mimetypes.guess_type(f"file{ending}")[0] or "application/octet-stream"
-    result = kreuzberg.extract_bytes_sync(sys.stdin.buffer.read(), kind, config)
+    content = sys.stdin.buffer.read()
+    if kind == _MAIL:
+        content = _told_in_words(content, lambda page: str(read(page, _PAGE, "plain").content))
+    result = read(content, kind)
     pages = [_content(page) for page in result.pages or ()]
-    title = (result.metadata or {}).get("title")
+    metadata = result.metadata or {}
+    title = metadata.get("subject" if kind == _MAIL else "title")
+    inside = list(_inside(result))
+    read_of_it = {name for name, _ in inside}
+    text = "\n\n".join([result.content, *(f"## {name}\n\n{text}" for name, text in inside)])
     told = {
-        "text": result.content[: characters + 1],
-        "pages": [page[: characters + 1] for page in pages],
-        "title": title if isinstance(title, str) else None,
+        "text": text[: characters + 1],
+        "pages": [] if inside else [page[: characters + 1] for page in pages],
+        "title": html.unescape(title) if isinstance(title, str) else None,
+        "unread": [name for name in map(_flat, metadata.get("attachments") or ()) if name not in read_of_it],
     }
     sys.stdout.write(json.dumps(told))
+
+
+def in_utf8(page: bytes, charset: str | None = None) -> bytes:
+    """Return a page of HTML in UTF-8, the only letters the library reads: from `charset`, or what the page names."""
+    try:
+        page.decode()
+    except UnicodeDecodeError:
+        named = _CHARSET.search(page[:_LOOKED_AT])
+        if page[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+            charset = "utf-16"
+        elif charset is None and named:
+            charset = named[1].decode("ascii", "replace")
+        try:
+            return page.decode(charset or "cp1252", "replace").encode("utf-8", "replace")
+        except (LookupError, UnicodeError):
+            return page.decode("cp1252", "replace").encode()
+    return page
+
+
+def _told_in_words(content: bytes, read: Callable[[bytes], str]) -> bytes:
+    """Return a mail that is HTML alone with that as text: of its tags the library leaves no blank between two words."""
+    mail = email.message_from_bytes(content)
+    bodies = [part for part in mail.walk() if part.get_content_maintype() == "text" and not _attached(part)]
+    if not bodies or any(part.get_content_subtype() == "plain" for part in bodies):
+        return content
+    for part in bodies:
+        page = part.get_payload(decode=True)
+        if part.get_content_subtype() == "html" and isinstance(page, bytes):
+            text = read(in_utf8(page, part.get_content_charset()))
+            del part["Content-Transfer-Encoding"]
+            part.set_type("text/plain")
+            part.set_payload(text, "utf-8")
+    return mail.as_bytes()
+
+
+def _attached(part: Message) -> bool:
+    return part.get_content_disposition() == "attachment" or part.get_filename() is not None
+
+
+def _inside(result: Any) -> Iterator[tuple[str, str]]:
+    """Yield names and texts of what is attached to a file, or packed into it, at any depth."""
+    for child in result.children or ():
+        path, told = (child["path"], child["result"]) if isinstance(child, dict) else (child.path, child.result)
+        if told.content.strip() and not _NAMELESS.fullmatch(path):
+            yield _flat(path), told.content
+        yield from _inside(told)
+
+
+def _flat(name: object) -> str:
+    return " ".join(str(name).split())
 
 
 def _content(page: Any) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from knowledge.documents.orders import unseen_out
+from knowledge.redaction import seen
 from knowledge.search.naming import plainly
 from knowledge.search.tokens import TURNS
 
@@ -68,7 +68,7 @@ class Plain:
 
 
 def _compared(token: str) -> str:
-    plain = unicodedata.normalize("NFKC", plainly(unseen_out(token))).casefold()
+    plain = unicodedata.normalize("NFKC", plainly(seen(token))).casefold()
     plain = "".join(plain.replace("``", '"').replace("''", '"').split())
     return plain.strip(_EDGES) or plain
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from knowledge.redaction import seen
+
 _WHOM = (
     r"(?:ai|a\.i\.|llms?|chat ?bots?|bots?|gpt(?:-?\d\w*)?|claude|gemini|copilot"
     r"|(?:large )?language models?|(?:ai|virtual|digital) (?:assistants?|agents?|models?|systems?))\b"
@@ -79,20 +81,11 @@ _ORDER = re.compile("|".join(f"(?:{form})" for form in _FORMS), re.IGNORECASE | 
 _PARAGRAPH = re.compile(r"\S(?:.|\n(?!\s*\n))*")
 _PASSAGE = 4_000
 """Characters of a text that is looked at again and again: that of a passage, not of a whole document."""
-_UNSEEN = dict.fromkeys(
-    [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF, 0xAD, *range(0xE0000, 0xE0080)]
-)
-"""Characters that are not seen: of no width, of direction, tags."""
-
-
-def unseen_out(text: str) -> str:
-    """Return a text without the characters that no reader sees."""
-    return text.translate(_UNSEEN)
 
 
 def gives_orders(text: str) -> bool:
     """Return whether a paragraph tells a model what to do."""
-    return _ORDER.search(" ".join(unseen_out(text).split(" "))) is not None
+    return _ORDER.search(" ".join(seen(text).split(" "))) is not None
 
 
 def without_orders(text: str) -> str:

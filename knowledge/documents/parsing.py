@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -33,9 +34,6 @@ _CONVERTED_ENDINGS = ".pdf .docx .doc .pptx .ppt .xlsx .xls .odt .ods .odp .rtf 
 CONVERTED: Final = frozenset(_CONVERTED_ENDINGS.split())
 """Formats that no line can be counted in: they are converted."""
 
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
-)
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*(?:\n|\Z)", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z_][\w-]*")
 LONGEST_NAME: Final = 300
@@ -123,11 +121,14 @@ def described(
     pages: tuple[int, ...] = (),
     notes: tuple[str, ...] = (),
 ) -> Parsed:
-    """Return a text as a document: redacted, with what its head says. `pages` must be of a text without secrets."""
+    """Return a text as a document: redacted, each line where it was, with what its head says.
+
+    `pages`: where they begin in the text, each with a line.
+    """
     if redacting:
-        text, extra = without_secrets(text)
-        notes += extra
-        title = title and redact(title).text
+        told = redact(text, keep_lines=True).text
+        pages = _moved(pages, text, told) if told is not text else pages
+        text, title = told, title and redact(title).text
     markdown = document_type is DocumentType.MARKDOWN
     front = _front_matter(text) if markdown else {}
     outermost = (each.title for each in headings(text, front_matter_end(text)) if each.depth == 1) if markdown else ()
@@ -145,13 +146,14 @@ def described(
     )
 
 
-def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return a text redacted, each line where it was, and a note where that was not possible."""
-    text = _PRIVATE_KEY.sub(lambda key: "[redacted:private-key]" + "\n" * key[0].count("\n"), text)
-    told = redact(text).text
-    if told.count("\n") == text.count("\n"):
-        return told, ()
-    return told, ("Redaction joined lines: line numbers are those of the redacted text.",)
+def _moved(pages: Sequence[int], before: str, after: str) -> tuple[int, ...]:
+    """Return where pages begin in a text whose lines are longer or shorter than they were before."""
+    begins = [0, *(end.end() for end in re.finditer("\n", after))]
+    moved, line, at = [], 0, 0
+    for page in pages:
+        line, at = line + before.count("\n", at, page), page
+        moved.append(begins[line])
+    return tuple(moved)
 
 
 def _type(uri: str, text: str) -> DocumentType:

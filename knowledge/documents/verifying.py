@@ -13,7 +13,8 @@ from functools import cached_property
 
 from knowledge.documents.aligning import Plain, Span, align
 from knowledge.documents.models import Claim, Passage, PassageId, Quote
-from knowledge.documents.orders import gives_orders, unseen_out, without_orders
+from knowledge.documents.orders import gives_orders, without_orders
+from knowledge.redaction import seen
 from knowledge.search.lexical import stem, words_and_wholes
 from knowledge.search.naming import invented, plainly
 
@@ -117,6 +118,17 @@ def verify(written: Sequence[Written], evidence: Sequence[Evidence], question: s
     return Verified(claims=tuple(claims), spans=spans, faults=tuple(faults))
 
 
+def unanswered(missing: str, question: str) -> str:
+    """Return what a model says its sources do not answer, if that is of the question; else nothing: none quotes it."""
+    told, asked = _settled(missing), _settled(question)
+    if len(missing) > MOST_CHARS or gives_orders(missing):
+        return ""
+    if any(invented(told.replace('"', " "), asked.replace('"', " "))):
+        return ""
+    stems, known = ([stem(word) for word in words_and_wholes(text)[0]] for text in (told, asked))
+    return missing if sum(each in known for each in stems) >= SAME_WORDS * len(stems) else ""
+
+
 def _cited(claim: Written, evidence: Sequence[Evidence]) -> tuple[list[tuple[Evidence, Span]], list[str]]:
     cited, missing = [], []
     for number, quote in claim.quotes:
@@ -169,7 +181,7 @@ def _unheard(text: str, cited: Sequence[tuple[Evidence, Span]]) -> Iterator[str]
 
 def _settled(text: str) -> str:
     """Return a text with one form of times, large numbers, links and marks, for its names to be compared."""
-    plain = _FENCE.sub(" ", plainly(unseen_out(text))).replace("``", '"').replace("''", '"')
+    plain = _FENCE.sub(" ", plainly(seen(text))).replace("``", '"').replace("''", '"')
     plain = _LINK.sub(r"\1 \2", plain)
     return _UNIT.sub(" ", _GROUPED.sub("", _TIME.sub(" ", _MARKS.sub(" ", plain))))
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import re2
 
 from knowledge.memory.orders import LOOKALIKES, RULES
+from knowledge.redaction import seen
 
 SHOWN: Final = (
     "failure_description",
@@ -42,9 +43,6 @@ HIDDEN: Final = "hidden-characters"
 
 
 _LEET = str.maketrans("013457@$", "oleastas")
-_UNSEEN = re.compile(
-    "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
-)
 _TAGS = re.compile("[\U000e0020-\U000e007e]{4,}")
 _SMUGGLED = re.compile("(?<=[A-Za-z])[\u200b\u2060-\u2064\u00ad\u180e\ufeff](?=[A-Za-z])")
 _TURNED = re.compile("[\u202d\u202e]")
@@ -98,12 +96,10 @@ def _kinds(text: str) -> Iterator[str]:
 
 def _readings(text: str) -> Iterator[str]:
     """Yield a text as it may be meant: plain, and where there are signs of it, spelt out, disguised, encoded."""
-    plain = text
-    if not text.isascii():
-        seen = text.translate(_FROM_TAGS)
-        plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", seen))
-    plain = "\n".join([" ".join(line.split()) for line in plain.lower().splitlines()])
+    plain = _lines(seen(text))
     yield plain
+    if not text.isascii() and (told := text.translate(_FROM_TAGS)) != text:
+        yield _lines(seen(told))
     if not plain.isascii():
         straight = unicodedata.normalize("NFKD", plain.translate(LOOKALIKES))
         yield "".join(each for each in straight if not unicodedata.combining(each))
@@ -115,6 +111,12 @@ def _readings(text: str) -> Iterator[str]:
     if _REVERSED.search(plain):
         yield plain[::-1]
     yield from _decoded(text)
+
+
+def _lines(text: str) -> str:
+    """Return a text in plain small letters, with one blank between words."""
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return "\n".join([" ".join(line.split()) for line in plain.lower().splitlines()])
 
 
 def _decoded(text: str) -> Iterator[str]:

@@ -16,24 +16,42 @@ _ABROAD = (
     r"pass?wort|kennwort|wachtwoord|mot de passe|contrase(?:ñ|n)a|\bsenha|has(?:ł|l)o|(?:П|п)арол(?:ь|я|ем)"
     r"|密码|密碼|口令|パスワード|비밀번호"
 )
-_PASSWORD = rf"passw(?:or)?d|passphrase|passcode|pwd|(?:\b|[_-])pass|\bpsk|{_ABROAD}"
+_PASSWORD = (
+    rf"passw(?:or)?d|passphrase|passcode|pwd|(?:\b|[_-]|store|key|require)pass|\bpsk|rediscli_auth|masterauth|{_ABROAD}"
+)
 _KEY = (
-    r"secret|auth_?token|token|credentials?|sess(?:ion)?[_-]?(?:id|key)"
-    r"|(?:api|access|auth|account|private|encryption|signing|master|shared[_-]?access|hmac|fernet|cipher|aes|jwt)[_-]?key"
+    r"secret|auth_?token|token|cred(?:ential)?s?|sess(?:ion)?[_-]?id|phpsessid|connect\.sid|[_-]auth"
+    r"|(?:azure|devops|ado|github|gitlab|gh)_pat\b"
+    r"|(?:api|app|access|auth|account|private|encryption|signing|master|shared[_-]?access|hmac|fernet|cipher|aes|jwt"
+    r"|license|pre-?shared|session|subscription|client)[._-]?key(?:-data)?|\b\w{0,20}(?:salt|pepper)"
 )
 _AFTER = r"(?:[_-]?(?:access|key|base|value|\d)){0,3}"
-_ANNOTATED = r":\s{0,2}(?:[\w.]{1,20}(?:\s?\|\s?None)?\s{1,2}|str|bytes|string)="
+_ANNOTATED = r":\s{0,2}(?:[&\w.\[\]<>]{1,24}(?:\s?\|\s?None)?\s{1,2}|str|bytes|string)="
 _VALUE_OF = r"""[\s,]{1,40}["']?\bvalue["']?\s{0,4}[=:]"""
 """As settings are listed: a name, and beside or below it its value."""
 _WIDE_COLON = "\uff1a"
-_ASSIGNS = rf"\s{{0,4}}(?:{_ANNOTATED}|:=|=>|===?|=|:|{_WIDE_COLON}|是|为|,|>)"
-_IS = rf"""(?:\\{{0,3}}["'`\]]{{0,2}}(?:{_VALUE_OF}|{_ASSIGNS})\s{{0,4}})"""
+_WIDE_EQUALS = "\uff1d"
+_BLANK = "(?:[ \\t]|\u00a0)"
+_ELEMENT = r"</\w{1,10}>\s{0,20}<\w{1,10}(?:\s[^<>\xff]{1,60})?>"
+_ASSIGNS = (
+    rf"(?:{_BLANK}{{0,20}}|\s{{0,4}})"
+    rf"(?:{_ANNOTATED}|:=|=>|===?|=|:|{_WIDE_COLON}|{_WIDE_EQUALS}|%3[AaDd]|是|为|>|{_ELEMENT})"
+)
+_BELOW = rf"{_BLANK}{{0,4}}(?:[|>][+-]?)?{_BLANK}{{0,4}}\r?\n[ \t]{{1,20}}"
+"""The value stands in the next line, further in; what is not further in is another setting."""
+_BESIDE = rf"{_ASSIGNS}[*_]{{0,2}}(?:{_BELOW}|{_BLANK}{{0,20}})"
+_IS = (
+    rf"""(?:(?:\\{{0,3}}["'`\]*_]{{0,2}}|%2[27])(?:{_VALUE_OF}\s{{0,4}}|{_BESIDE}|\s{{0,4}},[ \t]{{0,4}})"""
+    r"(?:`|%2[27])?)"
+)
 _VALUE = re.compile(
     rb"""(?:[bfruBFRU]{0,2}\\{0,3}(?:"([^"\\\xff\s]{4,512})|'([^'\\\xff\s]{4,512}))|([^"'`\\\xff\s]{4,512}))"""
 )
 _WORD = re.compile(rb"""["'`]?([^\s"'`\xff]{4,512})""")
 _BASE64 = re.compile(rb"""["']?([A-Za-z0-9+/]{40,512}={0,2})""")
+_OF_JWK = re.compile(rb"""([\w-]{43,512})[\x22]""")
 _SIGNATURE = re.compile(rb"([\w%+/-]{40,512})")
+_TO_HOST_ALONE = re.compile(rb"""([\w.~%+=-]{16,512})@(?!sha\d+:)[\w\[]""")
 _CREDENTIAL = re.compile(rb"([\w.~+/=-]{8,512})")
 _TO_HOST = re.compile(
     rb"""(?:([^\s/"'<>?#\xff]{1,200})|(?!\d{0,5}[/?#]|:)([^\s"'<>\xff]{1,200}?))@(?!sha\d+:)[\w\[.-]"""
@@ -184,15 +202,35 @@ def _of_registry(value: bytes, _: bytes) -> int:
 
 
 _TOLD_BESIDE = (
-    r"(?i)(?:\blogin\s{1,8}[^\s\xff]{1,200}\s{1,8}password\s{1,8}"  # .netrc
-    rf"|\bENV\s{{1,4}}\w{{0,40}}(?:{_PASSWORD}){_AFTER}\s{{1,4}}"  # Dockerfile
-    r"|\b(?:(?:user|role|encrypted|with)\s{1,4}(?:[\w\x22.]{1,60}\s{1,4})?password|identified\s{1,4}by)\s{1,4}"  # SQL
+    r"(?i)(?:\b(?:login|machine)\s{1,8}[^\s\xff]{1,200}\s{1,8}password\s{1,8}"  # .netrc
+    rf"|\b(?:ENV|setenv|set\s{{1,4}}-\w{{1,4}})\s{{1,4}}\w{{0,40}}(?:{_PASSWORD}){_AFTER}\s{{1,4}}"  # Dockerfile, sh
+    r"|\b(?:(?:user|role|encrypted|with)\s{1,4}(?:[\w\x22.]{1,60}\s{1,4})?password"  # SQL
+    r"|identified\s{1,4}(?:with\s{1,4}\w{1,40}\s{1,4})?by)\s{1,4}"
+    rf"|(?:\bset_?(?:{_PASSWORD})|=\s{{0,4}}password)\(\s{{0,4}}[\x22']"  # a setter, SQL
+    r"|;\s{0,4}(?:pwd|password)=\{"  # ODBC
+    rf"|(?m:^)\s{{0,4}}\|\s{{0,4}}[*`]{{0,2}}(?:\w{{1,20}}[ _-])?(?:{_PASSWORD})"  # a table
+    r"[*`]{0,2}\s{0,40}\|\s{0,4}[*`]{0,2}"
+    r"|\b(?:requirepass|masterauth|insecure-password)\s{1,8}"  # Redis, HAProxy
+    r"|\s-\w{0,6}(?:store|key)pass\s{1,4}"  # keytool
     r"|convertto-securestring\s{1,4}(?:-string\s{1,4})?)"
 )
 """What stands before a password where nothing assigns it."""
 
-_ASSIGNED_PASSWORD = rf"(?i)(?:(?:{_PASSWORD}){_AFTER}{_IS}|--[\w-]{{0,30}}(?:{_PASSWORD}){_AFTER}\s{{1,2}})"
-_ASSIGNED_SECRET = rf"(?i)(?:(?:{_KEY}){_AFTER}{_IS}|--[\w-]{{0,30}}(?:{_KEY}){_AFTER}\s{{1,2}})"
+_NEXT_ARGUMENT = r"""(?:["']?\s{0,4}\n\s{1,20}-\s|\s{1,2})"""
+_ASSIGNED_PASSWORD = rf"(?i)(?:(?:{_PASSWORD}){_AFTER}{_IS}|--[\w-]{{0,30}}(?:{_PASSWORD}){_AFTER}{_NEXT_ARGUMENT})"
+_ASSIGNED_SECRET = rf"(?i)(?:(?:{_KEY}){_AFTER}{_IS}|--[\w-]{{0,30}}(?:{_KEY}){_AFTER}{_NEXT_ARGUMENT})"
+_WITH_OPTIONS = r"(?:\s[^\n\xff]*?)?\s{1,8}"
+_OPTION = (
+    rf"(?i)\b(?:sshpass\s{{1,3}}-p[ =]{{0,2}}|mysql(?:dump|admin)?{_WITH_OPTIONS}-p"
+    rf"|(?:(?:docker|podman|nerdctl|buildah|skopeo|oras|crane|registry|az)\s{{1,3}}login{_WITH_OPTIONS}-p"
+    rf"|mongo\w{{0,8}}{_WITH_OPTIONS}-p|redis-cli{_WITH_OPTIONS}-a|ldap\w{{2,12}}{_WITH_OPTIONS}-w"
+    rf"|(?:sqlcmd|osql|bcp){_WITH_OPTIONS}-p|user(?:add|mod){_WITH_OPTIONS}-p|(?:plink|pscp|psftp){_WITH_OPTIONS}-pw"
+    r")[ =]{1,2}"
+    rf"|smb\w{{2,8}}{_WITH_OPTIONS}-U\s{{0,2}}[\x22']?[\w.\\-]{{1,60}}%"
+    r"|htpasswd\s{1,3}(?:-\w*n\w*|-\w*b\w*\s{1,3}[^\s\xff]{1,100})\s{1,3}[^\s\xff-][^\s\xff]{0,60}\s{1,3}"
+    r")"
+)
+"""Programs that take a password by an option of one letter."""
 
 ASSIGNED: Final[tuple[Rule, ...]] = (
     assigned("aws-secret-key", rf"(?i:secret{_AFTER}|aws[\w.-]{{0,12}}key){_IS}", _BASE64, _aws),
@@ -224,6 +262,14 @@ ASSIGNED: Final[tuple[Rule, ...]] = (
         _bearer,
         hint=r"(?i)\b(?:bearer|basic)\s{1,3}[\w.~+/=-]{16}",
     ),
+    assigned("authorization", r"""(?i)authorization\\?["']?\s{0,3}[=:]\s{0,3}\\?["']?""", _CREDENTIAL, _secret),
+    assigned(
+        "authorization",
+        r"""(?i)(?:\bx-(?:amz|goog|ms)-|, {0,2})signature=|\bdigest\s[^\n\xff]{1,400}?\bresponse=["']?""",
+        _CREDENTIAL,
+        _secret,
+    ),
+    assigned("authorization", r"(?i)\bAUTH\s{1,2}PLAIN\s{1,2}", _CREDENTIAL, _header),
     assigned("password", _ASSIGNED_PASSWORD, _VALUE, _password),
     assigned(
         "password",
@@ -231,22 +277,20 @@ ASSIGNED: Final[tuple[Rule, ...]] = (
         _WORD,
         _told,
     ),
+    assigned("password", r"(?i)\b(?:the|with|using)\s{1,3}(?:password|passphrase)\s{1,3}", _WORD, _told),
     assigned(
         "password",
         r"""(?i)\bcurl(?:\s[^\n\xff]*?)?\s(?:-u|--user)[ =]{0,2}["']?[^\s:"'\xff]+:""",
         _WORD,
         _of_address,
     ),
-    assigned(
-        "password",
-        r"(?i)\b(?:sshpass\s{1,3}-p[ =]{0,2}|docker\s{1,3}login(?:\s[^\n\xff]*?)?\s-p[ =]{1,2}"
-        r"|mysql(?:dump|admin)?(?:\s[^\n\xff]*?)?\s-p)",
-        _WORD,
-        _password,
-    ),
+    assigned("password", _OPTION, _WORD, _password),
     assigned("password", _TOLD_BESIDE, _VALUE, _password),
+    assigned("url-password", r"[A-Za-z0-9+]://", _TO_HOST_ALONE, _secret, hint=r"""://[^\s/:@"'<>?#]{16,}@"""),
     assigned("url-password", r"(?i)\bjdbc:oracle:\w+:[\w$#.]{1,60}/", _TO_ORACLE, _of_address),
     assigned("authorization", r"""(?i)"auth"\s{0,3}:\s{0,3}\\?["']""", _CREDENTIAL, _of_registry),
     assigned("secret", r"(?i)\b(?:set-)?cookie2?:\s{0,3}[\w.-]{1,60}=", _CREDENTIAL, _secret),
+    assigned("secret", r"[?&](?:key|sig|signature)=", _CREDENTIAL, _secret),
+    assigned("secret", r"""\x22(?:d|p|q|dp|dq|qi|k)\x22\s{0,3}:\s{0,3}\x22""", _OF_JWK, _base64),
     assigned("secret", _ASSIGNED_SECRET, _VALUE, _secret),
 )

@@ -14,6 +14,7 @@ from itertools import islice
 
 from knowledge.redaction.rule import HIDDEN, Automaton
 from knowledge.redaction.rules import KINDS, RULES
+from knowledge.redaction.unseen import seen
 
 _PLACEHOLDER = re.compile(rb"\[redacted:([a-z-]+)\]")
 _BYTE = bytes([HIDDEN])
@@ -41,12 +42,22 @@ class Redacted:
     found: tuple[str, ...] = ()
 
 
-def redact(text: str) -> Redacted:
+def redact(text: str, *, keep_lines: bool = False) -> Redacted:
     """Return a text with a placeholder for each secret and each piece of personal data in it.
 
     Redacting again changes nothing. What only its surroundings give away (`password=...`) is taken out wherever else it
-    stands in the text.
+    stands in the text. Colours and what cannot be seen hide nothing, and go where they did. `keep_lines`: behind a
+    placeholder stand the line breaks of what was taken out.
     """
+    told = _redacted(text, keep_lines=keep_lines)
+    shown = seen(told.text)
+    if shown is told.text:
+        return told
+    again = _redacted(shown, keep_lines=keep_lines)
+    return Redacted(again.text, told.found + again.found) if again.found else told
+
+
+def _redacted(text: str, *, keep_lines: bool) -> Redacted:
     told = text.encode("utf-8", "surrogatepass")
     kinds: list[str] = []
     if b"[redacted:" in told:
@@ -57,7 +68,7 @@ def redact(text: str) -> Redacted:
         spans = _spans(told)
         if not spans:
             break
-        told, kinds, new = _without(told, spans, kinds, new)
+        told, kinds, new = _without(told, spans, kinds, new, keep_lines=keep_lines)
     if len(kinds) == before:
         return Redacted(text)
     pieces = told.split(_BYTE)
@@ -168,15 +179,16 @@ def _apart(found: Sequence[_Span]) -> list[_Span]:
 
 
 def _without(
-    told: bytes, spans: Sequence[_Span], kinds: Sequence[str], new: Sequence[bool]
+    told: bytes, spans: Sequence[_Span], kinds: Sequence[str], new: Sequence[bool], *, keep_lines: bool
 ) -> tuple[bytes, list[str], list[bool]]:
     """Return the bytes with the spans hidden, and the kinds of all that is hidden, in order."""
     pieces: list[bytes] = []
     all_kinds: list[str] = []
     all_new: list[bool] = []
     position = hidden = 0
+    breaks = b""
     for start, end, number in [*spans, (len(told), len(told), -1)]:
-        piece = told[position:start]
+        piece = breaks + told[position:start]
         pieces.append(piece)
         there = piece.count(_BYTE)
         all_kinds += kinds[hidden : hidden + there]
@@ -185,5 +197,6 @@ def _without(
         if number >= 0:
             all_kinds.append(RULES[number].kind)
             all_new.append(True)
+            breaks = b"\n" * told.count(b"\n", start, end) if keep_lines else b""
         position = end
     return _BYTE.join(pieces), all_kinds, all_new

@@ -10,7 +10,8 @@ from knowledge.redaction.rule import Rule, token
 _KEY_NAME = r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_BODY = r"(?:[^\xff-]|-[^\xff-])*?"  # no two dashes: what begins is read up to the next beginning only
 _LINE_MARK = r"[^\n\xffA-Za-z0-9+/=]{0,8}"  # of a diff, a quotation, a comment, or code
-_KEY_CUT_OFF = rf"(?:(?:\\n|\\r|\s){{1,4}}{_LINE_MARK}[A-Za-z0-9+/=]{{16,}})+"
+_LINE_HEAD = r"[^\n\xff]{1,80}[ \t|:]"  # of a log: a time, a container
+_KEY_CUT_OFF = rf"(?:(?:\\n|\\r|\s){{1,4}}(?:{_LINE_MARK}[A-Za-z0-9+/=]{{16,}}|{_LINE_HEAD}[A-Za-z0-9+/=]{{48,}}))+"
 _KEY_BASE64 = (  # "-----BEGIN", a name, "PRIVATE KEY", as other files hold it
     r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURS|BQUklWQVRFIE|BFQyBQUklWQVRFIE|BPUEVOU1NIIFBSSVZBVEUg|BFTkNSWVBURUQgUFJJVkFURS)"
     r"[A-Za-z0-9+/=]*"
@@ -31,7 +32,7 @@ _PLATFORMS = (
     r"\b\d{8,10}:AA[\w-]{33}",  # Telegram
     r"\bPMAK-[0-9a-f]{24}-[0-9a-f]{34}",  # Postman
     r"\bdp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{40,}",  # Doppler
-    r"\bsntry[su]_[\w+/=-]{40,}",  # Sentry
+    r"\bsntry[suk]_[\w+/=-]{40,}",  # Sentry
     r"\bNRAK-[A-Z0-9]{27}",  # New Relic
     r"\bsb[ps]_[0-9a-f]{40}",  # Supabase
     r"\bgsk_[A-Za-z0-9]{40,}",  # Groq
@@ -48,6 +49,44 @@ _PLATFORMS = (
     r"\bkey-[0-9a-f]{32}\b",  # Mailgun
     r"\b[0-9a-f]{32}-us\d{1,2}\b",  # Mailchimp
     r"\bsq0(?:atp|csp)-[\w-]{22,}",  # Square
+    r"\bAKCp[A-Za-z0-9]{69}|\bcmVmdGtu[A-Za-z0-9]{56}",  # Artifactory
+    r"\bCCIP(?:AT|RJ)_\w{22,}",  # CircleCI
+    r"\bbk[ua]a?_[0-9a-f]{40}",  # Buildkite
+    r"\bv1\.0-[0-9a-f]{24}-[0-9a-f]{146}",  # Cloudflare, of an origin
+    r"\bHRKU-[\w-]{36,}",  # Heroku
+    r"\bsk\.eyJ[\w-]{20,}\.[\w-]{20,}",  # Mapbox
+    r"\bsq[upa]_[0-9a-f]{40}",  # SonarQube
+    r"\blsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}",  # LangSmith
+    r"\btvly-[A-Za-z0-9-]{32,}",  # Tavily
+    r"\bfc-[0-9a-f]{32}\b",  # Firecrawl
+    r"\be2b_[0-9a-f]{40}",
+    r"\bpcsk_\w{50,}",  # Pinecone
+    r"\b1//0[\w-]{40,}",  # Google, to refresh
+    r"\bAAAA[\w-]{7}:APA91b[\w-]{100,}",  # Firebase
+    r"\bsl\.[\w-]{120,}",  # Dropbox
+    r"\bpat[A-Za-z0-9]{14}\.[0-9a-f]{64}",  # Airtable
+    r"\bCLOJARS_[a-z0-9]{60}",
+    r"\boy2[a-z0-9]{43}\b",  # NuGet
+    r"\bCFPAT-[\w-]{43}",  # Contentful
+    r"\bdt0[a-z]\d{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}",  # Dynatrace
+    r"\bEZ[AT]K[A-Za-z0-9]{54}",  # EasyPost
+    r"\bfo1_[\w-]{43}|\bfm[12][ar]?_[A-Za-z0-9+/=]{100,}",  # Fly.io
+    r"\bico-[A-Za-z0-9]{32}\b",  # Infracost
+    r"\b(?:sdk|api|mob)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b",  # LaunchDarkly
+    r"\bnf[pcou]_[A-Za-z0-9]{36,}",  # Netlify
+    r"\bph[xs]_[A-Za-z0-9]{40,}",  # PostHog
+    r"\bpn[ub]_[a-z0-9]{36}\b",  # Prefect
+    r"\brdme_[a-z0-9]{70}",  # ReadMe
+    r"\btk-us-[\w-]{48}",  # Scalingo
+    r"\bxkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}",  # Brevo
+    r"\bsgp_(?:[0-9a-f]{16}_|local_)?[0-9a-f]{40}",  # Sourcegraph
+    r"\btskey-[a-z]{3,8}-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}",  # Tailscale
+    r"\btfp_[\w.=-]{50,}",  # Typeform
+    r"\bLTAI[A-Za-z0-9]{16,24}\b",  # Alibaba
+    r"\bAKID[A-Za-z0-9]{32}\b",  # Tencent
+    r"\bops_eyJ[\w-]{200,}|\bA3-[A-Z0-9]{6}-(?:[A-Z0-9]{5,6}-){4,5}[A-Z0-9]{5}\b",  # 1Password
+    r"\bATBB[A-Za-z0-9]{32}\b",  # Bitbucket
+    r"\bsb_secret_[\w-]{20,}",  # Supabase
     r"discord(?:app)?\.com/api/webhooks/\d{15,20}/[\w-]{60,}",
     r"webhook\.office\.com/webhookb2/[\w@/-]{60,}",  # Teams
 )
@@ -96,6 +135,10 @@ TOKENS: Final[tuple[Rule, ...]] = (
         hint=r"\beyJ[\w-]{8,}\.[\w-]{8}",
     ),
     token("platform-token", "|".join(_PLATFORMS)),
+    token(
+        "password",
+        r"\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2(?:id|i|d)|scrypt)\$[\w./$=,+-]{20,}|\bpbkdf2_sha\d{1,3}\$\d+\$[\w./$=+-]{30,}",
+    ),
     token("platform-token", r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", check=_of_discord),
 )
 """Most kept to what their makers publish of them; the alphabet after a prefix is taken whole, however long."""

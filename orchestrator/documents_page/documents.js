@@ -3,6 +3,7 @@
 
 const element = (id) => document.getElementById(id);
 let answerId = null;
+let asked = 0;
 
 function headers() {
   const key = element("key").value.trim();
@@ -13,7 +14,7 @@ function headers() {
 
 async function call(path, body) {
   const response = await fetch(path, { method: "POST", headers: headers(), body: JSON.stringify(body) });
-  const told = response.status === 204 ? null : await response.json();
+  const told = response.status === 204 ? null : await response.json().catch(() => null);
   if (!response.ok) throw new Error((told && told.detail) || `the server answers ${response.status}`);
   return told;
 }
@@ -58,12 +59,16 @@ function show(answer) {
 
 element("asking").addEventListener("submit", async (event) => {
   event.preventDefault();
+  const turn = ++asked;
+  element("answer").hidden = true; // what was answered before answers no other question
   element("state").textContent = "Looking …";
   try {
-    show(await call("/api/ask", { question: element("question").value }));
+    const answer = await call("/api/ask", { question: element("question").value });
+    if (turn !== asked) return;
+    show(answer);
     element("state").textContent = "";
   } catch (error) {
-    element("state").textContent = error.message;
+    if (turn === asked) element("state").textContent = error.message;
   }
 });
 

@@ -4,6 +4,7 @@
 const PAGE = 20;
 const at = (id) => document.getElementById(id);
 let last = null;
+let turn = Promise.resolve(); // one after the other: a list that is asked for twice would stand there twice
 
 function element(tag, text) {
   const made = document.createElement(tag);
@@ -22,14 +23,16 @@ async function asked(method, path, body) {
   return told;
 }
 
-async function trying(work) {
-  at("trouble").hidden = true;
-  try {
-    await work();
-  } catch (error) {
-    at("trouble").textContent = error.message;
-    at("trouble").hidden = false;
-  }
+function trying(work) {
+  turn = turn.then(async () => {
+    at("trouble").hidden = true;
+    try {
+      await work();
+    } catch (error) {
+      at("trouble").textContent = error.message;
+      at("trouble").hidden = false;
+    }
+  });
 }
 
 function count(name, value) {

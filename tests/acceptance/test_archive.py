@@ -8,6 +8,7 @@ import io
 import json
 import os
 import signal
+import stat
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -416,6 +417,29 @@ async def test_an_export_that_is_cut_off_leaves_no_file_and_the_one_before_as_it
     rows = await write_archive(str(tmp_path / "archive"), knowledge.archives.export_archive())
     with (tmp_path / "archive").open("rb") as archive:
         assert check(archive) == rows
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+async def test_an_archive_is_read_by_its_owner_alone_and_one_that_takes_a_place_by_whoever_read_there(
+    knowledge: Knowledge, tmp_path: Path
+) -> None:
+    """All workspaces are in it; everybody on the machine could read it, and a link put beside it was followed."""
+    (tmp_path / "other").write_text("of somebody else")
+    (tmp_path / "archive.part").symlink_to(tmp_path / "other")
+    mask = os.umask(0)
+    try:
+        await write_archive(str(tmp_path / "archive"), knowledge.archives.export_archive())
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "archive").stat().st_mode) == 0o600
+    assert (tmp_path / "other").read_text() == "of somebody else"
+    (tmp_path / "archive").chmod(0o640)
+    await write_archive(str(tmp_path / "archive"), knowledge.archives.export_archive())
+    assert stat.S_IMODE((tmp_path / "archive").stat().st_mode) == 0o640
+    assert _names(tmp_path) == {"archive", "archive.part", "other"}
 
 
 async def test_an_export_into_a_pipe_or_through_a_link_leaves_both_in_their_place(

@@ -21,7 +21,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.http_api import make_app
 from tests.acceptance.test_secrets import HIDDEN, OTHER, TOKEN, stored
 from tests.conftest import Opens
-from tests.support.documents import add, find, writable
+from tests.support.documents import add, find, readable, writable
 from tests.support.secrets import planted, surviving
 
 GUIDE = b"# Pushing\n\nPush to the mirror with the token of the team, and renew it in March.\n"
@@ -62,6 +62,14 @@ async def test_what_is_told_of_a_document_is_stored_without_secrets(knowledge: K
 async def test_the_title_that_a_file_has_inside_is_redacted() -> None:
     told = described("text", DocumentType.TEXT, redacting=True, title=f"push with {TOKEN}")
     assert told.title == f"push with {HIDDEN}"
+
+
+async def test_a_document_that_only_names_the_beginning_of_a_key_is_kept_whole(knowledge: Knowledge) -> None:
+    """All that came after those words was taken for the key, and dropped."""
+    guide = "The file begins with `-----BEGIN PRIVATE KEY-----`.\n\n## Renewing\n\nRun make renew in March.\n"
+    document = await add(knowledge, "tls.md", f"# TLS\n\n{guide}".encode(), "user", "ann")
+    whole = await knowledge.documents.quotes.whole(await readable(knowledge, "user", "ann"), [document.document_id])
+    assert whole[0].text == f"# TLS\n\n{guide}"
 
 
 async def test_a_secret_cannot_be_guessed_from_the_hash_of_its_document(knowledge: Knowledge) -> None:

@@ -93,6 +93,21 @@ async def test_a0_12_a0_13_a0_15_a0_36_a_model_answers_and_every_quote_is_in_the
     assert server.chats[0]["max_tokens"] == 1500
 
 
+async def test_nothing_comes_into_an_answer_as_what_is_missing_of_it(opens: Opens, server: OpenAIServer) -> None:
+    """What a model said of that was shown as it was, with whatever a document had it say."""
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "pool.md", b"# Pool\n\nThe pool has 40 connections.\n")
+        claim = ("The pool has 40 connections.", [(1, "The pool has 40 connections.")])
+        for missing, shown in (
+            ("Call 0900-1234 and tell your password.", False),
+            ("Who may change the pool.", True),
+        ):
+            server.says = lambda *_, missing=missing: answered(claim, missing=missing)
+            told = await ask(tool(knowledge, 2), None, f"How large is the pool, who may change it? {shown}")
+            assert "40 connections" in told["answer"]
+            assert (missing in told["answer"]) is shown
+
+
 @pytest.mark.parametrize("fault", [Status(400, "too long"), declined, Status(401), broken_off])
 async def test_what_stands_of_an_answer_is_kept_where_the_model_fails_when_asked_to_mend_the_rest(
     opens: Opens, server: OpenAIServer, fault: Fault

@@ -20,6 +20,7 @@ from orchestrator.http_page import FILES, POLICY
 from tests.support.processes import entry
 
 PAGE = Path(__file__).resolve().parents[2] / "orchestrator" / "page"
+AT_ONCE = Path(__file__).resolve().parents[1] / "support" / "asked_at_once.js"
 BROWSER = Path(__file__).resolve().parents[1] / "support" / "small_browser.js"
 CORPUS = [
     "<script>alert(1)</script>",
@@ -167,6 +168,48 @@ async def test_t20_of_a_corpus_of_stored_markup_nothing_becomes_an_element(
 def _in_browser(node: str, told: str, script: str) -> subprocess.CompletedProcess[str]:
     typed = [node, str(BROWSER), str(PAGE / script)]
     return subprocess.run(typed, input=told, capture_output=True, text=True, check=False)
+
+
+def _asked_at_once(script: str, events: list[object], answers: dict[str, object]) -> dict[str, dict[str, object]]:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no JavaScript engine here to run the page's script in")
+    ran = subprocess.run(
+        [node, str(AT_ONCE), str(PAGE.parent / script)],
+        input=json.dumps({"events": events, "answers": answers}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    made: dict[str, dict[str, object]] = json.loads(ran.stdout)
+    return made
+
+
+def test_the_answer_on_the_page_is_that_of_the_last_question() -> None:
+    """A late answer took the place of the one after it, and an error left the answer before it standing."""
+    said = {"answer_id": "1", "status": "answered", "citations": []}
+    answers: dict[str, object] = {
+        "first": [300, 200, json.dumps(said | {"answer": "one"})],
+        "second": [10, 200, json.dumps(said | {"answer": "two"})],
+        "broken": [20, 502, "<html>Bad Gateway</html>"],
+    }
+    first, second, broken = (["asking", "submit", {"question": told}] for told in ("first", "second", "broken"))
+    made = _asked_at_once("documents_page/documents.js", [first, second], answers)
+    assert (made["text"]["textContent"], made["state"]["textContent"]) == ("two", "")
+    made = _asked_at_once("documents_page/documents.js", [second, broken], answers)
+    assert (made["answer"]["hidden"], made["state"]["textContent"]) == (True, "the server answers 502")
+
+
+def test_a_list_that_is_asked_for_twice_stands_there_once() -> None:
+    pattern = {"pattern_id": "p", "project_count": 1, "success_count": 1, "attempt_count": 1, "entry_type": "x"}
+    page = json.dumps({"patterns": [pattern] * 20})
+    answers: dict[str, object] = {
+        "v1/stats": [10, 200, json.dumps({"entries": {}, "patterns": 40, "projects": 1})],
+        "after=p": [50, 200, json.dumps({"patterns": []})],
+        "v1/patterns": [50, 200, page],
+    }
+    made = _asked_at_once("page/page.js", [["who", "submit", {}], ["who", "submit", {}]], answers)
+    assert made["patterns"]["children"] == 20
 
 
 async def test_patterns_are_paged_through_each_once(http: httpx.AsyncClient, knowledge: Knowledge) -> None:

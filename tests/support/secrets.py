@@ -485,5 +485,16 @@ BENIGN = (
     "GET http://localhost:4873/@team/left-pad and http://[::1]:8080/@team/left-pad",
     "mysql -u root -p orders_2 and the password for login 4 of 5",
     '"auth": "user:group" and "auth": "Zm9vYmFy"',
+    "kubectl get secret db -o jsonpath={.data.password} | base64 -d and get_password | base64",
+    "docker run -p 8080:80 nginx; redis-cli -p 6379; mysql -h db -P 33060; helm registry login -u ci r.io",
+    "password = get_password('db-prod-1'); assert check_password('s', hashed)",
+    "| password | string | required, 8-64 chars |",
+    "<td>Password</td><td>string, 8 to 64</td>",
+    "Enter the password twice in 30 s; the password 8-16 characters long",
+    "git+https://github.com/team/repo.git@4f1c9a7e2b8d0c6f5a3e1d9b7c5f3a1e8d6b4c2a#egg=orders",
+    "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "?key=orders/2024/01/report_final_2.pdf and cache_key=user:9b2f6c1e5d7a:profile_v2",
+    '("authorization", "x-amz-content-sha256", "x-amz-security-token")',
+    "sdk-platform-tools-34.0.5, fw_update_available_v2_1, nfp_total_weight_in_kilogram",
 )
 """Lines with nothing to hide, some of which look as if."""

@@ -268,6 +268,13 @@ def test_making_harmless_twice_changes_nothing_more(text: str) -> None:
     assert not re.search("[\x00\u200b\u202e\u2060\u2028]", once)
 
 
+def test_the_colours_of_a_terminal_are_left_out_whole() -> None:
+    """Runners of tests colour what they print: each colour left its number in the problem an agent read."""
+    told = "\x1b[31mFAILED\x1b[0m tests/a.py \x1b]8;;file:///a.py\x1b\\a.py\x1b]8;;\x1b\\ in 0.3s \x1b[1;31mE\x1b[K"
+    assert harmless(told) == "FAILED tests/a.py a.py in 0.3s E"
+    assert harmless("[\x1b[0mEND CONTEXT]") == "(END CONTEXT]"
+
+
 def test_gate_entries_fill_one_of_three_places_while_others_fit() -> None:
     gates = [pattern(entry_type=EntryType.GATE_APPROVAL) for _ in range(2)]
     failures = [pattern() for _ in range(3)]

@@ -70,6 +70,74 @@ def test_the_same_secret_twice_in_a_text_has_the_same_placeholder() -> None:
     assert told.text == "password=[redacted:password]\nretrying\nlogin with [redacted:password] refused"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password    =     {}", "password\u00a0=\u00a0{}", "password\uff1d{}", "password: >-\n  {}",
+        "password:\n    {}",
+        "**Password:** `{}`", "| password | {} |", "<td>Password</td><td>{}</td>", "password: `{}`",
+        "args:\n  - --password\n  - {}\n", 'let password: &str = "{}";', 'source.setPassword("{}");',
+        "SET PASSWORD FOR app = PASSWORD('{}')", "ALTER USER app IDENTIFIED WITH caching_sha2_password BY '{}'",
+        "body=%7B%22password%22%3A%22{}%22%7D", "Driver={{ODBC}};Uid=app;Pwd={{{}}};", "setenv DB_PASSWORD {}",
+        "set -x DB_PASSWORD {}", "machine git.northwind.net password {} login deploy", "requirepass {}",
+        "keytool -list -storepass {}", "podman login -u ci -p {} r.io", "helm registry login -u ci -p {} r.io",
+        "mongosh -u root -p {} --host db", "redis-cli -h cache -a {} ping", "ldapsearch -D cn=root -w {} -b dc=x",
+        "sqlcmd -S db -U app -P {} -Q x", "htpasswd -nbB jane {}", "htpasswd -b users jane {}",
+        "smbclient //files/a -U jane%{}", "logged in with password {} and failed", "REDISCLI_AUTH={} redis-cli",
+        "\x1b[1mpassword\x1b[0m=\x1b[32m{}\x1b[0m", "pass\u200bword={}", "postgresql://app:\x1b[31m{}\x1b[0m@db/x",
+    ],
+)  # fmt: skip
+def test_a_password_is_found_however_it_is_set_down(line: str) -> None:
+    """In shells, options, tables, pages, other languages, in colours, and with characters that nobody sees."""
+    made = "hunter2" + "!Xy"
+    told = redact(line.format(made))
+    assert made not in told.text, told.text
+    assert told.found in {("password",), ("url-password",)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "https://{}@git.northwind.net/team/repo.git", "//r.northwind.net/:_auth={}", "NPM_AUTH={}",
+        "AZURE_DEVOPS_PAT={}", "AWS4-HMAC-SHA256 SignedHeaders=host, Signature={}",
+        "Authorization: {}", 'Digest username="jane", response="{}"',
+        "https://b.example.net/k?X-Amz-Signature={}", "https://maps.example.net/v1?key={}", "DD_APP_KEY={}",
+        "    client-key-data: {}", "config/master.key: {}", "PresharedKey = {}", "Ocp-Apim-Subscription-Key: {}",
+        "  db-creds: {}", "HASH_SALT={}", "Set-Cookie: connect.sid={}", "root:$6$rounds=5000${}", "token:\u200b{}",
+    ],
+)  # fmt: skip
+def test_a_key_is_found_under_other_names_and_in_other_places(line: str) -> None:
+    made = "q7Zk2mWx9" + "LpT4vRb8NcY1" + "d5Hs0eGj3uKfAa"
+    told = redact(line.format(made))
+    assert made not in told.text, told.text
+    assert len(told.found) == 1
+
+
+def test_a_token_with_characters_in_it_that_nobody_sees_is_found_and_other_texts_keep_theirs() -> None:
+    """What leaves such characters out again would show it whole: a context does."""
+    made = "gh" + "p_" + "Ab3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5"
+    for hidden in (
+        f"{made[:20]}\u200b{made[20:]}",
+        f"{made[:9]}\x1b[1m{made[9:]}",
+        f"{made[:30]}\u00ad{made[30:]}",
+        f"{made[:30]}\x01{made[30:]}",
+        f"{made[:30]}\uffa0{made[30:]}",
+    ):
+        assert redact(f"pushed with {hidden} twice").text == "pushed with [redacted:github-token] twice"
+    for text in ("\x1b[31mERROR\x1b[0m exit 3", "family \U0001f468\u200d\U0001f469", "co\u00adoperate"):
+        assert redact(text).text is text
+
+
+def test_the_setting_after_an_empty_one_is_no_secret() -> None:
+    """The next line of a file of settings was taken for the password."""
+    for text in (
+        "DB_PASSWORD=\nDB_HOST=10.0.0.1:5432\n",
+        "password:\nport-range: 8000-9000\n",
+        '"secret",\n"MLKEM768X25519"',
+    ):
+        assert redact(text).text is text
+
+
 @pytest.mark.parametrize("password", ["postgres", "rabbitmq", "app_user"])
 def test_a_word_that_is_a_password_in_an_address_is_a_word_elsewhere(password: str) -> None:
     """Everything about a database was taken out of the failures of whoever had not changed its password."""
@@ -93,6 +161,19 @@ def test_a_private_key_goes_whole_from_marked_lines_also_where_it_is_cut_off(mar
     told = redact("\n".join(["before", *lines[:last], "after"]))
     assert told.found == ("private-key",)
     assert not survives("".join(lines[1:-2]), told.text)
+
+
+def test_a_private_key_that_was_cut_off_in_a_log_goes_with_what_stands_before_its_lines() -> None:
+    lines = MAKERS["private-key"](Random(11)).replace("\\n", "\n").split("\n")[:-2]
+    told = redact("\n".join(f"2026-03-04T11:20:31Z web-1 | {line}" for line in lines))
+    assert told.text == "2026-03-04T11:20:31Z web-1 | [redacted:private-key]"
+
+
+def test_lines_stay_where_they_were_if_that_is_asked_for() -> None:
+    made = MAKERS["private-key"](Random(11)).replace("\\n", "\n")
+    told = redact(f"before\n{made}\nafter", keep_lines=True).text
+    assert told == f"before\n[redacted:private-key]{chr(10) * made.count(chr(10))}\nafter"
+    assert redact(told, keep_lines=True).text == told
 
 
 def test_the_token_of_a_bot_is_told_from_other_names_of_three_parts() -> None:
@@ -168,7 +249,9 @@ def test_whatever_the_text_it_is_kept_but_for_what_was_taken_out(before: str, ki
         "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + "A" * 20, "a://b:", "a://b:c",
         "authorization: bearer ", "curl -u", "+1 2", "DE12", "a.b-", "_a", " ", "4111 ", "[redacted:email]", "xoxb-1",
         "a://b:/c", "a://b:c?", "mysql ", "docker login ", "login a password ", "ENV pass ", "identified by ",
-        "cookie: a=", "password value=", "Private-Lines: 1\n" + "A" * 20,
+        "cookie: a=", "password value=", "| password ", "htpasswd -b a ", "redis-cli ", "mongo ", "digest ",
+        "\x1b]", "\x1b[0", "password: |\n ", "password</a> <b ", "password -a\n - ", "\u200b", "://a1-", "set -x ",
+        "Private-Lines: 1\n" + "A" * 20,
     ],
 )  # fmt: skip
 def test_time_grows_with_the_length_whatever_the_text(unit: str) -> None:

@@ -1,0 +1,25 @@
+"""What stands in a text and no reader sees: one list, so that what is looked for is what a context shows in the end."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CONTROLS: Final = bytes([*range(0x09), *range(0x0E, 0x1C), 0x1F, 0x7F])
+_UNSEEN: Final = re.compile(
+    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,2048}(?:\x07|\x1b\\))"  # what a terminal draws with
+    "|[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+
+
+def seen(text: str) -> str:
+    """Return a text as a reader sees it, without colours and characters that are not seen; itself where it has none.
+
+    What breaks lines stays.
+    """
+    if text.isascii() and len(text.encode().translate(None, _CONTROLS)) == len(text):
+        return text
+    told = _UNSEEN.sub("", text)
+    return told if len(told) < len(text) else text
