@@ -19,8 +19,8 @@ from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
 from knowledge.models import Context, ContextId, EntryType, Pattern, Task
-from knowledge.redaction import seen
 from knowledge.steps import step
+from knowledge.unseen import seen
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.deadline import within
 

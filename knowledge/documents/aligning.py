@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from knowledge.redaction import seen
 from knowledge.search.naming import plainly
 from knowledge.search.tokens import TURNS
+from knowledge.unseen import seen
 
 ALIKE = 95.0
 _LEAST_WORDS = 2

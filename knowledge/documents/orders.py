@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from knowledge.redaction import seen
+from knowledge.unseen import seen
 
 _WHOM = (
     r"(?:ai|a\.i\.|llms?|chat ?bots?|bots?|gpt(?:-?\d\w*)?|claude|gemini|copilot"

@@ -14,9 +14,9 @@ from functools import cached_property
 from knowledge.documents.aligning import Plain, Span, align
 from knowledge.documents.models import Claim, Passage, PassageId, Quote
 from knowledge.documents.orders import gives_orders, without_orders
-from knowledge.redaction import seen
 from knowledge.search.lexical import stem, words_and_wholes
 from knowledge.search.naming import invented, plainly
+from knowledge.unseen import seen
 
 SAME_WORDS = 0.5
 """Share of a claim's words that must stand in what it was quoted from or in the question."""

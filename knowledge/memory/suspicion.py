@@ -18,7 +18,7 @@ from typing import Any, Final
 import re2
 
 from knowledge.memory.orders import LOOKALIKES, RULES
-from knowledge.redaction import seen
+from knowledge.unseen import seen
 
 SHOWN: Final = (
     "failure_description",

@@ -2,6 +2,5 @@
 
 from knowledge.redaction.redactor import Redacted, redact
 from knowledge.redaction.rules import KINDS
-from knowledge.redaction.unseen import seen
 
-__all__ = ["KINDS", "Redacted", "redact", "seen"]
+__all__ = ["KINDS", "Redacted", "redact"]

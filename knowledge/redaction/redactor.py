@@ -14,7 +14,7 @@ from itertools import islice
 
 from knowledge.redaction.rule import HIDDEN, Automaton
 from knowledge.redaction.rules import KINDS, RULES
-from knowledge.redaction.unseen import seen
+from knowledge.unseen import seen
 
 _PLACEHOLDER = re.compile(rb"\[redacted:([a-z-]+)\]")
 _BYTE = bytes([HIDDEN])
