@@ -284,6 +284,8 @@ def _error(response: httpx.Response, place: str) -> HardwonError:
         told = response.json()
         kind: type[HardwonError] = getattr(errors, told["title"])
         detail = str(told["detail"])
+        if detail == nothing_at(response.request.url.path):  # whoever asks knows of it
+            detail = f"{detail}: {place} is an older hardwon than this one, or the address is not right"
         if issubclass(kind, InvalidInput):
             return kind(str(told["field"]), detail)
         if kind is SpaceMismatch:  # made of two spaces, which are not told
@@ -297,6 +299,11 @@ def _error(response: httpx.Response, place: str) -> HardwonError:
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     return OwnerUnavailable(f"{place} answers {response.status_code}, but not as a hardwon server: is it one?")
+
+
+def nothing_at(path: str) -> str:
+    """Return how a server says that it has no such path."""
+    return f"there is nothing at {path}"
 
 
 def overloaded(seconds: int, request_id: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The command that gives an open entry its resolution."""
+"""The commands of entries that wait for their resolution: which there are, and to give one its own."""
 
 from __future__ import annotations
 
@@ -8,16 +8,45 @@ from uuid import UUID
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE, EntryId
-from orchestrator.cli_run import Json, Workspace, run
+from orchestrator.cli_run import All, Json, Limit, Workspace, run
+from orchestrator.paging import paged
 
 
 def add_resolve(app: typer.Typer) -> None:
-    """Add the command to an app."""
+    """Add the commands to an app."""
+    app.command()(unresolved)
     app.command()(resolve)
 
 
+def unresolved(
+    project: Annotated[str | None, typer.Option("--project", help="Only those of this project.")] = None,
+    limit: Limit = 20,
+    *,
+    everything: All = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show failures and rejections that wait for their resolution, the latest first; `resolve` gives one its own."""
+    from orchestrator import connect
+    from orchestrator.reports_entries import print_unresolved
+    from orchestrator.terminal import note_more
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            capture = knowledge.capture
+            found = await paged(
+                lambda last, at_most: capture.unresolved(project_id=project, limit=at_most, after=last),
+                lambda entry: entry.entry_id,
+                most=None if everything else limit,
+            )
+        print_unresolved(found, as_json=as_json)
+        note_more(found, None if everything else limit, as_json=as_json)
+
+    run(work)
+
+
 def resolve(
-    entry_id: Annotated[UUID, typer.Argument(help="The open entry, as `hardwon capture --json` names it.")],
+    entry_id: Annotated[UUID, typer.Argument(help="The open entry, as `hardwon unresolved` names it.")],
     *,
     solution: Annotated[str | None, typer.Option(help="What solved the failure.")] = None,
     revision: Annotated[str | None, typer.Option(help="What was accepted after a rejection.")] = None,

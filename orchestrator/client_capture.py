@@ -12,7 +12,7 @@ from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.validation import validate
 from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, NewEntry, PatternId
 from knowledge.ports import Progress
-from orchestrator.calls import MAX_BODY_BYTES, Api, watched
+from orchestrator.calls import MAX_BODY_BYTES, Api, given, watched
 from orchestrator.entries import write_entry
 
 _BATCH = 500
@@ -88,6 +88,13 @@ class RemoteCapture:
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry."""
         return await self.api.call("GET", f"/v1/entries/{entry_id}", Entry)
+
+    async def unresolved(
+        self, *, project_id: str | None = None, limit: int = 20, after: EntryId | None = None
+    ) -> list[Entry]:
+        """Return entries that wait for their resolution, the latest first, from behind `after` on."""
+        asked = given(project_id=project_id, limit=limit, after=after)
+        return await self.api.call("GET", "/v1/unresolved", list[Entry], params=asked)
 
     async def delete(self, entry_id: EntryId) -> None:
         """Delete an entry everywhere."""

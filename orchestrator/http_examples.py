@@ -181,6 +181,17 @@ _HELD_BACK: Final = {
     "low_trust": True,
     "suspicions": ["tells a reader to ignore what was said: solution_steps"],
 }
+_UNRESOLVED: Final = {
+    **_ENTRY_SHOWN,
+    "status": "open",
+    "solution_steps": None,
+    "success_verified": False,
+    "verified_by": None,
+    "attempts": 0,
+    "pattern_id": None,
+    "embedded_at": None,
+    "expires_at": None,
+}
 _AFFECTED: Final = {
     "context_id": _CONTEXT,
     "project_id": "web-shop",
@@ -198,6 +209,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "capture_all": {"answers": [{"outcome": "accepted", "entry_id": _ENTRY, "status": "staged"}]},
     "resolve": _CREATED,
     "get_entry": _ENTRY_SHOWN,
+    "list_unresolved": [_UNRESOLVED],
     "query_for_task": _FOUND,
     "query_for_failure": _FOUND,
     "query_for_gate": _FOUND,

@@ -16,7 +16,7 @@ from knowledge.errors import NotFound
 from knowledge.memory.archiving import ImportReport
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.memory.upkeep import RebuildReport, VerifyReport
-from knowledge.models import DeadEntry, EntryId
+from knowledge.models import DeadEntry, Entry, EntryId
 from orchestrator.calls import ARCHIVE_PATH, ARCHIVE_TYPE, Done
 from orchestrator.http_opened import Open, Told, performs
 from orchestrator.http_paging import LAST, Limit, link_next
@@ -171,6 +171,24 @@ def _add_entries(app: FastAPI) -> None:
     async def retry_dead(knowledge: Open) -> Staged:
         """Stage dead entries again, for the next checkpoint."""
         return Staged(staged=await knowledge.upkeep.retry_dead())
+
+    @app.get("/v1/unresolved", tags=["entries"])
+    @performs("capture.unresolved", problems=(404,))
+    async def list_unresolved(
+        knowledge: Open,
+        request: Request,
+        response: Response,
+        *,
+        project_id: str | None = None,
+        after: Annotated[UUID | None, Query(description=LAST)] = None,
+        limit: Limit = 20,
+    ) -> list[Entry]:
+        """Return entries that wait for their resolution, of a project or of all, the latest first."""
+        last = None if after is None else EntryId(after)
+        found = await knowledge.capture.unresolved(project_id=project_id, limit=limit, after=last)
+        if len(found) == limit:
+            link_next(request, response, after=found[-1].entry_id, limit=limit)
+        return found
 
     # in the query, since an id of a project may hold whatever a path may not
     @app.delete("/v1/projects", tags=["entries"])

@@ -36,7 +36,7 @@ from knowledge.errors import (
     Unavailable,
 )
 from knowledge.logs import get_logger
-from orchestrator.calls import LEAVING_HEADER, PROBLEM, overloaded
+from orchestrator.calls import LEAVING_HEADER, PROBLEM, nothing_at, overloaded
 from orchestrator.entries import in_our_words
 
 log = get_logger(__name__)
@@ -159,7 +159,7 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
     headers = dict(error.headers or {})
     match error.status_code:
         case HTTPStatus.NOT_FOUND:
-            return answer(NotFound(f"there is nothing at {request.url.path}"), headers=headers)
+            return answer(NotFound(nothing_at(request.url.path)), headers=headers)
         case HTTPStatus.BAD_REQUEST:  # FastAPI's own for any JSON it cannot read
             return answer(InvalidInput("body", "cannot be read: is it JSON, and not nested too deeply?"))
         case HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.REQUEST_ENTITY_TOO_LARGE | HTTPStatus.UNPROCESSABLE_ENTITY:

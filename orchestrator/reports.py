@@ -106,7 +106,7 @@ class CaptureReport:
         still_open = f" ({self.open:,} of them open until they are resolved)" if self.open else ""
         print_text(f"{told}{still_open}")
         if self.open:
-            notes.print("hardwon resolve ENTRY tells what solved one; --json here names them", markup=False)
+            notes.print("hardwon unresolved shows them, hardwon resolve ENTRY tells what solved one", markup=False)
 
 
 def print_serving(serving: Serving, *, as_json: bool) -> None:

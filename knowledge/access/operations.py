@@ -58,6 +58,7 @@ OPERATIONS: Final[Mapping[str, Needed]] = {
     "capture.resolve_failure": _CAPTURE,
     "capture.resolve_gate_rejection": _CAPTURE,
     "capture.get": _QUERY,
+    "capture.unresolved": _QUERY,
     "capture.delete": _ADMIN,
     "capture.delete_pattern": _ADMIN,
     "capture.delete_project": _ADMIN,

@@ -298,11 +298,24 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except HardwonError:
         raise
-    except Exception as exc:  # the engine raises plain Exception, no class of its own
-        raise IndexUnavailable(f"The index in {path} refused to work: {_short(exc)}.") from exc
+    except BaseException as exc:
+        if not _of_the_engine(exc):
+            raise
+        raise IndexUnavailable(
+            f"The index in {path} refused to work: {_short(exc)}. "
+            "If its files are damaged, `hardwon rebuild` puts everything back from Postgres."
+        ) from exc
 
 
-def _short(exc: Exception) -> str:
+def _of_the_engine(error: BaseException) -> bool:
+    """Return whether the engine may have raised it: plain Exception, or, in a panic, a class nobody can import.
+
+    A panic is no Exception: what degrades, reports or tries again would let it pass.
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def _short(exc: BaseException) -> str:
     return " ".join(str(exc).split())[:200].rstrip(".")
 
 
@@ -332,7 +345,9 @@ def _open(path: Path, space: EmbeddingSpace, reserve_mb: int) -> edge.EdgeShard:
     try:
         shard = edge.EdgeShard.load(str(path))
         dims = json.loads((path / "edge_config.json").read_text(encoding="utf-8"))["vectors"][shape.DENSE]["size"]
-    except Exception as exc:  # the engine raises plain Exception, no class of its own
+    except BaseException as exc:
+        if not _of_the_engine(exc):
+            raise
         if "WouldBlock" in str(exc):
             raise StoreInUse(f"The index in {path} is in use by another process; stop that one first.") from exc
         raise StoreIncompatible(f"The index in {path} cannot be opened ({_short(exc)}); {advice}") from exc

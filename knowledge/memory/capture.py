@@ -32,6 +32,7 @@ from knowledge.ports import Progress, Stores
 from knowledge.provenance import UNHEARD, Auditor
 from knowledge.steps import step
 
+MAX_LISTED = 1000
 _SLICE = 500
 """Entries deleted at a time."""
 _RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_REJECTION: "resolve_gate_rejection"}
@@ -310,6 +311,19 @@ class KnowledgeCaptureService:
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry. Raises NotFound."""
         return await self.stores.entries.get(entry_id)
+
+    async def unresolved(
+        self, *, project_id: str | None = None, limit: int = 20, after: EntryId | None = None
+    ) -> list[Entry]:
+        """Return entries that wait for their resolution, of a project or of all, the latest first, from `after` on.
+
+        Raises InvalidInput.
+        """
+        if not 1 <= limit <= MAX_LISTED:
+            raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_LISTED}")
+        if project_id is not None:
+            check_text("project_id", project_id)
+        return await self.stores.entries.unresolved(project_id=project_id, limit=limit, after=after)
 
     async def delete(self, entry_id: EntryId) -> None:
         """Delete an entry with what rests on it alone; counts follow. Needs Postgres only, and is final.

@@ -11,6 +11,9 @@ from hashlib import sha256
 
 from knowledge.models import Distilled, EntryType, Evidence, NewEntry, PatternId, View, Words
 
+_OF_ANY_FAILURE = frozenset({"ERROR", "ERRORS", "EXCEPTION", "EXIT", "EXPECTED"})
+"""Words of logs in the form of an error's code (`EACCES`): what they stand before is the error."""
+
 
 def failure_situation(failure_description: str, error_message: str | None) -> str:
     """Return the situation of a failure, stored or asked: the failure, then the error unless it says that already."""
@@ -62,7 +65,7 @@ def when_to_try(evidence: Evidence) -> str:
         case EntryType.FAILURE_SOLUTION:
             kind = _listed((each.task_type, each.entries) for each in facts)
             technology = _listed((each.technology, each.entries) for each in facts)
-            error = _listed((each.error, each.entries) for each in facts)
+            error = _listed((None if each.error in _OF_ANY_FAILURE else each.error, each.entries) for each in facts)
             task = f"a {kind} task" if kind else "a task"
             where = f" in {technology}" if technology else ""
             how = f"with {error}" if error else "in this way"

@@ -107,6 +107,15 @@ class EntryStore(Protocol):
         """Return the entries of a task, or of none, and of a gate where one is named: open ones first, then latest."""
         ...
 
+    async def unresolved(
+        self, *, project_id: str | None = None, limit: int, after: EntryId | None = None
+    ) -> list[Entry]:
+        """Return up to `limit` open entries, of a project or of all, the latest first, from behind `after` on.
+
+        Raises NotFound for an entry to go on from that is none.
+        """
+        ...
+
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
         """Lease up to `limit` due entries, oldest first, by the database's clock; skips what others hold."""
         ...

@@ -532,10 +532,18 @@ def test_an_open_entry_is_resolved_by_its_id(alone: Commands) -> None:
     assert [each["status"] for each in named["entries"]] == ["open", "open"]
     first, second = (each["entry_id"] for each in named["entries"])
 
+    waiting = alone.run("unresolved")
+    assert all(told in waiting.stdout for told in (first, second, "gate design", "No plan", "project shop"))
+    assert "hardwon resolve" in waiting.stderr
+    assert alone.run("unresolved", "--project", "none").stdout == "nothing waits for its resolution\n"
+    listed = alone.json("unresolved", "--limit", "1")["unresolved"]
+    assert [each["entry_id"] for each in listed] == [second]
+
     solved = ("--solution", "Treat it as zero", "--verified-by", "pytest")
     assert alone.run("resolve", first, *solved).stdout == f"entry {first} is resolved\n"
     assert alone.json("resolve", second, "--revision", "Expand, migrate, contract") == {"entry_id": second}
     assert alone.json("stats")["entries"] == {"staged": 2}
+    assert alone.json("unresolved", "--all") == {"unresolved": []}
     assert "not open" in alone.refused("resolve", first, "--solution", "Another", "--verified-by", "pytest")
     for typed in ((), ("--solution", "x"), ("--solution", "x", "--verified-by", "y", "--revision", "z")):
         assert alone.run("resolve", first, *typed).returncode == 2

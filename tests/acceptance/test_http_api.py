@@ -450,6 +450,17 @@ async def test_a_server_that_is_not_hardwon_is_named_so(answer: bytes) -> None:
             await client.stats()
 
 
+async def test_a_server_of_an_older_release_is_named_so_where_it_lacks_what_is_asked(knowledge: Knowledge) -> None:
+    app = make_app(knowledge)
+    app.router.routes[:] = [route for route in app.router.routes if getattr(route, "path", "") != "/v1/unresolved"]
+    async with KnowledgeClient("http://older", transport=httpx.ASGITransport(app=app)) as client:
+        with pytest.raises(NotFound, match="nothing at /v1/unresolved: http://older is an older hardwon"):
+            await client.capture.unresolved()
+        with pytest.raises(NotFound, match="there is no entry") as caught:
+            await client.capture.get(EntryId(uuid4()))
+    assert "older" not in str(caught.value)
+
+
 @pytest.mark.parametrize("path", ["/v1/entries", "/v1/entries:batch", "/v1/contexts"])
 async def test_a_caller_that_goes_in_the_middle_of_its_body_is_no_defect(knowledge: Knowledge, path: str) -> None:
     """A killed client left a trace in the log of its owner."""

@@ -101,6 +101,22 @@ async def test_dead_entries_and_affected_tasks_are_paged_the_latest_first(
     assert len(set(dead)) == 6
 
 
+async def test_what_waits_for_its_resolution_is_paged_the_latest_first(
+    knowledge: Knowledge, http: httpx.AsyncClient
+) -> None:
+    unsolved = {"solution_steps": None, "success_verified": False, "verified_by": None}
+    await entries(knowledge, 5, **unsolved)
+    await entries(knowledge, 2, **unsolved, project_id="shop & co")
+    await entries(knowledge, 3, project_id="solved")
+    everything = [str(entry.entry_id) for entry in await knowledge.capture.unresolved()]
+    assert len(set(everything)) == 7
+    found, pages = await through(http, "/v1/unresolved?limit=3")
+    assert ([told["entry_id"] for told in found], pages) == (everything, 3)
+    found, pages = await through(http, "/v1/unresolved?limit=1&project_id=shop%20%26%20co")
+    assert ([told["project_id"] for told in found], pages) == (["shop & co"] * 2, 3)
+    assert (await http.get("/v1/unresolved?project_id=%00")).status_code == 422
+
+
 async def test_decisions_patterns_and_workspaces_are_paged(knowledge: Knowledge, http: httpx.AsyncClient) -> None:
     for n in range(5):
         await knowledge.upkeep.keep_local(on=bool(n % 2))

@@ -323,6 +323,25 @@ async def test_a_rejection_on_record_is_of_the_same_project_gate_and_task(stores
     assert await on_record("web-shop", "design_review", None) == numbered(4)
 
 
+async def test_what_waits_for_its_resolution_comes_in_pages_the_latest_first(stores: Stores) -> None:
+    late = replace(opened(number=7), captured_at=NOON + HOUR)
+    elsewhere = failure(solution_steps=None, success_verified=False, verified_by=None, project_id="other")
+    await stores.entries.add([opened(number=3), opened(number=2), late, staged(4), opened(elsewhere, 5)])
+    await stores.entries.add([opened(rejection(revision_approach=None), 6)])
+    unresolved = stores.entries.unresolved
+    everything = [numbered(number) for number in (7, 2, 3, 5, 6)]
+    assert ids(await unresolved(limit=10)) == everything, "of one moment the ids decide"
+    assert ids(await unresolved(limit=2)) == everything[:2]
+    assert ids(await unresolved(limit=10, after=everything[1])) == everything[2:]
+    assert ids(await unresolved(limit=10, project_id="other")) == [numbered(5)]
+    with pytest.raises(NotFound):
+        await unresolved(limit=10, after=EntryId(uuid4()))
+    await stores.entries.resolve(late.entry_id, solution_steps="mend it", verified_by="pytest")
+    await stores.entries.abandon("other", unvouched=False)
+    assert ids(await unresolved(limit=10)) == [numbered(number) for number in (2, 3, 6)]
+    assert ids(await unresolved(limit=10, after=late.entry_id)) == [numbered(number) for number in (2, 3, 6)]
+
+
 async def test_the_entries_of_a_task_come_open_ones_first_then_the_latest(stores: Stores) -> None:
     waits = opened(number=4)
     await stores.entries.add(

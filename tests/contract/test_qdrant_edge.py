@@ -314,6 +314,11 @@ def spoil(directory: Path, what: str) -> None:
         case "emptied":
             shutil.rmtree(collection)
             collection.mkdir()
+        case "places":
+            (places,) = collection.glob("segments/*/payload_storage/tracker.dat")
+            with places.open("r+b") as file:
+                file.seek(12)  # where in its page the first payload begins
+                file.write(b"\x00\x00\x00\xff")
 
 
 @pytest.mark.parametrize("what", ["config", "log", "segment", "emptied"])
@@ -366,6 +371,25 @@ async def test_no_exception_of_the_engine_escapes(directory: Path) -> None:
         with pytest.raises(IndexUnavailable, match=NAME):
             await call
     index._shards.clear()
+    await index.aclose()
+
+
+async def test_an_engine_that_panics_at_damaged_points_is_named_with_the_way_to_rebuild_it(directory: Path) -> None:
+    """G15. A panic of the engine is no Exception: nothing that degrades or reports would see it."""
+    index = await opened(directory)
+    points = make_points(3)
+    await index.upsert(SPACE, points)
+    await index.aclose()
+    shutil.rmtree(directory / NAME / "wal")  # else each opening writes the points again
+    await (await opened(directory)).aclose()
+    spoil(directory, "places")
+    index = await opened(directory)
+    with pytest.raises(IndexUnavailable, match=rf"{NAME}.*hardwon rebuild.*Postgres"):
+        await index.scan(SPACE, "default", after=None, limit=3)
+    await index.drop(SPACE)
+    await index.ensure(SPACE)
+    await index.upsert(SPACE, points)
+    assert await all_ids(index) == {point.point_id for point in points}
     await index.aclose()
 
 

@@ -91,6 +91,8 @@ def test_when_to_try_is_else_made_of_what_all_the_evidence_tells() -> None:
     )
     errors = [of(number, error=f"E{number}") for number in (3, 9, 7)]
     assert told(*errors) == "When a bugfix task in python fails with E9, E7 or another."
+    assert told(of(error="ERROR")) == "When a bugfix task in python fails in this way.", "as any line of a log begins"
+    assert told(of(error="ERROR"), of(error="EACCES")) == "When a bugfix task in python fails with EACCES."
     assert told(of(3), of(2, error="KeyError")) == "When a bugfix task in python fails in this way.", "most name none"
     one, two = rejection(), rejection(gate_type="security_review")
     assert (

@@ -150,6 +150,22 @@ class InMemoryEntries(EntryStore):
         found.sort(key=lambda entry: (entry.status is not EntryStatus.OPEN, -entry.captured_at.timestamp()))
         return found[:limit]
 
+    async def unresolved(
+        self, *, project_id: str | None = None, limit: int, after: EntryId | None = None
+    ) -> list[Entry]:
+        def place(entry: Entry) -> tuple[float, EntryId]:
+            return -entry.captured_at.timestamp(), entry.entry_id
+
+        behind = None if after is None else place(self._row(after).entry)
+        found = [
+            entry
+            for entry in (row.entry for row in self._rows())
+            if entry.status is EntryStatus.OPEN
+            and project_id in {None, entry.project_id}
+            and (behind is None or place(entry) > behind)
+        ]
+        return sorted(found, key=place)[:limit]
+
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
         token, now = LeaseToken(uuid4()), self._state.ticks()
         free = [

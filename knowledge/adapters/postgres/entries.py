@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, locked_in_order
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.deleting import delete_entries, forget_project, leave_points
-from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, to_entry, to_row, told_entry
+from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, captured_at, to_entry, to_row, told_entry
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, projects
 from knowledge.errors import Conflict, NotFound, NotOpen
 from knowledge.models import (
@@ -308,6 +308,23 @@ class PostgresEntries(EntryStore):
         if gate_type is not None:
             query = query.where(_E.gate_type == gate_type)
         async with reading(self._engine) as connection:
+            return [to_entry(row) for row in await connection.execute(query)]
+
+    async def unresolved(
+        self, *, project_id: str | None = None, limit: int, after: EntryId | None = None
+    ) -> list[Entry]:
+        query = (
+            sa.select(*ENTRY_COLUMNS)
+            .where(_E.workspace == self._workspace, _E.status == sa.literal_column("'open'"))  # for the partial index
+            .order_by(_E.timestamp.desc(), _E.id)
+            .limit(limit)
+        )
+        if project_id is not None:
+            query = query.where(_E.project_id == project_id)
+        async with reading(self._engine) as connection:
+            if after is not None:
+                at = await captured_at(connection, self._workspace, after)
+                query = query.where(sa.or_(_E.timestamp < at, sa.and_(_E.timestamp == at, _E.id > after)))
             return [to_entry(row) for row in await connection.execute(query)]
 
     async def claim(self, selection: Selection, *, limit: int, lease: timedelta) -> Claim:
