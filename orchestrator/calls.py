@@ -116,7 +116,7 @@ class Api:
         """
         _check(params or {})
         content_type = FILE_TYPE if isinstance(body, bytes) else "application/json"
-        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()  # whatever text: ASCII
+        content = body if body is None or isinstance(body, bytes) else _as_json(body)
         clock = asyncio.get_running_loop().time
         late = clock() + (timeout_seconds or QUICK_SECONDS)
         while True:
@@ -262,6 +262,24 @@ def in_path(name: str, text: str) -> str:
     """Return a text as a part of a path. Raises InvalidInput for what is no text and cannot be sent."""
     _check({name: text})
     return quote(text, safe="")
+
+
+def _as_json(body: object) -> bytes:
+    """Return a body as JSON, in ASCII. Raises InvalidInput, naming the field that JSON has no form for."""
+    try:
+        return json.dumps(body).encode()
+    except (TypeError, ValueError) as error:
+        named = body if isinstance(body, dict) else {}
+        field = next((str(name) for name, value in named.items() if not _has_form(value)), "body")
+        raise InvalidInput(field, f"cannot be sent: {error}") from error
+
+
+def _has_form(value: object) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _check(params: Mapping[str, object]) -> None:
