@@ -134,7 +134,7 @@ class MainAgent:
 
     async def reply(self, message: str, conversation: Conversation, *, strategy: Strategy | None = None) -> str:
         """Return the agent's reply; it, the message and what tools answered are added to the conversation."""
-        check_question(message)
+        check_question(message, "message")
         conversation.say("user", message)
         offered = [Offered(tool=tool.schema(), handler=_handler(tool, conversation)) for tool in self.tools]
         if self.documentation is not None:
