@@ -140,7 +140,7 @@ class MainAgent:
         if self.documentation is not None:
             handler = _documentation(self.documentation, conversation)
             offered.append(Offered(tool=self.documentation.schema(), handler=handler))
-        loop = Loop(model=self.model, offered=offered, max_calls=self.max_calls)
+        loop = Loop(model=self.model, offered=offered, max_calls=self.max_calls, lenient=True)
         told = [Message(role="system", content=AGENT_PROMPT), *conversation.messages(strategy)]
         said = await loop.run(told)
         conversation.say("assistant", said.text)
