@@ -134,13 +134,13 @@ class MainAgent:
 
     async def reply(self, message: str, conversation: Conversation, *, strategy: Strategy | None = None) -> str:
         """Return the agent's reply; it, the message and what tools answered are added to the conversation."""
-        check_question(message)
+        check_question(message, "message")
         conversation.say("user", message)
         offered = [Offered(tool=tool.schema(), handler=_handler(tool, conversation)) for tool in self.tools]
         if self.documentation is not None:
             handler = _documentation(self.documentation, conversation)
             offered.append(Offered(tool=self.documentation.schema(), handler=handler))
-        loop = Loop(model=self.model, offered=offered, max_calls=self.max_calls)
+        loop = Loop(model=self.model, offered=offered, max_calls=self.max_calls, lenient=True)
         told = [Message(role="system", content=AGENT_PROMPT), *conversation.messages(strategy)]
         said = await loop.run(told)
         conversation.say("assistant", said.text)

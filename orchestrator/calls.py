@@ -118,7 +118,7 @@ class Api:
         """
         _check(params or {})
         content_type = FILE_TYPE if isinstance(body, bytes) else "application/json"
-        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()  # whatever text: ASCII
+        content = body if body is None or isinstance(body, bytes) else _as_json(body)
         clock = asyncio.get_running_loop().time
         late = clock() + (timeout_seconds or QUICK_SECONDS)
         while True:
@@ -269,6 +269,24 @@ def in_path(name: str, text: str) -> str:
 def base_path(kb: str, scope_id: str | None) -> str:
     """Return the path of a knowledge base. Raises InvalidInput for what cannot be sent."""
     return f"/api/kb/{in_path('kb', kb)}/{ONE if scope_id is None else in_path('scope_id', scope_id)}"
+
+
+def _as_json(body: object) -> bytes:
+    """Return a body as JSON, in ASCII. Raises InvalidInput, naming the field that JSON has no form for."""
+    try:
+        return json.dumps(body).encode()
+    except (TypeError, ValueError) as error:
+        named = body if isinstance(body, dict) else {}
+        field = next((str(name) for name, value in named.items() if not _has_form(value)), "body")
+        raise InvalidInput(field, f"cannot be sent: {error}") from error
+
+
+def _has_form(value: object) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _check(params: Mapping[str, object]) -> None:

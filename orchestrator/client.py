@@ -15,7 +15,7 @@ from uuid import UUID
 import httpx
 
 from knowledge.errors import InvalidInput, OwnerUnavailable
-from knowledge.memory.limits import check_text
+from knowledge.memory.limits import as_id, check_text
 from knowledge.models import (
     DEFAULT_WORKSPACE,
     CheckpointId,
@@ -76,7 +76,7 @@ class RemoteCheckpoints:
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         """Return the report of a checkpoint."""
-        return await self.api.call("GET", f"/v1/checkpoints/{checkpoint_id}", CheckpointReport)
+        return await self.api.call("GET", f"/v1/checkpoints/{as_id('checkpoint_id', checkpoint_id)}", CheckpointReport)
 
     async def _process(self, body: dict[str, Any], progress: Progress | None, *, distill: bool) -> CheckpointReport:
         if distill:  # else left out: a server of the release before does not know it
@@ -169,7 +169,7 @@ class RemoteQueries:
 
     async def get(self, pattern_id: PatternId) -> Pattern:
         """Return a live pattern."""
-        return await self.api.call("GET", f"/v1/patterns/{pattern_id}", Pattern)
+        return await self.api.call("GET", f"/v1/patterns/{as_id('pattern_id', pattern_id)}", Pattern)
 
     async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
         """Return live patterns in the order of their ids, from behind `after` on."""
@@ -199,8 +199,8 @@ class RemoteOutcomes:
     ) -> PatternId:
         """As in process."""
         body = {
-            "context_id": str(context_id),
-            "pattern_id": str(pattern_id),
+            "context_id": str(as_id("context_id", context_id)),
+            "pattern_id": str(as_id("pattern_id", pattern_id)),
             "worked": worked,
             "project_id": project_id,
             "task_id": task_id,
@@ -209,7 +209,7 @@ class RemoteOutcomes:
         response = await self.api.send("POST", "/v1/outcomes", body=body)
         with suppress(ValueError):
             return PatternId(UUID(response.headers.get("Location", "").rpartition("/")[-1]))
-        return pattern_id  # a server of the release before does not say
+        return PatternId(as_id("pattern_id", pattern_id))  # a server of the release before does not say
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.capture import KnowledgeCaptureService
+from knowledge.memory.limits import as_id
 from knowledge.memory.validation import validate
 from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, NewEntry, PatternId
 from knowledge.ports import Progress
@@ -59,7 +60,9 @@ class RemoteCapture:
         return await self._resolve(entry_id, told)
 
     async def _resolve(self, entry_id: EntryId, told: dict[str, str | None]) -> EntryId:
-        answer = await self.api.call("POST", f"/v1/entries/{entry_id}/resolution", dict[str, EntryId], body=told)
+        answer = await self.api.call(
+            "POST", f"/v1/entries/{as_id('entry_id', entry_id)}/resolution", dict[str, EntryId], body=told
+        )
         return answer["entry_id"]
 
     async def capture(self, entry: NewEntry) -> EntryId:
@@ -87,7 +90,7 @@ class RemoteCapture:
 
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry."""
-        return await self.api.call("GET", f"/v1/entries/{entry_id}", Entry)
+        return await self.api.call("GET", f"/v1/entries/{as_id('entry_id', entry_id)}", Entry)
 
     async def unresolved(
         self, *, project_id: str | None = None, limit: int = 20, after: EntryId | None = None
@@ -98,11 +101,11 @@ class RemoteCapture:
 
     async def delete(self, entry_id: EntryId) -> None:
         """Delete an entry everywhere."""
-        await self.api.send("DELETE", f"/v1/entries/{entry_id}")
+        await self.api.send("DELETE", f"/v1/entries/{as_id('entry_id', entry_id)}")
 
     async def delete_pattern(self, pattern_id: PatternId) -> None:
         """Delete a pattern with all the entries that are evidence for it."""
-        await self.api.send("DELETE", f"/v1/patterns/{pattern_id}")
+        await self.api.send("DELETE", f"/v1/patterns/{as_id('pattern_id', pattern_id)}")
 
     async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
         """Delete a project everywhere; return how many entries went."""

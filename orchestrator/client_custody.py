@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from knowledge.memory.limits import as_id
 from knowledge.memory.revoking import MOST_AFFECTED
 from knowledge.models import ContextId, Entry, EntryId
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, Chosen, OftenShown, Revocation
@@ -26,15 +27,15 @@ class RemoteReviews:
 
     async def show(self, entry_id: EntryId) -> Entry:
         """Return an entry, whatever its status."""
-        return await self.api.call("GET", f"/v1/review/entries/{entry_id}", Entry)
+        return await self.api.call("GET", f"/v1/review/entries/{as_id('entry_id', entry_id)}", Entry)
 
     async def approve(self, entry_id: EntryId) -> Entry:
         """Let an entry go on, as one that a person vouches for; return it."""
-        return await self.api.call("POST", f"/v1/review/entries/{entry_id}/approve", Entry)
+        return await self.api.call("POST", f"/v1/review/entries/{as_id('entry_id', entry_id)}/approve", Entry)
 
     async def reject(self, entry_id: EntryId) -> None:
         """Delete an entry that waits."""
-        await self.api.send("POST", f"/v1/review/entries/{entry_id}{REJECTION}")
+        await self.api.send("POST", f"/v1/review/entries/{as_id('entry_id', entry_id)}{REJECTION}")
 
     async def alarms(self) -> list[OftenShown]:
         """Return patterns that were lately shown for far more tasks than they ever worked for."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge.memory.grouping import PatternDetails, PatternPair
+from knowledge.memory.limits import as_id
 from knowledge.models import EntryId, Pattern, PatternId
 from orchestrator.calls import Api
 
@@ -22,13 +23,14 @@ class RemoteGrouping:
 
     async def show(self, pattern_id: PatternId) -> PatternDetails:
         """Return a live pattern with its entries, likely twins and rivals."""
-        return await self.api.call("GET", f"/v1/patterns/{pattern_id}/details", PatternDetails)
+        return await self.api.call("GET", f"/v1/patterns/{as_id('pattern_id', pattern_id)}/details", PatternDetails)
 
     async def join(self, keep: PatternId, other: PatternId) -> Pattern:
         """Make two patterns one, for good; returns the one that is kept."""
+        keep, other = PatternId(as_id("keep", keep)), PatternId(as_id("other", other))
         return await self.api.call("POST", f"/v1/patterns/{keep}/join", Pattern, body={"other": str(other)})
 
     async def split(self, entry_ids: Sequence[EntryId]) -> Pattern:
         """Give entries of a pattern, and those with the same words, one of their own, for good; return it."""
-        body = {"entry_ids": [str(entry_id) for entry_id in entry_ids]}
+        body = {"entry_ids": [str(as_id("entry_ids", entry_id)) for entry_id in entry_ids]}
         return await self.api.call("POST", "/v1/patterns:split", Pattern, body=body)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 from uuid import uuid4
 
 from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
@@ -268,11 +268,17 @@ class OrchestratorContextBuilder:
     async def build_context_for_task(self, task: Task | Any, agent_type: str) -> Context:
         """Return the context for a task: the basic one, and the block of patterns where any fits.
 
-        `task` is a `Task` or anything with `description` and, where known, `type`, `technology`, `project_id`,
-        `task_id`, `run_id`, `facts`. Within the deadline of the settings; whatever fails or is late leaves the basic
-        context, with the reason in `degraded`. After failures in a row nothing is tried for a few seconds.
+        `task` is a `Task`, or anything that has `description` and, where known, `type`, `technology`, `project_id`,
+        `task_id`, `run_id`, `facts` as attributes or, a mapping, as keys. Within the deadline of the settings; whatever
+        fails or is late leaves the basic context, with the reason in `degraded`. After failures in a row nothing is
+        tried for a few seconds.
         """
-        context, _ = await self._built(_as_task(task), agent_type)
+        try:
+            told = _as_task(task)
+        except Exception as error:  # noqa: BLE001 - the degrade boundary: not even a task without words stops anybody
+            log.warning("context_degraded", reason=reason_of(error))
+            return Context(context_id=ContextId(uuid4()), text="", degraded=str(error) or type(error).__name__)
+        context, _ = await self._built(told, agent_type)
         return context
 
     @step("context")
@@ -346,11 +352,12 @@ def _one_of_each_source(found: Sequence[Pattern]) -> list[Pattern]:
     return heard
 
 
+_NOTHING: Final = object()
 _TOLD = ("description", "type", "technology", "project_id", "task_id", "run_id")
 
 
 def _as_task(task: Any) -> Task:
-    """Return what an orchestrator told of a task as texts: it may be anything, and no mistake in it stops the task."""
+    """Return what an orchestrator told of a task as texts: it may be anything. Raises InvalidInput without words."""
     if (
         isinstance(task, Task)
         and all(isinstance(getattr(task, name) or "", str) for name in _TOLD)
@@ -358,13 +365,18 @@ def _as_task(task: Any) -> Task:
     ):
         return task
 
+    def get(name: str, absent: object = None) -> Any:
+        return task.get(name, absent) if isinstance(task, Mapping) else getattr(task, name, absent)
+
     def told(name: str) -> str | None:
-        value = getattr(task, name, None)
+        value = get(name)
         return None if value is None else str(value)
 
-    facts = getattr(task, "facts", None)
+    if get("description", _NOTHING) is _NOTHING:
+        raise InvalidInput("description", f"is required, and a {type(task).__name__} was given that has none")
+    facts = get("facts")
     return Task(
-        description="" if task.description is None else str(task.description),
+        description=told("description") or "",
         type=told("type"),
         technology=told("technology"),
         project_id=told("project_id"),

@@ -117,7 +117,7 @@ class DocumentationQASubagent:
             Request(
                 question=request.question,
                 conversation=turns_of(request.conversation_tail),
-                focus={name: str(value) for name, value in request.focus.items()},
+                focus=_hints(request.focus),
             ),
             scope,
             PROFILE,
@@ -146,7 +146,7 @@ class DocumentationQASubagent:
 
     async def _escalate(self, request: DocumentationRequest, answer: Answer) -> None:
         nearest = answer.found[0] if answer.found else None
-        place = f"{nearest.title}, {nearest.section}" if nearest and nearest.section else nearest and nearest.title
+        place = _place(nearest) if nearest else None
         fix = f"Answer it in the documentation; nearest is {place}." if place else "Add documentation: nothing is near."
         await self.telemetry.escalate(
             NewEscalation(
@@ -182,6 +182,23 @@ def _brief(passage: Passage) -> dict[str, object]:
 
 
 _STATUS = {AnswerStatus.ANSWERED: "success", AnswerStatus.ERROR: "error"}
+
+
+def _hints(focus: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a focus tells in words: what a planner left empty is none, and of a list each one is."""
+    told: dict[str, str] = {}
+    for name, value in focus.items():
+        words = [str(each) for each in (value if isinstance(value, list | tuple) else [value]) if each is not None]
+        if any(words):
+            told[name] = " ".join(words)
+    return told
+
+
+def _place(passage: Passage) -> str:
+    """Return where a passage stands: a document's section, whose path often begins with its title."""
+    if not passage.section or passage.section.startswith(passage.title):
+        return passage.section or passage.title
+    return f"{passage.title}, {passage.section}"
 
 
 def _response(request: DocumentationRequest, answer: Answer) -> DocumentationResponse:

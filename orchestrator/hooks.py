@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
-from uuid import uuid4
+from uuid import UUID
 
 from knowledge.errors import Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.events import Kept, TaskEventService
-from knowledge.models import CheckpointType, Context, ContextId, Task
+from knowledge.models import CheckpointType, Context, Task
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.deadline import within
@@ -48,6 +48,8 @@ _EVIDENCE = frozenset(
 )
 """What people, agents and their programs wrote, as long as it may be: most of a lesson is better than none of it."""
 
+_KEYS = frozenset({"project_id", "task_id", "run_id"})
+
 _Told = ParamSpec("_Told")
 _Event = Callable[Concatenate[TaskEventService, _Told], Coroutine[Any, Any, Kept]]
 
@@ -59,11 +61,23 @@ def _hook(
 
     @functools.wraps(event)
     async def tell(self: OrchestratorHooks, /, *told: _Told.args, **named: _Told.kwargs) -> Kept:
-        kept = {name: _fitting(text) if name in _EVIDENCE else text for name, text in named.items()}
+        kept = {name: _told(name, value) for name, value in named.items()}
         return await self.keep(event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*told, **kept))
 
     tell.__doc__ = (event.__doc__ or "").partition("\n")[0] + " Never raises."
     return tell
+
+
+def _told(name: str, value: object) -> object:
+    """Return what is told of an event as it can be kept: ids as the texts that a context has them as."""
+    if name in _EVIDENCE:
+        return _fitting(value)
+    return _as_key(value) if name in _KEYS else value
+
+
+def _as_key(value: Any) -> Any:
+    """Return the id of a project, task or run as a text: databases give them as numbers and UUIDs."""
+    return str(value) if isinstance(value, int | UUID) and not isinstance(value, bool) else value
 
 
 def _fitting(text: object) -> object:
@@ -95,11 +109,7 @@ class OrchestratorHooks:
         the patterns in it.
         """
         self.counts["task_started"] += 1
-        try:
-            context = await self._contexts.build_context_for_task(task, agent_type)
-        except Exception as error:  # noqa: BLE001 - nothing of ours may stop the orchestrator: not even a task without words
-            self._degraded("task_started", error)
-            return Context(context_id=ContextId(uuid4()), text="", degraded=str(error) or type(error).__name__)
+        context = await self._contexts.build_context_for_task(task, agent_type)
         if context.degraded is not None:
             self.counts["task_started_degraded"] += 1
         return context
@@ -152,7 +162,7 @@ class OrchestratorHooks:
 
     def _start(self, project_id: str, checkpoint_type: CheckpointType) -> None:
         self.counts[checkpoint_type] += 1
-        task = asyncio.create_task(self._checkpoint(project_id, checkpoint_type))
+        task = asyncio.create_task(self._checkpoint(_as_key(project_id), checkpoint_type))
         self._checkpoints.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(self._checkpoints.discard)
 

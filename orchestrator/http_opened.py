@@ -22,6 +22,7 @@ from orchestrator.calls import WORKSPACE_HEADER, Done
 from orchestrator.http_access import PRINCIPAL
 from orchestrator.http_bodies import ShallowRequest
 from orchestrator.http_quick import quick_way
+from orchestrator.http_unread import refuses_unread
 
 _MOST_OPEN = 1000
 _LONGEST_WORKSPACE = 1200
@@ -74,20 +75,23 @@ def performed(route: APIRoute) -> Performed:
 class OperationRoute(APIRoute):
     """A route that looks whether its operation is allowed before the request's body is read; the service looks again.
 
-    One that does not say which operation it performs cannot be added.
+    What a request tells that nobody reads is refused. A route that does not say which operation it performs cannot be
+    added.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers a request."""
         answer = super().get_route_handler()
         operation = performed(self).operation
+        refuse_unread = refuses_unread(self)
         quick = quick_way(self, Open, opened, workspace=_WORKSPACE, longest_workspace=_LONGEST_WORKSPACE)
 
         async def guarded(request: Request) -> Response:
+            shallow = ShallowRequest(request.scope, request.receive)
             if operation is not None:
                 _principal(request).require(operation)
                 _workspace(request)
-            shallow = ShallowRequest(request.scope, request.receive)
+                await refuse_unread(shallow)
             return (await quick(shallow) if quick else None) or await answer(shallow)
 
         return guarded

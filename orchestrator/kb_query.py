@@ -9,7 +9,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from knowledge.documents.access import Principal
-from knowledge.documents.answering import Request
+from knowledge.documents.answering import Request, check_question
 from knowledge.documents.answers import Answering
 from knowledge.documents.links import commit_of
 from knowledge.documents.models import Answer, AnswerStatus, Passage, Profile
@@ -83,6 +83,7 @@ class KnowledgeBaseQuery:
         conversation: list[dict[str, str]] | None = None,
     ) -> KBQueryResponse:
         """Return the answer. Raises InvalidInput or NoAccess; what fails besides comes as the status error."""
+        check_question(query, "query")
         scope = await self.answering.access.scope(principal, kb, scope_id)
         answer = await self.answering.answerer.answer(
             Request(question=query, conversation=turns_of(conversation or []), describe=_title_and_category),

@@ -38,9 +38,30 @@ class Offered:
     counts: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """A call of a tool that is offered. `key`: what the same call again is known by."""
+
+    call: ToolCall
+    offered: Offered
+    arguments: Arguments
+    key: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unread:
+    """A call that cannot be read, as it may be repeated to the model, and why."""
+
+    call: ToolCall
+    why: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Loop:
-    """One request's calls. The limit holds over all rounds and over calls side by side."""
+    """One request's calls. The limit holds over all rounds and over calls side by side.
+
+    `lenient`: a call that cannot be read is told to the model, which may put it right, and ends nothing.
+    """
 
     model: LanguageModel
     offered: Sequence[Offered]
@@ -48,6 +69,7 @@ class Loop:
     max_tokens: int | None = 1_000
     temperature: float | None = 0.0
     max_rounds: int = MAX_ROUNDS
+    lenient: bool = False
     calls: int = 0
     called: list[str] = field(default_factory=list)
     succeeded: int = 0
@@ -72,42 +94,59 @@ class Loop:
             said = await self.model.say(told, asking)
             if not said.calls or spent:
                 return replace(said, calls=())
-            told.append(Message(role="assistant", content=said.text, calls=said.calls))
-            answers = await self._all(said.calls)
+            read = [self._read(call) for call in said.calls]
+            told.append(Message(role="assistant", content=said.text, calls=tuple(each.call for each in read)))
+            answers = await self._all(read)
             told += [
                 Message(role="tool", content=answer, call_id=call.call_id)
                 for call, answer in zip(said.calls, answers, strict=True)
             ]
         raise AssertionError("unreachable")
 
-    async def _all(self, calls: Sequence[ToolCall]) -> list[str]:
+    async def _all(self, calls: Sequence[_Read | _Unread]) -> list[str]:
         """Answer calls side by side; which of them are within the limit is decided before any runs."""
         planned: list[Awaitable[str]] = []
-        for offered, arguments, key in [self._read(call) for call in calls]:
-            if key in self._answers:
-                planned.append(_said(_NOTE + self._answers[key]))
-            elif offered.counts and self.calls >= self.max_calls:
+        for each in calls:
+            if isinstance(each, _Unread):
+                self.failed += 1
+                planned.append(_said(_error(each.why)))
+            elif each.key in self._answers:
+                planned.append(_said(_NOTE + self._answers[each.key]))
+            elif each.offered.counts and self.calls >= self.max_calls:
                 planned.append(_said(_error(f"the limit of {self.max_calls} calls is reached: answer now")))
             else:
-                self.calls += offered.counts
-                self.called.append(offered.tool.name)
-                planned.append(self._one(offered, arguments, key))
+                self.calls += each.offered.counts
+                self.called.append(each.offered.tool.name)
+                planned.append(self._one(each.offered, each.arguments, each.key))
         return list(await asyncio.gather(*planned))
 
-    def _read(self, call: ToolCall) -> tuple[Offered, Arguments, tuple[str, str]]:
-        """Return the tool, the arguments, and what the same call again is known by."""
-        offered = next((each for each in self.offered if each.tool.name == call.name), None)
+    def _read(self, call: ToolCall) -> _Read | _Unread:
+        """Return what a call asks of which tool, or why that cannot be read. Raises MalformedCall unless `lenient`."""
+        offered = self._meant(call.name)
         try:
             arguments = json.loads(call.arguments or "{}")
-            key = (call.name, json.dumps(arguments, sort_keys=True))
+            told = json.dumps(arguments, sort_keys=True)
         except (ValueError, RecursionError):  # a model that repeats itself nests as deep as it may write
             arguments = None
-        if offered is None or not isinstance(arguments, dict):
-            log.warning("tool_call_not_read", tool=call.name[:100])
+        if offered is not None and isinstance(arguments, dict):
+            return _Read(call=call, offered=offered, arguments=arguments, key=(offered.tool.name, told))
+        log.warning("tool_call_not_read", tool=call.name[:100])
+        if not self.lenient:
             raise MalformedCall(
                 f"The model asked for the tool {call.name[:100]!r} in a form that cannot be read: ask again."
             )
-        return offered, arguments, key
+        if offered is None:
+            names = ", ".join(each.tool.name for each in self.offered) or "none"
+            why = f"there is no tool {call.name[:100]!r}: those that there are: {names}"
+        else:
+            why = f"the arguments of {offered.tool.name} are no JSON object: ask again with one"
+        plain = call.arguments if isinstance(arguments, dict) else "{}"  # some endpoints refuse what they cannot read
+        return _Unread(call=replace(call, arguments=plain), why=why)
+
+    def _meant(self, name: str) -> Offered | None:
+        """Return the tool of a name, which models write in capitals, too, and behind the name of where it stands."""
+        meant = name.rpartition(".")[2].strip().casefold()
+        return next((each for each in self.offered if each.tool.name.casefold() == meant), None)
 
     async def _one(self, offered: Offered, arguments: Arguments, key: tuple[str, str]) -> str:
         name = offered.tool.name

@@ -48,6 +48,8 @@ class Base:
             return self.template
         if not scope_id:
             raise InvalidInput("scope_id", f"the {self.name} knowledge base needs the id of a {self.name}")
+        if not isinstance(scope_id, str):  # databases give ids as numbers and UUIDs
+            raise InvalidInput("scope_id", f"must be a text, not {type(scope_id).__name__}")
         if not _SCOPE_ID.fullmatch(scope_id):
             raise InvalidInput(
                 "scope_id", "give 1 to 120 letters, digits or . _ @ + -, beginning with one of the first"

@@ -235,13 +235,13 @@ def without_secrets(request: Request) -> Request:
     )
 
 
-def check_question(question: str) -> None:
-    """Raise InvalidInput unless a question can be one."""
+def check_question(question: str, field: str = "question") -> None:
+    """Raise InvalidInput, by the name that the asker has for it, unless a question can be one."""
     if not question.strip():
-        raise InvalidInput("question", "is empty")
+        raise InvalidInput(field, "is empty")
     if len(question) > MAX_QUESTION:
-        raise InvalidInput("question", f"has {len(question):,} characters, more than the {MAX_QUESTION:,} allowed")
-    check_characters("question", question)
+        raise InvalidInput(field, f"has {len(question):,} characters, more than the {MAX_QUESTION:,} allowed")
+    check_characters(field, question)
 
 
 def refused(question: str, finding: Finding, profile: Profile) -> Answer | None:

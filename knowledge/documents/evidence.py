@@ -6,7 +6,7 @@ What is found comes as computed passages that a model quotes and the verifier ch
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -24,6 +24,7 @@ from knowledge.documents.models import (
     Severity,
     Wanted,
 )
+from knowledge.documents.plain_words import PlainWords, in_plain_words
 from knowledge.documents.ports import EvidenceSource, LogStore, PassageStore
 from knowledge.documents.texts import computed_id
 
@@ -39,6 +40,7 @@ _QUANTITY = re.compile(
 )
 _TIMES = re.compile(r"(?i)\b(first|last|earliest|latest|begin\w*|began|start\w*|end(?:ed|s)?|stop\w*|when|timeline)\b")
 _LISTING = re.compile(r"(?i)\b(all|every|each|list|show|which|what)\b")
+_ALL = re.compile(r"(?i)\b(all|every|each|list|show)\b")
 _ENTRIES = re.compile(
     r"(?i)\b(entries|entry|lines?|messages?|logs?|events?|errors?|warnings?|timestamps?|occurrences?)\b"
 )
@@ -66,12 +68,14 @@ class LogEvidence(EvidenceSource):
             logs = [each for each in logs if each.document_id in wish.document_ids]
         numbered = [each for each in visible if each.document_id in wish.document_ids] if wish.document_ids else logs
         terms = _terms(question, visible)
+        plain = _plain(question)
         found: list[Passage] = []
         for log in numbered[:_MOST_LOGS] if wish.lines else ():
             found += await self._lines(log, scope, wish.lines)
         listing = _LISTING.search(question) and _ENTRIES.search(question)
         for log in logs[:_MOST_LOGS] if not wish.lines else ():
-            found += await self._of_log(log, scope, wish, terms, question, listing=bool(listing))
+            told = await self._in_plain_words(log, scope, wish, plain, question) if plain and not terms else []
+            found += told or await self._of_log(log, scope, wish, terms, question, listing=bool(listing))
         capped = [note for log in logs for note in log.notes] if found else []
         more = (
             [f"Only the first {_MOST_LOGS} of {len(logs)} logs were counted."]
@@ -109,12 +113,48 @@ class LogEvidence(EvidenceSource):
             passages.append(_passage(document, _listed(near, mark=number), near, near, section=f"line {number}"))
         return passages
 
+    async def _in_plain_words(
+        self, log: Document, scope: Scope, wish: Wanted, plain: PlainWords, question: str
+    ) -> list[Passage]:
+        """Return what is told of the errors or warnings of a log: how many, the first, the last, and of which kinds.
+
+        Of those that the words before them name, as in "payment errors", where there are any. Nothing of a log whose
+        lines name no severities: a 0 would say that all was well.
+        """
+        counts = await self.logs.by_severity([log.document_id], scope)
+        if wish.severities or not any(map(counts.get, Severity)):
+            return []
+        if untimed := await self._untimed(log, scope, wish):
+            return [untimed]
+        ids = [log.document_id]
+        only = [each for each in plain.severities if counts.get(each)] or [plain.severities[0]]
+        terms = plain.topic
+        if terms and not (await self.logs.select(ids, scope, severities=only, terms=terms, limit=0))[0]:
+            terms = ()
+        listing = bool(_ALL.search(question))
+        found = await self._selected(log, scope, wish, only, terms, listing=listing)
+        if not (wish.since or wish.until) and not listing and (plain.sought or _QUANTITY.search(question)):
+            what = _described(only, terms, wish)
+            told = [f"{log.name}: {counts[each]} {each} entries." for each in only if len(only) > 1 and not terms]
+            kinds = await self.logs.templates(ids, scope, severities=only, terms=terms, limit=_TEMPLATES)
+            told += [f"{number} times: {template}" for template, number in kinds]
+            paths = await self.logs.paths(ids, scope, severities=only, terms=terms, limit=_TEMPLATES)
+            told += [f"{path}: {number} {what}." for path, number in paths]
+            found += [_passage(log, "\n".join(told), (), (), section="counted")] if told else []
+        return found
+
+    async def _untimed(self, log: Document, scope: Scope, wish: Wanted) -> Passage | None:
+        """Return that a log cannot be told by time, where it is to be and names none."""
+        if not (wish.since or wish.until) or (await self.logs.span([log.document_id], scope))[0] is not None:
+            return None
+        untimed = f"none of its {log.lines} lines names a time that is read here; they cannot be told by time."
+        return _passage(log, f"{log.name}: {untimed}", (), (), section="counted")
+
     async def _of_log(
         self, log: Document, scope: Scope, wish: Wanted, terms: Sequence[str], question: str, *, listing: bool
     ) -> list[Passage]:
-        if (wish.since or wish.until) and (await self.logs.span([log.document_id], scope))[0] is None:
-            untimed = f"none of its {log.lines} lines names a time that is read here; they cannot be told by time."
-            return [_passage(log, f"{log.name}: {untimed}", (), (), section="counted")]
+        if untimed := await self._untimed(log, scope, wish):
+            return [untimed]
         found: list[Passage] = []
         only = sorted(wish.severities, key=list(Severity).index)
         if not terms and not wish.since and not wish.until and (_QUANTITY.search(question) or _TIMES.search(question)):
@@ -122,30 +162,39 @@ class LogEvidence(EvidenceSource):
         for term in terms or (None,):
             if term is None and not only and not wish.since and not wish.until:
                 continue
+            found += await self._selected(log, scope, wish, only, () if term is None else (term,), listing=listing)
+        return found
+
+    async def _selected(
+        self,
+        log: Document,
+        scope: Scope,
+        wish: Wanted,
+        only: Sequence[Severity],
+        terms: Collection[str],
+        *,
+        listing: bool,
+    ) -> list[Passage]:
+        """Return how many lines of these severities hold each of these terms, with the first and last."""
+
+        async def select(limit: int, *, last_first: bool = False) -> tuple[int, list[LogLine]]:
             total, lines = await self.logs.select(
                 [log.document_id],
                 scope,
                 severities=only,
-                term=term,
+                terms=terms,
                 since=wish.since,
                 until=wish.until,
-                limit=MOST_LISTED if listing else 1,
+                last_first=last_first,
+                limit=limit,
             )
-            _, last = await self.logs.select(
-                [log.document_id],
-                scope,
-                severities=only,
-                term=term,
-                since=wish.since,
-                until=wish.until,
-                last_first=True,
-                limit=1,
-            )
-            what = _described(only, term, wish)
-            found.append(_counted(log, what, total, [line for _, line in lines], [line for _, line in last]))
-            if listing and total:
-                found.append(_listing(log, what, total, [line for _, line in lines]))
-        return found
+            return total, [line for _, line in lines]
+
+        total, lines = await select(MOST_LISTED if listing else 1)
+        _, last = await select(1, last_first=True)
+        what = _described(only, terms, wish)
+        counted = _counted(log, what, total, lines, last)
+        return [counted, _listing(log, what, total, lines)] if listing and total else [counted]
 
     async def _overview(self, log: Document, scope: Scope) -> Passage:
         counts = await self.logs.by_severity([log.document_id], scope)
@@ -161,10 +210,18 @@ class LogEvidence(EvidenceSource):
         return _passage(log, "\n".join(told), (), (), section="counted")
 
 
+def _plain(question: str) -> PlainWords | None:
+    """Return what a question asks of errors or warnings, None where it asks nothing of those of a log."""
+    found = in_plain_words(question)
+    return found if found and (found.sought or _QUANTITY.search(question) or _TIMES.search(question)) else None
+
+
 def _cued(question: str) -> bool:
     """Return whether a question asks for something that can be counted or looked up in a log."""
     patterns = (_QUANTITY, _TIMES, _TERM)
-    return bool(wanted(question)) or any(pattern.search(question) for pattern in patterns)
+    return (
+        bool(wanted(question)) or any(pattern.search(question) for pattern in patterns) or _plain(question) is not None
+    )
 
 
 def _counted(log: Document, what: str, total: int, first: Sequence[LogLine], last: Sequence[LogLine]) -> Passage:
@@ -190,9 +247,9 @@ def _listed(lines: Sequence[LogLine], *, mark: int | None = None) -> str:
     return "\n".join(f"{'>' if line.line == mark else ' '} {line.line}: {line.text}" for line in lines)
 
 
-def _described(only: Sequence[Severity], term: str | None, wish: Wanted) -> str:
+def _described(only: Sequence[Severity], terms: Collection[str], wish: Wanted) -> str:
     told = f"{'/'.join(only)} entries" if only else "lines"
-    told += f" with {term!r}" if term else ""
+    told += f" with {' and '.join(map(repr, terms))}" if terms else ""
     told += f" since {_when(wish.since)}" if wish.since else ""
     return told + (f" until {_when(wish.until)}" if wish.until else "")
 

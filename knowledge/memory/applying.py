@@ -33,6 +33,8 @@ _NAMES = tuple(field.name for field in fields(Facts))
 
 def read_facts(told: Mapping[str, str] | None, **usual: str | None) -> Facts:
     """Return what was told as facts, `usual` ones where nothing else was. Raises InvalidInput, naming the fact."""
+    if told is not None and not isinstance(told, Mapping):
+        raise InvalidInput("facts", f"must be names with texts, not {type(told).__name__}")
     facts = dict(told or {})
     for name, value in facts.items():
         if name not in _NAMES:

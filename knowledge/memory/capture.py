@@ -8,7 +8,7 @@ from typing import NoReturn
 from uuid import uuid4
 
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
-from knowledge.memory.limits import check_text
+from knowledge.memory.limits import as_id, check_text
 from knowledge.memory.outcomes import taken_for_outcome, told_before
 from knowledge.memory.redacting import as_stored, redacted
 from knowledge.memory.settling import settle_if_possible
@@ -281,6 +281,7 @@ class KnowledgeCaptureService:
         when_to_try: str | None,
     ) -> EntryId:
         """Give an open entry of a type what resolves it, told in a field, and stage it; return whose evidence it is."""
+        entry_id = EntryId(as_id("entry_id", entry_id))
         resolution = self._text(field, resolution)
         when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
         entries = self.stores.entries
@@ -310,7 +311,7 @@ class KnowledgeCaptureService:
 
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry. Raises NotFound."""
-        return await self.stores.entries.get(entry_id)
+        return await self.stores.entries.get(EntryId(as_id("entry_id", entry_id)))
 
     async def unresolved(
         self, *, project_id: str | None = None, limit: int = 20, after: EntryId | None = None
@@ -331,13 +332,14 @@ class KnowledgeCaptureService:
         Its points go from the index at once where that answers, else with the next checkpoint or prune; no query shows
         them. Raises NotFound.
         """
-        await self.stores.entries.delete(entry_id)
+        await self.stores.entries.delete(EntryId(as_id("entry_id", entry_id)))
         await settle_if_possible(self.stores, whole=False)
         await self.audit.note("entry deleted", entry=str(entry_id))
 
     async def delete_pattern(self, pattern_id: PatternId) -> None:
         """Delete a pattern with all the entries that are evidence for it, as a project is deleted. Raises NotFound."""
         entries, gone = self.stores.entries, 0
+        pattern_id = PatternId(as_id("pattern_id", pattern_id))
         await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
         while found := await entries.of_pattern(pattern_id, limit=_SLICE):
             gone += await self._delete_all(found)

@@ -18,7 +18,7 @@ from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.finishing import if_in_time
 from knowledge.memory.in_turn import in_turn
-from knowledge.memory.limits import check_text
+from knowledge.memory.limits import as_id, check_text
 from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.settling import settle, settle_differing
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType
@@ -80,7 +80,7 @@ class CheckpointEmbeddingService:
 
     async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
         """Return the report of a checkpoint. Raises NotFound."""
-        return await self.stores.checkpoints.get(checkpoint_id)
+        return await self.stores.checkpoints.get(CheckpointId(as_id("checkpoint_id", checkpoint_id)))
 
     @step("checkpoint")
     async def _process(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory.capture import KnowledgeCaptureService
-from knowledge.memory.limits import check_text
+from knowledge.memory.limits import as_id, check_text
 from knowledge.memory.outcomes import OutcomeService, joined_to
 from knowledge.memory.redacting import as_stored
 from knowledge.memory.texts import normalised, resolution, situation
@@ -113,6 +113,8 @@ class TaskEventService:
         that the agent went by; of others nothing is told. Raises InvalidInput.
         """
         _check(project_id=project_id, task_id=task_id, run_id=run_id)
+        if tried is not None:
+            tried = [PatternId(as_id("tried", pattern_id)) for pattern_id in tried]
         resolved: list[EntryId] = []
         if solution_steps is not None:
             solution_steps = self._text("solution_steps", solution_steps)

@@ -10,6 +10,7 @@ from uuid import uuid4
 from knowledge.errors import InvalidInput, NotFound
 from knowledge.logs import get_logger
 from knowledge.memory import texts
+from knowledge.memory.limits import as_id
 from knowledge.memory.outcomes import joined_to
 from knowledge.memory.query import to_pattern
 from knowledge.memory.settling import settle_if_possible
@@ -74,6 +75,7 @@ class PatternGroupingService:
 
     async def show(self, pattern_id: PatternId) -> PatternDetails:
         """Return a live pattern with its entries and what it has to do with. Raises NotFound."""
+        pattern_id = PatternId(as_id("pattern_id", pattern_id))
         pattern = to_pattern(await self.stores.patterns.get(pattern_id, now=self.stores.clock.now()))
         return PatternDetails(
             pattern=pattern,
@@ -88,6 +90,7 @@ class PatternGroupingService:
         No text is changed. Two that are one already stay so: a call whose answer was lost may be repeated. Raises
         NotFound for a pattern that is not live, InvalidInput for two that cannot be one.
         """
+        keep, other = PatternId(as_id("keep", keep)), PatternId(as_id("other", other))
         if keep == other:
             raise InvalidInput("other", "is the pattern to keep: give two patterns")
         now = self.stores.clock.now()
@@ -120,6 +123,7 @@ class PatternGroupingService:
         The two are never proposed as twins again. What was split off already stays so: a call whose answer was lost
         may be repeated. Raises NotFound or InvalidInput (field `entry_ids`).
         """
+        entry_ids = [EntryId(as_id("entry_ids", entry_id)) for entry_id in entry_ids]
         now = self.stores.clock.now()
         async with self.grouping.regrouping() as regrouping:
             old = _only(await regrouping.patterns_of(entry_ids), entry_ids)

@@ -1,6 +1,8 @@
-"""What a text must be to be stored, whichever field it is of."""
+"""What a text must be to be stored, whichever field it is of; and what an id, a flag and a relevance must be."""
 
 from __future__ import annotations
+
+from uuid import UUID
 
 from knowledge.characters import check_characters
 from knowledge.errors import InvalidInput
@@ -34,3 +36,44 @@ def check_text(field: str, value: object) -> None:
         raise InvalidInput(field, f"has {len(value)} characters, more than the {longest} allowed")
     if longest is None and len(value) > MAX_TEXT_BYTES // 4 and (size := len(value.encode())) > MAX_TEXT_BYTES:
         raise InvalidInput(field, f"has {size:,} bytes, more than the {MAX_TEXT_BYTES:,} (64 KiB) allowed")
+
+
+def as_id(field: str, told: object) -> UUID:
+    """Return an id, told as one or as its text, which is all that a file has of it. Raises InvalidInput, naming it."""
+    if isinstance(told, UUID):
+        return told
+    if not isinstance(told, str):
+        raise InvalidInput(field, f"must be an id (a UUID), not {type(told).__name__}")
+    try:
+        return UUID(told)
+    except ValueError:
+        raise InvalidInput(field, f"must be an id (a UUID), not {told[:50]!r}") from None
+
+
+def check_named(**told: object) -> None:
+    """Raise InvalidInput, naming the field, for what is neither a text nor left out."""
+    for field, value in told.items():
+        if value is not None and not isinstance(value, str):
+            raise InvalidInput(field, f"must be a text, not {type(value).__name__}")
+
+
+def check_flag(field: str, value: object) -> None:
+    """Raise InvalidInput, naming the field, unless the value is true or false."""
+    if not isinstance(value, bool):
+        raise InvalidInput(field, f"must be true or false, not {type(value).__name__}")
+
+
+def check_whole(field: str, value: object, *, least: int, most: int) -> None:
+    """Raise InvalidInput, naming the field, unless the value is a whole number in these bounds."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}")
+    if not least <= value <= most:
+        raise InvalidInput(field, f"must be {least} to {most}, not {value}")
+
+
+def check_relevance(field: str, value: object) -> None:
+    """Raise InvalidInput, naming the field, unless the value is on the scale of relevance."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(field, f"must be a number, not {type(value).__name__}")
+    if not 0 <= value <= 1:
+        raise InvalidInput(field, f"must be 0 to 1, not {value}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory import texts
 from knowledge.memory.likeness import says_otherwise
-from knowledge.memory.limits import check_text
+from knowledge.memory.limits import as_id, check_flag, check_text
 from knowledge.memory.ranking import shared
 from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Outcome, PatternId, Provenance
 from knowledge.ports import Stores
@@ -46,6 +46,9 @@ class OutcomeService:
         one's. Raises NotFound for an unknown context or a pattern that is gone, InvalidInput for one that was not in
         the context, or without a project.
         """
+        context_id = ContextId(as_id("context_id", context_id))
+        pattern_id = PatternId(as_id("pattern_id", pattern_id))
+        check_flag("worked", worked)
         handed_out = await self.stores.contexts.get(context_id)
         if pattern_id not in handed_out.pattern_ids:
             pattern_id = await joined_to(self.stores, pattern_id)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from knowledge.errors import InvalidInput
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
-from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
+from knowledge.memory.limits import (
+    MAX_TEXT_BYTES,
+    as_id,
+    check_flag,
+    check_named,
+    check_relevance,
+    check_text,
+    check_whole,
+)
 from knowledge.memory.ranking import Match, rank, rank_for_gate, source_of
 from knowledge.memory.searching import Question, search
 from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
@@ -66,10 +73,12 @@ class RAGQueryService:
         and `error`; patterns that are known not to apply there are left out. Raises InvalidInput, Unavailable or
         SpaceMismatch.
         """
+        check_flag("only_if_sure", only_if_sure)
+        check_named(agent_type=agent_type, task_type=task_type, technology=technology)
         question = Question(
             text=_asked("task_description", task_description),
             where=replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology),
-            floor=self.task_relevance if min_relevance is None else min_relevance,
+            floor=_floor(min_relevance, self.task_relevance),
             max_results=_checked(max_results),
             facts=read_facts(facts, technology=technology),
         )
@@ -93,10 +102,11 @@ class RAGQueryService:
 
         The error message is a fact, too.
         """
+        check_named(agent_type=agent_type, task_type=task_type, technology=technology)
         question = Question(
             text=_failure(failure_description, error_message),
             where=replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology),
-            floor=self.failure_relevance if min_relevance is None else min_relevance,
+            floor=_floor(min_relevance, self.failure_relevance),
             max_results=_checked(max_results),
             facts=read_facts(facts, technology=technology, error=error_message),
         )
@@ -124,7 +134,7 @@ class RAGQueryService:
         question = Question(
             text=_asked("proposal", proposal),
             where=replace(self._where(), entry_types=_DECIDED, gate_type=gate_type),
-            floor=self.task_relevance if min_relevance is None else min_relevance,
+            floor=_floor(min_relevance, self.task_relevance),
             max_results=_checked(max_results),
             project_id=project_id,
         )
@@ -149,11 +159,13 @@ class RAGQueryService:
 
     async def get(self, pattern_id: PatternId) -> Pattern:
         """Return a live pattern as a query would show it, with relevance 1. Raises NotFound."""
+        pattern_id = PatternId(as_id("pattern_id", pattern_id))
         evidence = await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
         return to_pattern(evidence)
 
     async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
         """Return live patterns in the order of their ids, from behind `after` on, with relevance 1: for people."""
+        after = None if after is None else PatternId(as_id("after", after))
         found = await self.stores.patterns.page(
             after=after, limit=_checked(limit, "limit"), now=self.stores.clock.now()
         )
@@ -188,9 +200,16 @@ def _failure(failure: str, error: str | None) -> str:
 
 def _checked(most: int, field: str = "max_results") -> int:
     """Return how many results are asked for. Raises InvalidInput for too many, or none."""
-    if not 1 <= most <= MAX_RESULTS:
-        raise InvalidInput(field, f"must be 1 to {MAX_RESULTS}, not {most}")
+    check_whole(field, most, least=1, most=MAX_RESULTS)
     return most
+
+
+def _floor(told: float | None, usual: float) -> float:
+    """Return how like what is asked for a situation must be. Raises InvalidInput for what is no relevance."""
+    if told is None:
+        return usual
+    check_relevance("min_relevance", told)
+    return told
 
 
 def _asked(field: str, text: str) -> str:

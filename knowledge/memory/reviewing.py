@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from knowledge.errors import Conflict, InvalidInput, NotFound
+from knowledge.memory.limits import as_id
 from knowledge.models import Entry, EntryId, EntryStatus
 from knowledge.ports import Stores
 from knowledge.provenance import UNHEARD, Auditor, OftenShown, ProvenanceStore
@@ -31,17 +32,19 @@ class ReviewService:
         """Return entries that wait for a review, the oldest first, from behind `after` on, each with its suspicions."""
         if not 1 <= limit <= MAX_WAITING:
             raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_WAITING}")
+        after = None if after is None else EntryId(as_id("after", after))
         return await self.provenance.waiting(limit=limit, after=after)
 
     async def show(self, entry_id: EntryId) -> Entry:
         """Return an entry, whatever its status. Raises NotFound."""
-        return await self.stores.entries.get(entry_id)
+        return await self.stores.entries.get(EntryId(as_id("entry_id", entry_id)))
 
     async def approve(self, entry_id: EntryId) -> Entry:
         """Let an entry go on, as one that a person vouches for; return it. Raises NotFound, or Conflict.
 
         One that was approved stays so: a call whose answer was lost may be repeated.
         """
+        entry_id = EntryId(as_id("entry_id", entry_id))
         entry = await self.stores.entries.get(entry_id)
         if entry.status is EntryStatus.QUARANTINED:
             approved = await self.provenance.approve(entry, self.audit.who)
@@ -59,6 +62,7 @@ class ReviewService:
 
         One that was rejected lately stays so: a call whose answer was lost may be repeated.
         """
+        entry_id = EntryId(as_id("entry_id", entry_id))
         try:
             entry = await self.stores.entries.get(entry_id)
         except NotFound:

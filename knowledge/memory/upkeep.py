@@ -17,6 +17,7 @@ import numpy as np
 
 from knowledge.logs import get_logger
 from knowledge.memory.beside import Beside
+from knowledge.memory.limits import as_id
 from knowledge.memory.locality import Within
 from knowledge.memory.points import from_stored, stored_text
 from knowledge.memory.reaching import reach_if_possible
@@ -221,7 +222,7 @@ class KnowledgeUpkeepService:
 
     async def dead(self, limit: int = 20, *, after: EntryId | None = None) -> list[DeadEntry]:
         """Return dead entries with their reasons, the latest first, from behind `after` on."""
-        return await self.upkeep.dead(limit, after=after)
+        return await self.upkeep.dead(limit, after=None if after is None else EntryId(as_id("after", after)))
 
     async def _pages(self, space: EmbeddingSpace, *, lacking: bool = False) -> AsyncIterator[list[StoredPoint]]:
         """Yield the settled points of the workspace, a page at a time, ascending."""

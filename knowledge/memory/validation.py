@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.applying import check_conditions
-from knowledge.memory.limits import check_text
+from knowledge.memory.limits import check_flag, check_text
 from knowledge.models import EntryStatus, EntryType, NewEntry
 
 _REQUIRED = {
@@ -47,8 +47,7 @@ def validate(entry: NewEntry) -> None:
         check_text(name, value)
     if entry.applies_when is not None:
         check_conditions(entry.applies_when)
-    if not isinstance(entry.success_verified, bool):
-        raise InvalidInput("success_verified", "must be true or false")
+    check_flag("success_verified", entry.success_verified)
 
 
 def first_status(entry: NewEntry) -> EntryStatus:

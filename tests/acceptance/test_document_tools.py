@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import SecretStr
@@ -157,6 +158,15 @@ async def test_a0_20_a0_24_a_missing_scope_is_named_before_anything_is_searched(
         await AnswerFromCaseEvidence(knowledge.answering, ADMIN)("", "What?")
     with pytest.raises(ValueError, match="user_id required"):
         await tool(knowledge, 1).call({"question": "What?"})
+
+
+@pytest.mark.parametrize("told", [42, UUID(int=42), b"42"])
+async def test_a0_24_a_scope_that_is_no_text_is_named_as_what_it_is(knowledge: Knowledge, told: Any) -> None:
+    refusal = f"^scope_id: must be a text, not {type(told).__name__}$"
+    with pytest.raises(InvalidInput, match=refusal):
+        await AnswerFromCaseEvidence(knowledge.answering, ADMIN)(told, "What?")
+    with pytest.raises(InvalidInput, match=refusal):
+        await knowledge.kb.listed("case", told)
 
 
 @pytest.mark.parametrize(("kb", "place"), [("case", 0), ("user", 1), ("team", 3)])

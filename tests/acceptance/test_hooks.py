@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
+from uuid import UUID
 
 import httpx
 import pytest
@@ -437,6 +438,29 @@ async def test_a_task_without_words_gets_a_context_that_says_so(hooks: Orchestra
     assert (context.text, context.patterns) == ("", ())
     assert context.degraded is not None
     assert hooks.counts["task_started_degraded"] == 1
+
+
+@pytest.mark.parametrize(("told", "kept"), [(17, "17"), (UUID(int=17), str(UUID(int=17)))])
+async def test_ids_as_databases_give_them_are_kept_as_texts(
+    hooks: OrchestratorHooks, told: int | UUID, kept: str
+) -> None:
+    """A context is on record by the same ones: what became of its task would else be told of nothing."""
+    ids: dict[str, Any] = {"project_id": told, "task_id": told, "run_id": told}
+    await learned(hooks)
+    context = await hooks.task_started(
+        {"description": FAILURE, "type": "bugfix", "technology": "python"} | ids, "backend"
+    )
+    assert len(context.patterns) == 1
+    failed = await fails(hooks, **ids, failure_description="The invoice has no number")
+    assert (failed.degraded, failed.outcomes) == (None, 1)
+    solved = await solves(hooks, **ids, solution_steps="Number it", tried=[str(context.patterns[0].pattern_id)])
+    assert (solved.degraded, solved.entry_ids, solved.outcomes) == (None, failed.entry_ids, 0)
+    decided = await decides(hooks, **ids, accepted=True, proposal="Cache the list")
+    entry = await hooks.knowledge.capture.get(*decided.entry_ids)
+    assert (entry.project_id, entry.task_id, entry.run_id) == (kept, kept, kept)
+    await hooks.phase_completed(told)  # type: ignore[arg-type]
+    await hooks.settled()
+    assert (await hooks.knowledge.capture.get(*decided.entry_ids)).status is EntryStatus.EMBEDDED
 
 
 async def everything(hooks: OrchestratorHooks) -> list[str | None]:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
 from uuid import uuid4
@@ -36,7 +37,7 @@ from knowledge.errors import (
     RejectionOnRecord,
     SpaceMismatch,
 )
-from knowledge.models import Embedded, EntryId, EntryType, NewEntry, PatternId
+from knowledge.models import Embedded, EntryId, EntryStatus, EntryType, NewEntry, PatternId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import calls, http_api
@@ -44,7 +45,7 @@ from orchestrator.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES
 from orchestrator.client import KnowledgeClient
 from orchestrator.http_api import MAX_BATCH, make_app
 from orchestrator.service import _listen, run_service
-from tests.conftest import TEMPLATE, Opens
+from tests.conftest import TEMPLATE, Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import capture, failure
 from tests.support.openai_server import OpenAIServer
@@ -117,6 +118,20 @@ async def test_the_loop_over_http_from_capture_to_deletion(http: httpx.AsyncClie
     assert (await http.get(f"/v1/patterns/{found['pattern_id']}")).status_code == 404
 
 
+async def test_a_dry_run_told_where_nobody_looks_for_it_deletes_nothing(
+    http: httpx.AsyncClient, knowledge: Knowledge, clock: SetClock
+) -> None:
+    entry_id = (await http.post("/v1/entries", json=entry())).json()["entry_id"]
+    await knowledge.checkpoints.process_all()
+    clock.move(timedelta(days=400))
+    refused = await http.post("/v1/prune", json={"dry_run": True})
+    assert refused.json()["detail"] == "is read from the address alone: give it there, as ?dry_run=..."
+    assert (await http.post("/v1/prune?dryrun=true")).json()["detail"] == "is not known here"
+    assert (await knowledge.capture.get(entry_id)).status is EntryStatus.EMBEDDED
+    assert (await http.post("/v1/prune?dry_run=true", json={})).json()["entries"] == 1, "an empty object tells nothing"
+    assert (await http.post("/v1/prune", headers={"Content-Type": "application/json"})).json()["entries"] == 1
+
+
 async def test_a_deleted_pattern_goes_with_all_its_evidence(http: httpx.AsyncClient, knowledge: Knowledge) -> None:
     """A pattern names its latest hundred entries only; thousands took minutes, as each had the others counted."""
     await knowledge.capture.capture_all(
@@ -178,6 +193,18 @@ async def test_a_deleted_pattern_goes_with_all_its_evidence(http: httpx.AsyncCli
         ("GET", f"/v1/patterns/{NOBODY}", None, (404, None)),
         ("DELETE", f"/v1/patterns/{NOBODY}", None, (404, None)),
         ("POST", "/v1/prune?dry_run=perhaps", None, (422, "dry_run")),
+        ("POST", "/v1/prune?dry-run=true", None, (422, "dry-run")),
+        ("POST", "/v1/prune", {"dry_run": True}, (422, "dry_run")),
+        ("POST", "/v1/prune", {"days": 30}, (422, "days")),
+        ("POST", "/v1/prune", b"dry_run=true", (422, "body")),
+        ("POST", "/v1/prune", [True], (422, "body")),
+        ("POST", "/v1/rebuild?dryrun=1", None, (422, "dryrun")),
+        ("POST", "/v1/rebuild", {"dry_run": True}, (422, "dry_run")),
+        ("POST", "/v1/verify", {"repair": True}, (422, "repair")),
+        ("POST", "/v1/entries?workspace=another", entry(), (422, "workspace")),
+        ("GET", "/v1/patterns?offset=20", None, (422, "offset")),
+        ("GET", f"/v1/entries/{NOBODY}?%ED%A0%80=1", None, (422, "\ufffd\ufffd\ufffd")),
+        ("DELETE", f"/v1/entries/{NOBODY}", {"dry_run": True}, (422, "dry_run")),
         ("POST", "/v1/jobs/none", None, (422, "job")),
         ("GET", "/v1/nothing", None, (404, None)),
         ("PUT", "/v1/stats", None, (405, None)),

@@ -208,6 +208,103 @@ async def test_a_line_is_told_whole_whatever_stands_in_it(knowledge: Knowledge) 
     assert told == ["server.log", *ends, "server.log", "1"]
 
 
+CHECKOUT = """2025-10-19T14:32:01Z INFO GET /api/health 200
+2025-10-19T14:32:15Z ERROR POST /api/payment?id=1 failed: ConnectionTimeout after 30001ms
+2025-10-19T14:32:20Z WARN slow query 3 s
+2025-10-19T14:32:25Z ERROR POST /api/payment?id=2 failed: ConnectionTimeout after 30002ms
+2025-10-19T14:32:30Z ERROR GET /api/checkout failed: pool exhausted
+2025-10-19T14:33:00Z CRITICAL disk full
+2025-10-19T14:45:30Z ERROR GET /api/checkout failed: pool exhausted
+2025-10-19T14:46:00Z INFO GET /api/health 200
+"""
+FIRST = "First at 2025-10-19T14:32:15Z, line 2: 2025-10-19T14:32:15Z ERROR"
+KINDS = [
+    "app.log: 4 ERROR entries.",
+    "app.log: 1 CRITICAL entries.",
+    "2 times: <*>-<*>-<*>T<*>Z ERROR GET /api/checkout failed: pool exhausted",
+    "2 times: <*>-<*>-<*>T<*>Z ERROR POST /api/payment?id=<*> failed: ConnectionTimeout after <*>ms",
+    "1 times: <*>-<*>-<*>T<*>Z CRITICAL disk full",
+    "/api/checkout: 2 ERROR/CRITICAL entries.",
+    "/api/payment: 2 ERROR/CRITICAL entries.",
+]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What errors are in app.log?",
+        "What errors are in the log?",
+        "What errors in app.log?",
+        "errors in app.log",
+        "Which API endpoints have errors?",
+        "How many errors are there?",
+    ],
+)
+async def test_errors_asked_for_in_plain_words_are_counted_by_severity_kind_and_path(
+    knowledge: Knowledge, question: str
+) -> None:
+    """A0-50, A0-20: the first examples of the tool's own description."""
+    await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
+    counted, kinds = await facts(knowledge.documents, question, knowledge)
+    assert counted.split("\n")[0] == "app.log: 5 ERROR/CRITICAL entries."
+    assert kinds.split("\n") == KINDS
+    answer = await AnswerFromCaseEvidence(knowledge.answering, ADMIN).answer("1", question)
+    assert {"app.log: 5 ERROR/CRITICAL entries.", *KINDS} <= {claim.text for claim in answer.claims}
+
+
+@pytest.mark.parametrize(
+    ("question", "told", "last"),
+    [
+        ("What's the first and last error timestamp?", "5 ERROR/CRITICAL entries", 7),
+        ("When did the errors start?", "5 ERROR/CRITICAL entries", 7),
+        ("When did payment errors start?", "2 ERROR/CRITICAL entries with 'payment'", 4),
+        (
+            "When did the connection timeout errors start?",
+            "2 ERROR/CRITICAL entries with 'connection' and 'timeout'",
+            4,
+        ),
+        ("When did the unheard-of errors start?", "5 ERROR/CRITICAL entries", 7),
+    ],
+)
+async def test_first_and_last_of_errors_are_theirs_and_not_the_logs(
+    knowledge: Knowledge, question: str, told: str, last: int
+) -> None:
+    """A0-50: a log begins before what goes wrong in it."""
+    await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
+    (counted,) = await facts(knowledge.documents, question, knowledge)
+    lines = counted.split("\n")
+    assert lines[0] == f"app.log: {told}."
+    assert lines[1].startswith(FIRST)
+    assert f", line {last}: " in lines[2]
+
+
+async def test_all_errors_and_warnings_are_listed_where_all_are_asked_for(knowledge: Knowledge) -> None:
+    """A0-49."""
+    await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
+    _, listed = await facts(knowledge.documents, "Show me all errors in app.log", knowledge)
+    assert [line.split(": ")[0].strip() for line in listed.split("\n")[1:]] == ["2", "4", "5", "6", "7"]
+    counted, kinds = await facts(knowledge.documents, "What warnings are in app.log?", knowledge)
+    assert counted.startswith("app.log: 1 WARN entries.\nFirst at 2025-10-19T14:32:20Z, line 3: ")
+    assert kinds == "1 times: <*>-<*>-<*>T<*>Z WARN slow query <*> s"
+
+
+async def test_a_log_without_errors_has_none_and_one_without_severities_is_not_counted(knowledge: Knowledge) -> None:
+    """A0-50: a 0 would say that all was well."""
+    await add(knowledge, "app.log", b"2025-10-19T14:32:01Z INFO all is well\n", "case", "1")
+    assert await facts(knowledge.documents, "What errors are in app.log?", knowledge) == ["app.log: 0 ERROR entries."]
+    await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z connection lost\n", "case", "1")
+    assert await facts(knowledge.documents, "What errors are in plain.log?", knowledge) == []
+
+
+@pytest.mark.parametrize(
+    "question", ["What errors can the payment API return?", "How do I fix timeout errors?", "Why are there errors?"]
+)
+async def test_what_errors_are_like_is_no_question_for_a_log(knowledge: Knowledge, question: str) -> None:
+    """A0-50."""
+    await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
+    assert await facts(knowledge.documents, question, knowledge) == []
+
+
 @pytest.mark.parametrize("question", ["What is the capital of France?", "How do I restart the api?"])
 async def test_a_question_that_asks_nothing_of_logs_gets_no_facts(knowledge: Knowledge, question: str) -> None:
     """A0-50."""

@@ -198,3 +198,14 @@ async def test_a1_03_an_index_that_is_down_does_not_matter_to_words(knowledge: K
 
     object.__setattr__(knowledge.answering.by_keywords, "searcher", Down())
     assert (await ask(knowledge, "How do I create a service user?"))["status"] == "success"
+
+
+@pytest.mark.parametrize(("path", "field"), [("/api/kb/query", "query"), ("/api/ask", "question")])
+async def test_a_question_that_is_none_is_refused_by_the_name_the_caller_used(
+    knowledge: Knowledge, path: str, field: str
+) -> None:
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        for told in (" ", "x" * 100_000, "a\0b"):
+            refused = await client.post(path, json={field: told})
+            assert (refused.status_code, refused.json()["field"]) == (422, field)

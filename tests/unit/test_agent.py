@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 import pytest
 
 from knowledge.documents.language_model import Message, Said, Tool, ToolCall, ToolsRefused
 from knowledge.errors import QuestionRejected
-from orchestrator.agent import Conversation, Strategy, intent_of
-from orchestrator.tool_loop import Arguments, Loop, Offered
+from orchestrator.agent import Conversation, MainAgent, Strategy, intent_of
+from orchestrator.tool_loop import MAX_ROUNDS, Arguments, Loop, Offered
 from orchestrator.tools import TOOLS
 from tests.support.answering import ScriptedModel, call
 
@@ -193,6 +194,52 @@ async def test_a4_15_a_call_that_cannot_be_read_is_told_apart(wrong: ToolCall) -
     with pytest.raises(QuestionRejected, match="ask again"):
         await loop.run(START)
     assert not seen
+
+
+@pytest.mark.parametrize("name", ["Look", "LOOK ", "functions.look"])
+async def test_a_tool_is_known_by_its_name_however_a_model_writes_it(name: str) -> None:
+    model = ScriptedModel([Said(calls=(call(name, n=1),)), Said(calls=(call("look", "2", n=1),))])
+    loop, seen = looking(model)
+    assert (await loop.run(START)).text == "done"
+    assert seen == [{"n": 1}], "the same call again"
+    assert loop.called == ["look"]
+
+
+class Asked:
+    """A tool that keeps what it was asked."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seen: list[Arguments] = []
+
+    def schema(self) -> Tool:
+        return tool(self.name)
+
+    async def call(self, arguments: Arguments, _: object) -> dict[str, object]:
+        self.seen.append(arguments)
+        return {"answer": "found", "sources": [], "chunk_count": 1, "confidence": 1.0, "status": "answered"}
+
+
+async def test_the_agent_tells_a_model_of_a_call_that_cannot_be_read_and_answers_those_beside_it() -> None:
+    """One slip of the pen is no reason to tell the asker nothing."""
+    cut = ToolCall(call_id="3", name="manual", arguments='{"question": "Why')
+    asked = Said(calls=(call("memory", "1", question="Why?"), call("Look", "2", n=1), cut))
+    model = ScriptedModel([asked, Said(text="It is the pool.")])
+    tools = [Asked("look"), Asked("manual")]
+    assert await MainAgent(model, cast(Any, tools)).reply("Why?", Conversation()) == "It is the pool."
+    assert [each.seen for each in tools] == [[{"n": 1}], []]
+    *_, echoed, unknown, found, unread = model.asked[1][0]
+    assert [each.arguments for each in echoed.calls] == ['{"question": "Why?"}', '{"n": 1}', "{}"]
+    assert json.loads(unknown.content)["error"] == "there is no tool 'memory': those that there are: look, manual"
+    assert json.loads(found.content)["answer"] == "found"
+    assert json.loads(unread.content)["error"] == "the arguments of manual are no JSON object: ask again with one"
+
+
+async def test_a_model_that_only_asks_for_what_there_is_not_is_made_to_answer_in_the_end() -> None:
+    model = ScriptedModel([Said(calls=(call("none", n=1),)) for _ in range(20)])
+    assert await MainAgent(model, []).reply("Why?", Conversation()) == ""
+    assert [asking.tool_choice for _, asking in model.asked][-1] == "none"
+    assert len(model.asked) == MAX_ROUNDS
 
 
 async def test_a4_17_a_model_without_tools_is_told_apart() -> None:

@@ -389,6 +389,38 @@ async def test_a_task_may_be_anything_with_a_description() -> None:
     assert knowledge.asked == [("Show the total", "backend", "gate_approval", None, 5)]
 
 
+async def test_a_task_may_be_a_mapping_as_states_of_graphs_are() -> None:
+    knowledge = Answers(list)
+    task = {"description": "Show the total", "type": "bugfix", "id": 17, "facts": {"tool": "pytest"}}
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    assert context.text == "Task: Show the total\nType: bugfix"
+    assert knowledge.asked == [("Show the total", "backend", "bugfix", None, 5)]
+
+
+class Broken:
+    """A task that cannot be read."""
+
+    @property
+    def description(self) -> str:
+        raise RuntimeError("the session is closed")
+
+
+@pytest.mark.parametrize(
+    ("task", "degraded"),
+    [
+        ({}, "description: is required, and a dict was given that has none"),
+        (SimpleNamespace(), "description: is required, and a SimpleNamespace was given that has none"),
+        (None, "description: is required, and a NoneType was given that has none"),
+        (Broken(), "the session is closed"),
+    ],
+)
+async def test_what_is_no_task_gets_a_context_that_says_so(task: object, degraded: str) -> None:
+    knowledge = Answers(list)
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    assert (context.text, context.patterns, context.degraded) == ("", (), degraded)
+    assert knowledge.asked == []
+
+
 @pytest.mark.parametrize("described", [None, 17, b"bytes"])
 async def test_a_task_whose_words_are_none_stops_nobody(described: Any) -> None:
     task = Task(description=described, type=described)

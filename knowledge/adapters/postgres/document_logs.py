@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -17,6 +17,9 @@ from knowledge.documents.ports import LogStore
 
 _L = kb_lines.c
 _LINES = kb_lines.join(kb_documents, sa.and_(D.id == _L.document_id, D.active_generation == _L.generation))
+
+_PATH = r"(?:^|[\s\"'=(\[])(/[A-Za-z_][\w.-]*(?:/[\w.-]+)*)"
+"""A path as lines name it, without what follows a question mark: not a part of an address, a date or a division."""
 
 
 class PostgresLogs(LogStore):
@@ -39,12 +42,37 @@ class PostgresLogs(LogStore):
             row = (await connection.execute(query.where(self._among(documents, scope)))).one()
         return row[0], row[1]
 
-    async def templates(self, documents: Collection[DocumentId], scope: Scope, *, limit: int) -> list[tuple[str, int]]:
+    async def templates(
+        self,
+        documents: Collection[DocumentId],
+        scope: Scope,
+        *,
+        severities: Collection[Severity] = (),
+        terms: Collection[str] = (),
+        limit: int,
+    ) -> list[tuple[str, int]]:
+        asked = [self._among(documents, scope), *_fitting(severities, terms), _L.template != ""]
+        return await self._most(_L.template, asked, limit)
+
+    async def paths(
+        self,
+        documents: Collection[DocumentId],
+        scope: Scope,
+        *,
+        severities: Collection[Severity] = (),
+        terms: Collection[str] = (),
+        limit: int,
+    ) -> list[tuple[str, int]]:
+        path = sa.func.substring(_L.text, _PATH)
+        return await self._most(path, [self._among(documents, scope), *_fitting(severities, terms), path != ""], limit)
+
+    async def _most(
+        self, of: sa.ColumnElement[str], asked: Sequence[sa.ColumnElement[bool]], limit: int
+    ) -> list[tuple[str, int]]:
+        """Return what most lines have of something, with how many lines, the most first."""
         number = sa.func.count()
-        query = (
-            sa.select(_L.template, number).select_from(_LINES).where(self._among(documents, scope), _L.template != "")
-        )
-        query = query.group_by(_L.template).order_by(number.desc(), _L.template).limit(limit)
+        query = sa.select(of, number).select_from(_LINES).where(*asked)
+        query = query.group_by(sa.text("1")).order_by(number.desc(), sa.text("1")).limit(limit)
         async with reading(self._engine) as connection:
             return [(row[0], row[1]) for row in await connection.execute(query)]
 
@@ -54,17 +82,13 @@ class PostgresLogs(LogStore):
         scope: Scope,
         *,
         severities: Collection[Severity] = (),
-        term: str | None = None,
+        terms: Collection[str] = (),
         since: datetime | None = None,
         until: datetime | None = None,
         last_first: bool = False,
         limit: int,
     ) -> tuple[int, list[tuple[DocumentId, LogLine]]]:
-        asked = [self._among(documents, scope)]
-        if severities:
-            asked.append(_L.severity.in_([str(each) for each in severities]))
-        if term is not None:
-            asked.append(sa.func.strpos(sa.func.lower(_L.text), sa.func.lower(term)) > 0)  # both by its own rules
+        asked = [self._among(documents, scope), *_fitting(severities, terms)]
         if since is not None:
             asked.append(_L.ts >= since)
         if until is not None:
@@ -88,6 +112,13 @@ class PostgresLogs(LogStore):
     def _among(self, documents: Collection[DocumentId], scope: Scope) -> sa.ColumnElement[bool]:
         named = _L.document_id == sa.any_(sa.literal(list(documents), sa.ARRAY(sa.UUID)))
         return sa.and_(in_scope(scope, self._workspace), SHOWN, named)
+
+
+def _fitting(severities: Collection[Severity], terms: Collection[str]) -> list[sa.ColumnElement[bool]]:
+    """Return what lines of these severities have to fulfil that hold each of these terms, in whatever case."""
+    lower = sa.func.lower  # of both by its own rules
+    asked = [sa.func.strpos(lower(_L.text), lower(term)) > 0 for term in terms]
+    return [*asked, _L.severity.in_([str(each) for each in severities])] if severities else asked
 
 
 def _line(row: sa.Row[tuple[object, ...]]) -> tuple[DocumentId, LogLine]:

@@ -117,21 +117,44 @@ class LogStore(Protocol):
         scope: Scope,
         *,
         severities: Collection[Severity] = (),
-        term: str | None = None,
+        terms: Collection[str] = (),
         since: datetime | None = None,
         until: datetime | None = None,
         last_first: bool = False,
         limit: int,
     ) -> tuple[int, list[tuple[DocumentId, LogLine]]]:
-        """Return how many lines fit in all, and the first `limit` of them in order of document and line."""
+        """Return how many lines fit in all, and the first `limit` of them in order of document and line.
+
+        Those that hold each of `terms`, in whatever case.
+        """
         ...
 
     async def span(self, documents: Collection[DocumentId], scope: Scope) -> tuple[datetime | None, datetime | None]:
         """Return the first and the last moment that a line names."""
         ...
 
-    async def templates(self, documents: Collection[DocumentId], scope: Scope, *, limit: int) -> list[tuple[str, int]]:
+    async def templates(
+        self,
+        documents: Collection[DocumentId],
+        scope: Scope,
+        *,
+        severities: Collection[Severity] = (),
+        terms: Collection[str] = (),
+        limit: int,
+    ) -> list[tuple[str, int]]:
         """Return the most frequent templates of lines with how often they occur, the most frequent first."""
+        ...
+
+    async def paths(
+        self,
+        documents: Collection[DocumentId],
+        scope: Scope,
+        *,
+        severities: Collection[Severity] = (),
+        terms: Collection[str] = (),
+        limit: int,
+    ) -> list[tuple[str, int]]:
+        """Return the paths that most lines name first, such as /api/payment, with how many lines, the most first."""
         ...
 
     async def around(

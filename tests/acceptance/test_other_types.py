@@ -1,0 +1,152 @@
+"""Ids told as texts, and values of other types than were asked for: the same in process and over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from knowledge.errors import InvalidInput
+from knowledge.models import ContextId, EntryStatus, PatternId
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge
+from orchestrator import OrchestratorContextBuilder
+from orchestrator.client import KnowledgeClient
+from orchestrator.connection import AnyKnowledge
+from orchestrator.http_api import make_app
+
+FAILURE = "Cart total raises TypeError when a product has no price"
+SOLUTION = "Treat a missing price as zero and log the product"
+
+
+@pytest.fixture
+def settings(database_url: str, home: Path) -> KnowledgeSettings:
+    """Settings with time for a context on a machine that is busy with other tests."""
+    return KnowledgeSettings(home=home, database_url=SecretStr(database_url), query_deadline_ms=10_000)
+
+
+@pytest.fixture(params=["in process", "over HTTP"])
+async def opened(
+    request: pytest.FixtureRequest, knowledge: Knowledge, settings: KnowledgeSettings
+) -> AsyncIterator[AnyKnowledge]:
+    """The services, in process and over HTTP."""
+    if request.param == "in process":
+        yield knowledge
+        return
+    transport = httpx.ASGITransport(make_app(knowledge))
+    async with KnowledgeClient("http://hardwon", transport=transport, settings=settings) as client:
+        yield client
+
+
+def kept(*ids: UUID) -> list[Any]:
+    """Return ids as whoever kept them in a file reads them back."""
+    told: list[Any] = json.loads(json.dumps([str(each) for each in ids]))
+    return told
+
+
+async def fails(opened: AnyKnowledge, failure: str = FAILURE, **told: Any) -> Any:
+    return await opened.capture.capture_failure_solution(
+        project_id="first", agent_type="backend", failure_description=failure, **told
+    )
+
+
+async def test_an_orchestrator_may_keep_ids_as_texts(opened: AnyKnowledge) -> None:
+    (entry_id,) = kept(await fails(opened))
+    await opened.capture.resolve_failure(entry_id, solution_steps=SOLUTION, verified_by="pytest")
+    assert (await opened.capture.get(entry_id)).status is EntryStatus.STAGED
+    report = await opened.checkpoints.process_checkpoint("first", "manual")
+    assert (await opened.checkpoints.get(*kept(report.checkpoint_id))).embedded == 1
+
+    task = {"description": FAILURE, "project_id": "second", "task_id": "T-1"}
+    context = await OrchestratorContextBuilder(opened).build_context_for_task(task, "backend")
+    context_id, pattern_id = kept(context.context_id, context.patterns[0].pattern_id)
+    assert str(await opened.outcomes.record_outcome(context_id, pattern_id, worked=True)) == pattern_id
+    pattern = await opened.queries.get(pattern_id)
+    assert (pattern.success_count, pattern.attempt_count, pattern.project_count) == (2, 2, 2)
+
+    await opened.capture.delete(entry_id)
+    assert await opened.queries.query_for_failure(FAILURE) == []
+
+
+async def test_patterns_are_joined_and_split_by_the_texts_of_their_ids(opened: AnyKnowledge) -> None:
+    other = "The nightly export stops with PermissionError on the report folder"
+    for failure, solution in ((FAILURE, SOLUTION), (other, "Give the folder to the group of the export")):
+        await fails(opened, failure, solution_steps=solution, success_verified=True, verified_by="pytest")
+    await opened.checkpoints.process_checkpoint("first", "manual")
+    keep, absorbed = await opened.queries.browse()
+    (told,) = kept(keep.pattern_id)
+    with pytest.raises(InvalidInput, match=r"^other: is the pattern to keep"):
+        await opened.grouping.join(told, keep.pattern_id)
+    joined = await opened.grouping.join(*kept(keep.pattern_id, absorbed.pattern_id))
+    assert set(joined.entry_ids) == {*keep.entry_ids, *absorbed.entry_ids}
+    split = await opened.grouping.split(kept(*absorbed.entry_ids))
+    assert split.entry_ids == absorbed.entry_ids
+    assert (await opened.grouping.show(told)).pattern.entry_ids == keep.entry_ids
+
+
+Call = Callable[[AnyKnowledge, Any], Awaitable[object]]
+TAKES_AN_ID: list[tuple[str, Call]] = [
+    ("entry_id", lambda opened, told: opened.capture.get(told)),
+    ("entry_id", lambda opened, told: opened.capture.delete(told)),
+    ("entry_id", lambda opened, told: opened.capture.resolve_failure(told, solution_steps="x", verified_by="x")),
+    ("entry_id", lambda opened, told: opened.capture.resolve_gate_rejection(told, revision_approach="x")),
+    ("pattern_id", lambda opened, told: opened.capture.delete_pattern(told)),
+    ("checkpoint_id", lambda opened, told: opened.checkpoints.get(told)),
+    ("pattern_id", lambda opened, told: opened.queries.get(told)),
+    ("context_id", lambda opened, told: opened.outcomes.record_outcome(told, PatternId(uuid4()), worked=True)),
+    ("pattern_id", lambda opened, told: opened.outcomes.record_outcome(ContextId(uuid4()), told, worked=True)),
+    ("pattern_id", lambda opened, told: opened.grouping.show(told)),
+    ("other", lambda opened, told: opened.grouping.join(PatternId(uuid4()), told)),
+    ("entry_ids", lambda opened, told: opened.grouping.split([told])),
+    ("entry_id", lambda opened, told: opened.reviews.show(told)),
+    ("entry_id", lambda opened, told: opened.reviews.approve(told)),
+    ("entry_id", lambda opened, told: opened.reviews.reject(told)),
+]
+
+
+@pytest.mark.parametrize("told", ["x", "", "\ud800", "../patterns", 5, None, b"x", ["x"]])
+async def test_what_is_no_id_is_refused_by_its_name(opened: AnyKnowledge, told: Any) -> None:
+    for field, call in TAKES_AN_ID:
+        with pytest.raises(InvalidInput, match=rf"^{field}: must be an id \(a UUID\), not "):
+            await call(opened, told)
+
+
+ASKED: list[tuple[str, list[Any]]] = [
+    ("max_results", ["5", 1.5, True]),
+    ("min_relevance", ["0.5", 1.5, -1, True, float("nan")]),
+    ("agent_type", [5, ["backend"], uuid4()]),
+    ("task_type", [5]),
+    ("technology", [5]),
+    ("facts", ["python", ["python"], 5]),
+]
+
+
+@pytest.mark.parametrize(("field", "values"), ASKED)
+async def test_a_question_with_a_value_of_another_type_is_refused_by_its_name(
+    opened: AnyKnowledge, field: str, values: list[Any]
+) -> None:
+    for told in values:
+        with pytest.raises(InvalidInput, match=rf"^{field}: "):
+            await opened.queries.query_for_task("Show the total", **{field: told})
+        with pytest.raises(InvalidInput, match=rf"^{field}: "):
+            await opened.queries.query_for_failure("The total is wrong", **{field: told})
+
+
+@pytest.mark.parametrize("told", ["false", 1, None])
+async def test_whether_it_worked_is_said_with_true_or_false(opened: AnyKnowledge, told: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^worked: "):
+        await opened.outcomes.record_outcome(ContextId(uuid4()), PatternId(uuid4()), worked=told)
+
+
+@pytest.mark.parametrize("told", [uuid4(), b"x", {1}])
+async def test_what_json_has_no_form_for_is_refused_by_its_name(opened: AnyKnowledge, told: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^solution_steps: "):
+        await opened.capture.resolve_failure(await fails(opened), solution_steps=told, verified_by="pytest")
+    with pytest.raises(InvalidInput, match=r"^error_message: "):
+        await opened.queries.query_for_failure("The total is wrong", told)
