@@ -1,4 +1,7 @@
-"""What runs by the clock for documents, over all workspaces."""
+"""What runs by the clock for documents, over all workspaces.
+
+Whoever asks was let in to run the job, which is all of this: no part of it is asked for by itself.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ async def index(knowledge: Knowledge) -> int:
     """Index what waits; return how many documents."""
 
     async def run(one: Knowledge) -> int:
-        return (await one.documents.indexing.run()).indexed
+        return (await one.kb.documents.indexing.run()).indexed
 
     return await in_each_workspace(knowledge, run)
 
@@ -27,7 +30,7 @@ async def sync(knowledge: Knowledge) -> int:
 
 
 async def _sync(knowledge: Knowledge) -> int:
-    documents, changed = knowledge.documents, 0
+    documents, changed = knowledge.kb.documents, 0
     for source in await documents.syncing.store.of(None):
         try:
             kb, scope_id = documents.access.named(source.partition)
@@ -44,7 +47,8 @@ async def sweep_cases(knowledge: Knowledge) -> int:
     """Let go of what is left of closed cases; return how many documents."""
 
     async def sweep(one: Knowledge) -> int:
-        return await one.documents.syncing.forget_closed() + await one.documents.upkeep.sweep_cases()
+        documents = one.kb.documents
+        return await documents.syncing.forget_closed() + await documents.upkeep.sweep_cases()
 
     return await in_each_workspace(knowledge, sweep)
 
@@ -57,7 +61,7 @@ async def reconcile(knowledge: Knowledge) -> int:
     await knowledge.store_upkeep.finish()
 
     async def put_right(one: Knowledge) -> int:
-        upkeep = one.documents.upkeep
+        upkeep = one.kb.documents.upkeep
         found = await upkeep.reconcile()
         return found.requeued + found.written + found.removed + await upkeep.purge()
 

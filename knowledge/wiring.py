@@ -27,7 +27,7 @@ from knowledge.wiring_documents import open_passages
 from knowledge.wiring_facade import SERVICES, Knowledge
 from knowledge.wiring_models import chat_of, make_chat, make_embedder, warmed
 from knowledge.wiring_services import knowledge_on, stores_on
-from knowledge.wiring_stores import check_qdrant, connect_postgres, open_index
+from knowledge.wiring_stores import check_qdrant, collections_opened, connect_postgres, open_index
 
 __all__ = [
     "SERVICES",
@@ -69,7 +69,8 @@ async def open_knowledge(
     With the embedded index this process owns the data directory meanwhile. Raises StoreInUse, naming the owner, if
     another one does; `orchestrator.connect` is for working beside it. Also raises InvalidSetting, StorageUnavailable or
     StoreIncompatible. `clock` and `embedder` replace what the settings say; `socket` is where this process will serve
-    the API to others. Unless `warm`, what embeds is loaded when a text is first embedded, and that question waits.
+    the API to others. Unless `warm`, what embeds is loaded when a text is first embedded, the embedded index opened
+    when it is first searched, and that question waits.
     """
     settings = settings or KnowledgeSettings()
     check_text("workspace", workspace)
@@ -102,4 +103,6 @@ async def open_knowledge(
         stack.push_async_callback(authenticator.aclose)
         stores = stores_on(engine, workspace, index, embedder, clock)
         embedder.recognise_by(stores.spaces)
+        if warm and settings.qdrant_url is None:
+            await collections_opened(stores, passages)
         yield knowledge_on(settings, engine, stores, authenticator, passages=passages, models=models)

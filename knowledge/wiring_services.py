@@ -80,6 +80,7 @@ def knowledge_on(
     capture = KnowledgeCaptureService(stores=stores, redaction=settings.redaction, review=settings.review, audit=audit)
     outcomes = OutcomeService(stores=stores)
     documents = make_documents(settings, engine, stores, passages, chat=chat_of(settings))
+    answering = make_answering(settings, engine, stores, documents, models)
     every = _Every(settings, engine, stores, passages, audit)
     return Knowledge(
         settings=settings,
@@ -89,7 +90,9 @@ def knowledge_on(
         capture=capture,
         checkpoints=_checkpoints(settings, stores),
         queries=_queries(settings, stores),
-        pruning=KnowledgePruningService(stores=stores, retention_years=settings.retention_years, audit=audit),
+        pruning=KnowledgePruningService(
+            stores=stores, retention_years=settings.retention_years, beside=answering.journal, audit=audit
+        ),
         contexts=ContextLog(stores=stores),
         outcomes=outcomes,
         events=TaskEventService(stores=stores, capture=capture, outcomes=outcomes),
@@ -106,7 +109,7 @@ def knowledge_on(
         authenticator=authenticator,
         documents=documents,
         passages=passages,
-        answering=make_answering(settings, engine, stores, documents, models),
+        answering=answering,
         models=models,
         engine=engine,
         of_workspace=_of_workspace,

@@ -25,7 +25,7 @@ from orchestrator.http_api import make_app
 from orchestrator.http_kb import stop_indexing
 from orchestrator.mcp_http import serving_mcp
 from orchestrator.metrics import metrics_of_process
-from orchestrator.serving import raise_file_limit, serve_on
+from orchestrator.serving import Listener, raise_file_limit, serve_on
 from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30
@@ -113,7 +113,7 @@ def _listen(host: str, port: int) -> sockets.socket:
     """Listen on an address."""
     family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
     # asyncio switches Nagle's algorithm off only where the protocol is told: else an answer takes 44 ms (measured)
-    listener = sockets.socket(family, sockets.SOCK_STREAM, sockets.IPPROTO_TCP)
+    listener = Listener(family, sockets.SOCK_STREAM, sockets.IPPROTO_TCP)
     with contextlib.ExitStack() as undo:
         undo.callback(listener.close)
         listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)

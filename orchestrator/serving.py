@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
+import math
 import resource
 import socket as sockets
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -58,6 +61,30 @@ def raise_file_limit() -> None:
 def _most_connections() -> int:
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return MOST_FILES if soft == resource.RLIM_INFINITY else max(LEAST_CONNECTIONS, soft - OTHER_FILES)
+
+
+_NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Listener(sockets.socket):
+    """A listening socket that says once that no file is left for another connection, and then is quiet for a while.
+
+    asyncio stops listening for a second where it is told, but goes on asking as often as connections may wait, 2,048
+    times, and logs each: 7 MB a second (3.11, measured).
+    """
+
+    _quiet_until = -math.inf
+
+    def accept(self) -> tuple[sockets.socket, Any]:
+        """Take a connection that waits. Raises BlockingIOError where none does, or no more can be taken now."""
+        if time.monotonic() < self._quiet_until:
+            raise BlockingIOError
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno in _NO_FILES:
+                self._quiet_until = time.monotonic() + NO_ROOM_SECONDS / 2
+            raise
 
 
 class _Protocol(AutoHTTPProtocol):

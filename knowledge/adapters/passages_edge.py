@@ -39,7 +39,7 @@ class EdgePassages(PassageIndex):
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return []
-        return self._shards.nearest_by_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
+        return await self._shards.nearest_by_both(shape.own_space(space), dense, lexical, _filter(wanted), limit)
 
     async def delete(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> None:
         await self._shards.delete(shape.own_space(space), [PointId(each) for each in passage_ids])
@@ -70,26 +70,27 @@ class _Shards(QdrantEdgeIndex):
     async def make(self, space: EmbeddingSpace) -> None:
         """Create the shard of the space with the payload indexes of passages, where they are absent."""
         await self.ensure(space, in_use=False)
-        with translated(self._path(space)):
+        with translated(await self._made(space)):
             there = self._shard(space).info().payload_schema
         for field, params in _payload_indexes().items():
             if field not in there:
-                self._update(space, edge.UpdateOperation.create_field_index(field, params))
+                await let_others_run()
+                await self._update(space, edge.UpdateOperation.create_field_index(field, params))
 
     async def put(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
         """Write points, and put them on the disk."""
         for start in range(0, len(points), BATCH):
             batch = [_stored(point) for point in points[start : start + BATCH]]
             await let_others_run()
-            self._update(space, edge.UpdateOperation.upsert_points(batch))
+            await self._update(space, edge.UpdateOperation.upsert_points(batch))
             await let_others_run()
         await self._keep(space, len(points))
 
-    def nearest_by_both(
+    async def nearest_by_both(
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: edge.Filter, limit: int
     ) -> list[PassageHit]:
         """Return the union of both top lists with both scores of each."""
-        with translated(self._path(space)):
+        with translated(await self._made(space)):
             hits = search_both(self._shard(space), dense.tolist(), lexical, allowed, limit)
         return [PassageHit(passage_id=PassageId(h.point_id), cosine=h.cosine, lexical=h.lexical) for h in hits]
 
@@ -98,7 +99,7 @@ class _Shards(QdrantEdgeIndex):
         there: set[UUID] = set()
         for start in range(0, len(passage_ids), BATCH):
             asked: list[int | UUID | str] = [*passage_ids[start : start + BATCH]]
-            with translated(self._path(space)):
+            with translated(await self._made(space)):
                 found = self._shard(space).retrieve(asked, with_payload=False, with_vector=False)
             there.update(UUID(str(each.id)) for each in found)
             await let_others_run()

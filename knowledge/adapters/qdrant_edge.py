@@ -16,7 +16,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -70,6 +70,7 @@ class QdrantEdgeIndex(VectorIndex):
         self._reserve_mb = reserve_mb
         self._shards: dict[str, edge.EdgeShard] = {}
         self._unflushed: Counter[str] = Counter()
+        self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._owner = os.getpid()
         self._lock: int | None = None
         with translated(directory):
@@ -77,13 +78,15 @@ class QdrantEdgeIndex(VectorIndex):
 
     async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         path = self._path(space)
-        with translated(path):
-            if not path.exists():
-                self._must_have_room()
-                _make(space, path)
-            self._shard(space)
-            if in_use and self.alias() != path.name:
-                self._set_alias(path.name)
+        async with self._making[path.name]:
+            with translated(path):
+                if not path.exists():
+                    self._must_have_room()
+                    await self._make(space, path)
+                await let_others_run()
+                self._shard(space)
+                if in_use and self.alias() != path.name:
+                    self._set_alias(path.name)
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
         for start in range(0, len(points), BATCH):
@@ -92,7 +95,7 @@ class QdrantEdgeIndex(VectorIndex):
         for start in range(0, len(points), BATCH):
             batch = [_stored(point) for point in points[start : start + BATCH]]
             await let_others_run()
-            self._update(space, edge.UpdateOperation.upsert_points(batch))
+            await self._update(space, edge.UpdateOperation.upsert_points(batch))
             await let_others_run()
         await self._keep(space, len(points))
 
@@ -102,7 +105,7 @@ class QdrantEdgeIndex(VectorIndex):
         shape.check_dense(space, dense, "dense")
         shape.check_lexical(lexical, "lexical")
         wanted = shape.conditions(where)
-        with translated(self._path(space)):
+        with translated(await self._made(space)):
             shard = self._shard(space)
             if limit < 1 or wanted.impossible:
                 return []
@@ -128,17 +131,17 @@ class QdrantEdgeIndex(VectorIndex):
                 )
                 for vector in dense[start : start + _ASKED_AT_ONCE]
             ]
-            with translated(self._path(space)):
+            with translated(await self._made(space)):
                 pages = self._shard(space).query_batch(edge.QueryBatchRequest(requests))
             found += [[_id(hit.id) for hit in page] for page in pages]
             await let_others_run()
         return found
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
-        if not self._path(space).exists():
+        if not (await self._made(space)).exists():
             return
         for start in range(0, len(point_ids), SLICE):
-            self._update(space, edge.UpdateOperation.delete_points(list(point_ids[start : start + SLICE])))
+            await self._update(space, edge.UpdateOperation.delete_points(list(point_ids[start : start + SLICE])))
             await let_others_run()
         await self._keep(space, len(point_ids))
 
@@ -146,22 +149,22 @@ class QdrantEdgeIndex(VectorIndex):
         until = edge.RangeDateTime(lte=shape.write_moment(now, "now"))
         expired = _within(workspace, edge.FieldCondition(shape.EXPIRES_AT, range=until))
         deleted = 0
-        if not self._path(space).exists():
+        if not (await self._made(space)).exists():
             return 0
         while True:
-            with translated(self._path(space)):
+            with translated(await self._made(space)):
                 asked = edge.ScrollRequest(limit=SLICE, filter=expired, with_payload=False)
                 found = [record.id for record in self._shard(space).scroll(asked)[0]]
             if not found:
                 break
-            self._update(space, edge.UpdateOperation.delete_points(found))
+            await self._update(space, edge.UpdateOperation.delete_points(found))
             deleted += len(found)
             await let_others_run()
         await self._keep(space, deleted)
         return deleted
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
-        with translated(self._path(space)):
+        with translated(await self._made(space)):
             asked = edge.CountRequest(exact=True, filter=_within(workspace))
             return self._shard(space).count(asked)
 
@@ -169,7 +172,7 @@ class QdrantEdgeIndex(VectorIndex):
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
     ) -> list[tuple[PointId, Point | None]]:
         start = None if after is None else shape.id_after(after)
-        with translated(self._path(space)):
+        with translated(await self._made(space)):
             shard = self._shard(space)
             if limit < 1 or (after is not None and start is None):
                 return []
@@ -185,7 +188,7 @@ class QdrantEdgeIndex(VectorIndex):
 
     async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
         start = None if after is None else shape.id_after(after)
-        with translated(self._path(space)):
+        with translated(await self._made(space)):
             shard = self._shard(space)
             if limit < 1 or (after is not None and start is None):
                 return []
@@ -193,7 +196,7 @@ class QdrantEdgeIndex(VectorIndex):
             return [_id(found.id) for found in shard.scroll(asked)[0]]
 
     async def drop(self, space: EmbeddingSpace) -> None:
-        path = self._path(space)
+        path = await self._made(space)
         with translated(path):
             shard = self._shards.pop(path.name, None)
             del self._unflushed[path.name]
@@ -243,6 +246,17 @@ class QdrantEdgeIndex(VectorIndex):
         self._must_be_ours()
         return self._directory / shape.collection_name(space)
 
+    async def _made(self, space: EmbeddingSpace) -> Path:
+        """Wait while a collection is being made, and return its place.
+
+        Who drops one and makes it anew goes from one to the other without a turn for others, to whom it was never gone.
+        """
+        path = self._path(space)
+        while (making := self._making[path.name]).locked():
+            async with making:
+                pass
+        return path
+
     def _shard(self, space: EmbeddingSpace) -> edge.EdgeShard:
         """Return the open shard of a space, opening it at its first use."""
         path = self._path(space)
@@ -253,8 +267,33 @@ class QdrantEdgeIndex(VectorIndex):
             shard = self._shards[path.name] = _open(path, space, self._reserve_mb)
         return shard
 
-    def _update(self, space: EmbeddingSpace, operation: edge.UpdateOperation) -> None:
-        with translated(self._path(space)):
+    async def _make(self, space: EmbeddingSpace, path: Path) -> None:
+        """Create a collection with its payload indexes beside its place, then move it there: it is whole or absent.
+
+        Each step waits for the disk (0.1 s on a busy one), and there are a dozen.
+        """
+        making = path.with_name(f"{_HALF_MADE}{path.name}")
+        shutil.rmtree(making, ignore_errors=True)
+        config = edge.EdgeConfig(
+            vectors={shape.DENSE: edge.EdgeVectorParams(size=space.dims, distance=edge.Distance.Cosine)},
+            # No idf modifier: the query's weights carry the idf, the score must be the plain dot product.
+            sparse_vectors={shape.LEXICAL: edge.EdgeSparseVectorParams()},
+            optimizers=edge.EdgeOptimizersConfig(indexing_threshold=_NO_HNSW),
+        )
+        shard = edge.EdgeShard.create(str(making), config)
+        try:
+            for operation in _indexes():
+                await let_others_run()
+                shard.update(operation)
+            await let_others_run()
+        finally:
+            shard.close()
+        self._must_be_ours()  # it may have been closed meanwhile
+        making.rename(path)
+        _sync(path.parent)
+
+    async def _update(self, space: EmbeddingSpace, operation: edge.UpdateOperation) -> None:
+        with translated(await self._made(space)):
             shard = self._shard(space)
             self._must_have_room()
             shard.update(operation)
@@ -267,7 +306,9 @@ class QdrantEdgeIndex(VectorIndex):
             logged = await asyncio.to_thread(sync_log, path)
             if logged and self._unflushed[path.name] < FLUSH_AFTER:
                 return
+            await self._made(space)
             await asyncio.to_thread(sync_ahead, path)
+            await self._made(space)
             self._must_be_ours()
             self._shard(space).flush()
             del self._unflushed[path.name]
@@ -362,26 +403,13 @@ def _open(path: Path, space: EmbeddingSpace, reserve_mb: int) -> edge.EdgeShard:
     return shard
 
 
-def _make(space: EmbeddingSpace, path: Path) -> None:
-    """Create a collection with its payload indexes beside its place, then move it there: it is whole or absent."""
-    making = path.with_name(f"{_HALF_MADE}{path.name}")
-    shutil.rmtree(making, ignore_errors=True)
-    config = edge.EdgeConfig(
-        vectors={shape.DENSE: edge.EdgeVectorParams(size=space.dims, distance=edge.Distance.Cosine)},
-        # No idf modifier: the query's weights carry the idf, the score must be the plain dot product.
-        sparse_vectors={shape.LEXICAL: edge.EdgeSparseVectorParams()},
-        optimizers=edge.EdgeOptimizersConfig(indexing_threshold=_NO_HNSW),
-    )
-    shard = edge.EdgeShard.create(str(making), config)
+def _indexes() -> Iterator[edge.UpdateOperation]:
     index = edge.UpdateOperation.create_field_index
-    shard.update(index(shape.TENANT, edge.KeywordIndexParams(is_tenant=True)))
+    yield index(shape.TENANT, edge.KeywordIndexParams(is_tenant=True))
     for field in shape.KEYWORDS:
-        shard.update(index(field, edge.KeywordIndexParams(enable_hnsw=False)))
+        yield index(field, edge.KeywordIndexParams(enable_hnsw=False))
     for field in shape.MOMENTS:
-        shard.update(index(field, edge.DatetimeIndexParams(enable_hnsw=False)))
-    shard.close()
-    making.rename(path)
-    _sync(path.parent)
+        yield index(field, edge.DatetimeIndexParams(enable_hnsw=False))
 
 
 def _sync(directory: Path) -> None:

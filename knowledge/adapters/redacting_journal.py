@@ -53,6 +53,9 @@ class RedactingJournal(Journal):
     async def feedback_of(self, answer_id: UUID) -> tuple[bool, str | None] | None:
         return await self._journal.feedback_of(answer_id)
 
+    async def prune(self, before: datetime, *, limit: int) -> int:
+        return await self._journal.prune(before, limit=limit)
+
 
 def _redacted(told: Any) -> Any:
     """Return what a payload holds with its texts redacted, names included."""

@@ -15,6 +15,8 @@ EscalationId = NewType("EscalationId", UUID)
 
 SATURDAY = 5
 WEEK = timedelta(days=7)
+MOST_COUNTED = 1000
+"""Of how many times that a question was asked it is kept when; ours. A planner in a loop asks without end."""
 
 
 class Priority(StrEnum):
@@ -39,7 +41,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Escalation:
-    """A question that the documents did not answer, as work with a due date. `occurrences`: in the last seven days."""
+    """A question that the documents did not answer, as work with a due date. `occurrences`: in the last seven days.
+
+    Of those that were asked last: `MOST_COUNTED` at most.
+    """
 
     escalation_id: EscalationId
     question: str
@@ -103,6 +108,10 @@ class Journal(Protocol):
 
     async def feedback_of(self, answer_id: UUID) -> tuple[bool, str | None] | None:
         """Return what was thought of an answer."""
+        ...
+
+    async def prune(self, before: datetime, *, limit: int) -> int:
+        """Delete what was told before a moment, so many of each kind at most; return how many. What is open stays."""
         ...
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from knowledge.documents.models import Severity
 
-_NAMED = re.compile(r"(?i)((?:\b[\w-]+\s+){0,3})\b(error|warning)s?\b")
+_NAMED = re.compile(r"(?i)((?:\b[\w-]{1,60}\s{1,9}){0,3})\b(error|warning)s?\b")
 _SOUGHT = re.compile(
     r"(?i)\b(?:what|which|any|all|every|each|list|show)\b[^?!]{0,60}\b(?:errors|warnings)\b"
     r"|\b(?:errors|warnings)\s+(?:(?:are|were|is|was|there|found)\s+){0,2}(?:in|from|of)\b"

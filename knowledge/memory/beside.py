@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Protocol
 
 from knowledge.models import Differing, EmbeddingSpace, Refilled
@@ -46,4 +47,12 @@ class Beside(Protocol):
 
     async def forget(self, space: EmbeddingSpace) -> None:
         """Drop what there is of a space that is not in use."""
+        ...
+
+
+class ToldBeside(Protocol):
+    """What was told of documents in one workspace: questions, what came of them, what was thought of it."""
+
+    async def prune(self, before: datetime, *, limit: int) -> int:
+        """Delete what was told before a moment, so many of each kind at most; return how many."""
         ...

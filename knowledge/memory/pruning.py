@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from knowledge.logs import get_logger
+from knowledge.memory.beside import ToldBeside
 from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle
@@ -25,10 +26,11 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgePruningService:
-    """Automatically prunes knowledge past its year, and what was told of it as long ago."""
+    """Automatically prunes knowledge past its year, and what was told of it, and of documents, as long ago."""
 
     stores: Stores
     retention_years: int
+    beside: ToldBeside | None = None
     audit: Auditor = UNHEARD
 
     async def prune_old_knowledge(self) -> int:
@@ -64,8 +66,9 @@ class KnowledgePruningService:
                 progress(done.entries, None)
         await settle(self.stores)
         await reach_if_possible(self.stores)
-        while await self.stores.contexts.prune(add_years(now, -self.retention_years), limit=SLICE):
-            continue
+        for told in (self.stores.contexts, self.beside):
+            while told is not None and await told.prune(add_years(now, -self.retention_years), limit=SLICE):
+                continue
         if done.entries or done.never_resolved:
             await self.audit.note("knowledge pruned", entries=done.entries, never_resolved=done.never_resolved)
         log.info("knowledge_pruned", entries=done.entries, points=done.points, patterns=done.patterns)

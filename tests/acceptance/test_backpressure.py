@@ -519,12 +519,14 @@ async def test_g18_a_caller_that_reads_nothing_of_a_long_answer_is_given_up_and_
                 assert read > 32 * 1024 * 1024
 
 
+async def nothing(_: Any, __: Any, send: Any) -> None:
+    """Answer without a body: an app."""
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body"})
+
+
 async def test_g18_more_connections_than_a_server_has_files_for_are_told_to_come_again_and_the_others_go_on() -> None:
     """G18. A server with files for 276 in all, of which 256 are for its stores: it takes 64 connections."""
-
-    async def app(_: Any, __: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 204, "headers": []})
-        await send({"type": "http.response.body"})
 
     async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
@@ -535,7 +537,7 @@ async def test_g18_more_connections_than_a_server_has_files_for_are_told_to_come
     with _listen("127.0.0.1", 0) as listener, contextlib.ExitStack() as undo:
         undo.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         port = listener.getsockname()[1]
-        async with asyncio.timeout(20), serve_on(app, listener, grace_seconds=1):
+        async with asyncio.timeout(20), serve_on(nothing, listener, grace_seconds=1):
             callers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(LEAST_CONNECTIONS)]
             assert all([(await answered(*caller)).startswith(b"HTTP/1.1 204") for caller in callers])
             for _ in range(5):
@@ -551,6 +553,27 @@ async def test_g18_more_connections_than_a_server_has_files_for_are_told_to_come
             callers.append(await asyncio.open_connection("127.0.0.1", port))
             assert (await answered(*callers[-1])).startswith(b"HTTP/1.1 204"), "there is room again"
             for _, writer in callers:
+                writer.close()
+
+
+async def test_g18_a_burst_of_more_connections_than_there_are_files_is_told_of_in_a_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """G18. They come at once, before any is looked at; asyncio logged 2,048 lines each second."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with _listen("127.0.0.1", 0) as listener, contextlib.ExitStack() as undo:
+        undo.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        callers = [socket.create_connection(listener.getsockname()) for _ in range(60)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (callers[-1].fileno() + 20, hard))
+        async with asyncio.timeout(20), serve_on(nothing, listener, grace_seconds=1):
+            await asyncio.sleep(1.5)
+            told = [record for record in caplog.records if "out of system resource" in record.message]
+            assert 1 <= len(told) <= 3
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for caller in callers:
+                caller.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+                reader, writer = await asyncio.open_connection(sock=caller)
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
                 writer.close()
 
 

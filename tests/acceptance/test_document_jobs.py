@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from dulwich import porcelain
 from dulwich.repo import Repo
 
-from jobs.table import run_job
+from jobs.table import JOBS, run_job
+from knowledge.access.operations import Scope
+from knowledge.access.principals import ANYONE, Principal, Trust
 from knowledge.documents.syncing import NewSource
 from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find, put, writable
+
+OPERATOR = Principal(trust=Trust.KEY, scopes=frozenset({Scope.ADMIN}), workspace=None, key_id="0" * 12)
 
 
 async def test_what_was_left_is_indexed_in_every_workspace(opens: Opens) -> None:
@@ -22,6 +27,17 @@ async def test_what_was_left_is_indexed_in_every_workspace(opens: Opens) -> None
         assert await run_job(knowledge, "index", once_per_slot=True) == 2
         assert await run_job(knowledge, "index", once_per_slot=True) is None
         assert {passage.uri for passage in (await find(other, "ERR-4521")).passages} == {"b.md"}
+
+
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("principal", [OPERATOR, ANYONE], ids=lambda principal: principal.trust)
+async def test_whoever_may_run_jobs_may_run_each_of_them(opens: Opens, principal: Principal, job: str) -> None:
+    """At a server, by `python -m jobs` with HARDWON_API_URL: those of documents were nobody's to ask for."""
+    async with opens() as knowledge:
+        await put(knowledge, "a.md", GUIDE)
+        await put(knowledge.in_workspace("other"), "b.md", GUIDE)
+        done = await run_job(knowledge.acting_for(principal), job, once_per_slot=True)
+        assert done == (2 if job == "index" else 0)
 
 
 async def test_repositories_are_synced_and_indexed(opens: Opens, tmp_path: Path) -> None:

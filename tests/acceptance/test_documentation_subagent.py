@@ -10,14 +10,22 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from statistics import quantiles
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from knowledge.documents.access import Principal
 from knowledge.documents.drafting import Draft
-from knowledge.documents.journal import Event, Priority, one_business_day_after
+from knowledge.documents.journal import (
+    MOST_COUNTED,
+    Event,
+    EventId,
+    NewEscalation,
+    Priority,
+    one_business_day_after,
+)
 from knowledge.errors import IndexUnavailable, NotFound, StorageUnavailable
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
@@ -272,6 +280,55 @@ async def test_a2_26_the_same_question_after_more_than_a_week_does_not_raise_the
     await _unanswered(knowledge, asked)
     [escalation] = await knowledge.answering.journal.escalations(clock.now(), overdue=True)
     assert (escalation.priority, escalation.occurrences) == (Priority.NORMAL, 1)
+
+
+async def test_a_question_that_is_asked_without_end_keeps_its_last_times_only(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """Each time wrote a row anew that had grown by it."""
+    journal = knowledge.answering.journal
+    asked = NewEscalation(question="How?", transcript=[], passage_ids=[], suggested_fix="Write it down.")
+    await journal.escalate(asked, clock.now())
+    async with knowledge.engine.begin() as connection:
+        many = sa.text("UPDATE escalations SET asked_at = array_fill(:at, ARRAY[CAST(:times AS int)])")
+        many = many.bindparams(sa.bindparam("at", clock.now(), sa.DateTime(timezone=True)))
+        await connection.execute(many, {"times": 2 * MOST_COUNTED})
+    clock.move(timedelta(days=1))
+    again = await journal.escalate(asked, clock.now())
+    assert (again.priority, again.occurrences) == (Priority.HIGH, MOST_COUNTED)
+    clock.move(timedelta(days=6.5))
+    assert (await journal.escalate(asked, clock.now())).occurrences == 2, "the last times"
+
+
+async def test_what_was_told_of_documents_goes_after_a_year_and_what_is_open_stays(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """Events of each question were kept for good, and with them what people asked."""
+    journal, answer = knowledge.answering.journal, uuid4()
+    done, left = [
+        await journal.escalate(
+            NewEscalation(question=question, transcript=[], passage_ids=[], suggested_fix="Write it down."), clock.now()
+        )
+        for question in ("How?", "Why?")
+    ]
+    await journal.close(done.escalation_id, clock.now())
+    await journal.record(Event(event_id=EventId(uuid4()), name=ANSWERED, happened_at=clock.now(), payload={}))
+    await journal.feedback(answer, up=True, comment="Thanks", now=clock.now())
+
+    async def kept() -> tuple[int, bool, list[str]]:
+        async with knowledge.engine.connect() as connection:
+            questions = await connection.scalars(sa.text("SELECT question FROM escalations ORDER BY question"))
+            return len(await journal.events()), await journal.feedback_of(answer) is not None, list(questions)
+
+    clock.move(timedelta(days=365) - timedelta(seconds=1))
+    await knowledge.pruning.prune()
+    assert await kept() == (1, True, ["How?", "Why?"])
+    clock.move(timedelta(seconds=2))
+    await knowledge.pruning.prune(dry_run=True)
+    assert await kept() == (1, True, ["How?", "Why?"])
+    await knowledge.pruning.prune()
+    assert await kept() == (0, False, ["Why?"])
+    assert [each.escalation_id for each in await journal.escalations(clock.now())] == [left.escalation_id]
 
 
 async def _unanswered(knowledge: Knowledge, asked: dict[str, Any]) -> None:

@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from knowledge.adapters.owner_lock import read_owner
+from knowledge.errors import StoreIncompatible
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import open_knowledge
+from tests.conftest import Opens
+from tests.support.documents import add, find
 from tests.support.embedders import HashingEmbedder
+from tests.support.entries import capture, failure
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, until
 
@@ -86,3 +90,30 @@ def test_a_program_that_embeds_hardwon_and_sets_up_no_logs_sees_none(home: Path,
         commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
         done = commands.python(QUIET)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+async def test_what_the_index_holds_is_open_before_the_first_question(opens: Opens) -> None:
+    """G11: a context waited for it, and beyond its deadline, as nothing else goes on meanwhile."""
+    async with opens() as knowledge:
+        await capture(knowledge, failure())
+        await knowledge.checkpoints.process_all()
+        await add(knowledge, "notes.md", b"# Notes\n\nThe cart is restarted by hand.")
+    async with opens() as knowledge:
+        for folder in ("index", "documents"):
+            (knowledge.settings.home / folder).rename(knowledge.settings.home / f"{folder} elsewhere")
+        assert len(await knowledge.queries.query_for_failure("TypeError in the cart total", min_relevance=0)) == 1
+        assert (await find(knowledge, "How is the cart restarted?")).passages
+
+
+async def test_an_index_that_cannot_be_opened_keeps_nobody_from_opening_the_rest(
+    opens: Opens, settings: KnowledgeSettings
+) -> None:
+    async with opens() as knowledge:
+        await capture(knowledge, failure())
+        await knowledge.checkpoints.process_all()
+    for file in (settings.home / "index").glob("hardwon_*/edge_config.json"):
+        file.write_text("{", encoding="utf-8")
+    async with opens() as knowledge:
+        await capture(knowledge, failure(task_id="T2"))
+        with pytest.raises(StoreIncompatible, match="cannot be opened"):
+            await knowledge.queries.query_for_failure("TypeError in the cart total")

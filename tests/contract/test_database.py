@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import itertools
 import os
 import socket
 import ssl
 import traceback
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -385,3 +387,20 @@ async def test_statements_stay_prepared_when_postgres_looks_at_its_tables_again(
             assert set((await connection.scalars(names)).all()) == first != set()
     finally:
         await engine.dispose()
+
+
+async def test_all_that_works_in_a_workspace_shares_an_engine_that_goes_with_the_last_of_it(
+    database_url: str,
+) -> None:
+    """One each, 36 in a workspace, made a server that many workspaces ask stand still when it looked for garbage."""
+    engine = make_engine(database_url)
+    held = within(engine, "one")
+    assert within(engine, "one") is held
+    assert within(held, "two") is not held
+    async with reading(held) as connection:
+        assert await connection.scalar(sa.text("SELECT current_setting('hardwon.workspace')")) == "one"
+    gone = weakref.ref(held)
+    del held, connection
+    gc.collect()
+    assert gone() is None
+    await engine.dispose()

@@ -776,3 +776,15 @@ def test_an_unwritable_place_is_named(place: Path) -> None:
     with pytest.raises(StorageUnavailable, match="cannot be used by"):
         server(place / "home").__enter__()
     place.chmod(0o755)
+
+
+def test_a_limit_on_processes_is_named_where_postgres_cannot_start_for_it(home: Path) -> None:
+    """What a container allows may be fewer than Postgres needs; it says so in no line of its own."""
+    said = (
+        "2026-11-23 22:53:04.424 UTC [19926] LOG:  redirecting log output to logging collector process\n"
+        '2026-11-23 22:53:04.428 UTC [19926] LOG:  could not fork "startup" process: Resource temporarily unavailable\n'
+        "2026-11-23 22:53:04.429 UTC [19926] LOG:  database system is shut down\n"
+    )
+    told = EmbeddedPostgres(home)._sentence(said)
+    assert 'could not fork "startup" process: Resource temporarily unavailable' in told
+    assert "redirecting" not in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -165,3 +166,23 @@ async def test_payload_indexes_that_a_kill_left_out_are_made_at_the_next_start(t
     shard.close()
     assert there.keys() >= {*passage_points.KEYWORDS, *passage_points.MOMENTS, *passage_points.NUMBERS}
     assert there["partition"].points == 1
+
+
+async def test_others_have_their_turns_while_an_index_is_made(tmp_path: Path) -> None:
+    """The embedded engine's: each payload index waits for the disk, and the first document came within a second."""
+    turns = 0
+
+    async def tick() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    ticker = asyncio.create_task(tick())
+    index = EdgePassages(tmp_path / "documents", reserve_mb=1)
+    await asyncio.gather(*(index.ensure(SPACE) for _ in range(2)))
+    made = len(passage_points.KEYWORDS) + len(passage_points.MOMENTS) + len(passage_points.NUMBERS)
+    assert turns >= made + 10
+    await index.upsert(SPACE, [point(1)])
+    ticker.cancel()
+    await index.aclose()

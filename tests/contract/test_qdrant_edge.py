@@ -93,6 +93,10 @@ async def opened(directory: Path, **settings: Any) -> QdrantEdgeIndex:
     return index
 
 
+def half_done(directory: Path) -> list[Path]:
+    return [path for path in directory.iterdir() if path.name.startswith(".")]
+
+
 async def all_ids(index: QdrantEdgeIndex) -> set[PointId]:
     return {point_id for point_id, _ in await index.scan(SPACE, "default", after=None, limit=100_000)}
 
@@ -463,7 +467,6 @@ async def test_giving_back_the_space_of_deleted_points_changes_no_answer(directo
 
 async def test_long_work_lets_the_event_loop_go_on(directory: Path) -> None:
     """The engine holds the interpreter for the whole of a call, so calls are short and others go on between them."""
-    index = await opened(directory)
     points = make_points(2000)
     turns = 0
 
@@ -474,6 +477,9 @@ async def test_long_work_lets_the_event_loop_go_on(directory: Path) -> None:
             turns += 1
 
     ticker = asyncio.create_task(tick())
+    index = await opened(directory)
+    assert turns >= 10, "a collection is made in a dozen calls that each wait for the disk: 1.4 s at a stretch"
+    turns = 0
     await index.upsert(SPACE, points)
     assert turns >= len(points) // adapter.BATCH
     turns = 0
@@ -481,6 +487,20 @@ async def test_long_work_lets_the_event_loop_go_on(directory: Path) -> None:
     assert turns >= 2000 // adapter.SLICE
     ticker.cancel()
     await index.aclose()
+
+
+async def test_a_collection_that_several_ask_for_at_once_is_made_once(directory: Path) -> None:
+    """Others have their turns while it is made, and it may be dropped at once; whoever gave up left nothing."""
+    index = QdrantEdgeIndex(directory, reserve_mb=1)
+    gives_up = asyncio.create_task(index.ensure(SPACE))
+    await asyncio.sleep(0)
+    gives_up.cancel()
+    await asyncio.gather(gives_up, *(index.ensure(SPACE) for _ in range(3)), return_exceptions=True)
+    await index.upsert(SPACE, make_points(3))
+    await asyncio.gather(index.drop(SPACE), index.ensure(SPACE), index.drop(SPACE), index.ensure(SPACE))
+    assert await index.count(SPACE, "default") == 0
+    await index.aclose()
+    assert half_done(directory) == []
 
 
 async def test_a_bad_batch_is_refused_before_the_engine_sees_any_of_it(directory: Path) -> None:

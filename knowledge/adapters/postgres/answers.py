@@ -17,6 +17,7 @@ from knowledge.adapters.postgres.answer_tables import answer_cache, answer_feedb
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.journal import (
+    MOST_COUNTED,
     WEEK,
     Escalation,
     EscalationId,
@@ -85,6 +86,7 @@ class PostgresJournal(Journal):
 
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
         self._engine = within(engine, workspace)
+        self._store = engine
         self._workspace = workspace
 
     async def record(self, event: Event) -> None:
@@ -140,16 +142,16 @@ class PostgresJournal(Journal):
             due_at=one_business_day_after(now),
             priority=Priority.NORMAL,
         )
+        asked = sa.func.cardinality(_S.asked_at)
+        last = _S.asked_at[asked - MOST_COUNTED + 2 : asked]
         again = row.on_conflict_do_update(
             index_elements=[_S.workspace, _S.question_hash],
             index_where=_S.closed_at.is_(None),
             set_={
-                "asked_at": sa.func.array_append(_S.asked_at, row.excluded.created_at),
+                "asked_at": sa.func.array_append(last, row.excluded.created_at),
                 "passage_ids": row.excluded.passage_ids,
                 "transcript": row.excluded.transcript,
-                "priority": sa.case(
-                    (_S.asked_at[sa.func.cardinality(_S.asked_at)] > now - WEEK, Priority.HIGH), else_=_S.priority
-                ),
+                "priority": sa.case((_S.asked_at[asked] > now - WEEK, Priority.HIGH), else_=_S.priority),
             },
         ).returning(escalations)
         async with transaction(self._engine) as connection:
@@ -199,6 +201,20 @@ class PostgresJournal(Journal):
         async with reading(self._engine) as connection:
             row = (await connection.execute(query)).first()
         return None if row is None else (row.up, row.comment)
+
+    async def prune(self, before: datetime, *, limit: int) -> int:
+        pruned = 0
+        # the role of a workspace may delete nothing of what was told in it
+        async with transaction(self._store) as connection:
+            for table, key, at in (
+                (qa_events, _E.id, _E.happened_at),
+                (escalations, _S.id, _S.closed_at),
+                (answer_feedback, _F.answer_id, _F.given_at),
+            ):
+                mine = table.c.workspace == self._workspace
+                old = sa.select(key).where(mine, at < before).order_by(at).limit(limit)
+                pruned += (await connection.execute(sa.delete(table).where(mine, key.in_(old)))).rowcount
+        return pruned
 
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")

@@ -338,7 +338,7 @@ class EmbeddedPostgres:
             return f"there is no space left for Postgres in {place} ({_megabytes(free)} free): make room, {other}"
         if os.strerror(errno.EROFS) in said:
             return f"{self.home} is on a read-only file system: set HARDWON_HOME to a directory to write in, {other}"
-        reasons = re.findall(r"(?:FATAL|PANIC|error): +(.+)", said) or said.split("\n", 1)[:1]
+        reasons = next(filter(None, (re.findall(told, said) for told in _REASONS)), said.split("\n", 1)[:1])
         reason = reasons[-1].strip().rstrip(".")
         if os.strerror(errno.EACCES) in said:
             me = ownership.user_name(os.geteuid())
@@ -346,6 +346,10 @@ class EmbeddedPostgres:
                 f"{self.home} cannot be used by {me} ({reason}): set HARDWON_HOME to a directory of your own, {other}"
             )
         return f"Postgres does not start in {self.base} ({reason}; {_megabytes(free)} free): put that right, {other}"
+
+
+_REASONS = (r"(?:FATAL|PANIC|error): +(.+)", r"LOG: +(could not .+)")
+"""Where Postgres tells why it ended; of a process that it may not have, only by the way."""
 
 
 def _full(said: str) -> bool:
