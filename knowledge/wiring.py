@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 from knowledge.access.authentication import Authenticator
 from knowledge.access.pepper import pepper_of
@@ -18,6 +19,7 @@ from knowledge.adapters.embedder_switch import EmbedderSwitch
 from knowledge.adapters.owner_lock import owner_lock
 from knowledge.adapters.postgres.keys import PostgresKeys
 from knowledge.adapters.postgres.migrating import migrate
+from knowledge.errors import Unavailable
 from knowledge.memory.limits import check_text
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.ports import Clock, Embedder
@@ -40,12 +42,24 @@ __all__ = [
 ]
 
 
+_WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
 class SystemClock(Clock):
     """The machine's clock, in UTC."""
 
     def now(self) -> datetime:
         """Return the present moment."""
         return datetime.now(UTC)
+
+    def checked(self) -> Self:
+        """Return itself. Raises Unavailable while the machine does not know the time, as some at their start."""
+        if (now := self.now()) < _WRITTEN:
+            raise Unavailable(
+                f"the clock of this machine says {now:%Y-%m-%d}, when hardwon was not written yet: set it, as what is"
+                " stored expires by it"
+            )
+        return self
 
 
 async def migrate_stores(settings: KnowledgeSettings) -> bool:
@@ -68,11 +82,12 @@ async def open_knowledge(
 
     With the embedded index this process owns the data directory meanwhile. Raises StoreInUse, naming the owner, if
     another one does; `orchestrator.connect` is for working beside it. Also raises InvalidSetting, StorageUnavailable or
-    StoreIncompatible. `clock` and `embedder` replace what the settings say; `socket` is where this process will serve
-    the API to others. Unless `warm`, what embeds is loaded when a text is first embedded, the embedded index opened
-    when it is first searched, and that question waits.
+    StoreIncompatible; Unavailable while the machine does not know the time. `clock` and `embedder` replace what the
+    settings say; `socket` is where this process will serve the API to others. Unless `warm`, what embeds is loaded when
+    a text is first embedded, the embedded index opened when it is first searched, and that question waits.
     """
     settings = settings or KnowledgeSettings()
+    clock = clock or SystemClock().checked()
     check_text("workspace", workspace)
     chat_of(settings)
     check_qdrant(settings)
@@ -94,7 +109,6 @@ async def open_knowledge(
         finally:
             await asyncio.gather(loading, return_exceptions=True)
         loading.result()
-        clock = clock or SystemClock()
         authenticator = Authenticator(
             store=PostgresKeys(engine),
             pepper=functools.cache(functools.partial(pepper_of, settings.home, settings.key_pepper)),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from knowledge.adapters.owner_lock import read_owner
-from knowledge.errors import StoreIncompatible
+from knowledge.errors import StoreIncompatible, Unavailable
 from knowledge.settings import KnowledgeSettings
-from knowledge.wiring import open_knowledge
+from knowledge.wiring import SystemClock, open_knowledge
 from tests.conftest import Opens
 from tests.support.documents import add, find
 from tests.support.embedders import HashingEmbedder
@@ -117,3 +118,16 @@ async def test_an_index_that_cannot_be_opened_keeps_nobody_from_opening_the_rest
         await capture(knowledge, failure(task_id="T2"))
         with pytest.raises(StoreIncompatible, match="cannot be opened"):
             await knowledge.queries.query_for_failure("TypeError in the cart total")
+
+
+async def test_g12_a_machine_that_does_not_know_the_time_yet_opens_nothing(
+    settings: KnowledgeSettings, embedder: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it embedded would expire as soon as its clock is set."""
+    monkeypatch.setattr(SystemClock, "now", lambda _: datetime(1970, 1, 1, tzinfo=UTC))
+    with pytest.raises(Unavailable, match="says 1970-01-01"):
+        async with open_knowledge(settings, embedder=embedder):
+            pass
+    monkeypatch.undo()
+    async with open_knowledge(settings, embedder=embedder):
+        pass
