@@ -24,8 +24,9 @@ from benchmarks.remembering import Remembering
 from benchmarks.resampling import Figures, Verdict, difference, estimate
 from benchmarks.sets import DATA, REPORTED, SETS, LabelledSet, load, missing
 from knowledge.adapters.local_embedder import LocalEmbedder
+from knowledge.errors import BUNDLED_MODEL
 from knowledge.ports import Embedder
-from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from orchestrator.evaluate import retrieval_places
 from orchestrator.logs import configure_logs
 from orchestrator.progress import Stages

@@ -34,6 +34,7 @@ HardwonError
 
 from __future__ import annotations
 
+import shlex
 from typing import Protocol
 
 
@@ -167,6 +168,8 @@ class StoreIncompatible(HardwonError):
 
 LOCAL_PROVIDER = "local"
 """The provider of spaces that are embedded in process."""
+BUNDLED_MODEL = "all-MiniLM-L6-v2"
+"""What the bundled model of that provider is called; others are called as their folders."""
 ENDPOINT_PROVIDER = "openai"
 """The provider of spaces that are embedded by an endpoint that speaks OpenAI's protocol."""
 UNVERSIONED = "unversioned"
@@ -183,6 +186,10 @@ class NamedSpace(Protocol):
     @property
     def revision(self) -> str: ...  # noqa: D102
     @property
+    def query_prefix(self) -> str: ...  # noqa: D102
+    @property
+    def document_prefix(self) -> str: ...  # noqa: D102
+    @property
     def dims(self) -> int: ...  # noqa: D102
     @property
     def fingerprint(self) -> str: ...  # noqa: D102
@@ -195,23 +202,30 @@ class SpaceMismatch(HardwonError):
         super().__init__(
             f"the store was embedded with {stored.model} ({stored.dims} dimensions, {stored.fingerprint}), the settings"
             f" ask for {asked.model} ({asked.dims} dimensions, {asked.fingerprint}): {settings_of(stored, asked)} to"
-            f" go on with what is stored, or run `hardwon reembed --model {asked.model}` to change over"
+            f" go on with what is stored, or run `hardwon reembed --model {_as_set(asked)}` to change over"
         )
 
 
 def settings_of(stored: NamedSpace, asked: NamedSpace) -> str:
     """Return which settings to change so that they ask for the stored space."""
-    told = f"set HARDWON_EMBEDDING_MODEL={stored.model}"
+    ours = stored.provider == LOCAL_PROVIDER
+    told = f"set HARDWON_EMBEDDING_MODEL={_as_set(stored)}"
     if stored.provider != asked.provider:
-        ours = stored.provider == LOCAL_PROVIDER
-        told += " and unset HARDWON_EMBEDDING_BASE_URL" if ours else " and HARDWON_EMBEDDING_BASE_URL to its endpoint"
-    elif stored.model == asked.model and stored.dims != asked.dims:
-        told += f" and HARDWON_EMBEDDING_DIMS={stored.dims}"
-    elif stored.model == asked.model and stored.revision == UNVERSIONED:
-        told += " and unset HARDWON_EMBEDDING_REVISION"
-    elif stored.model == asked.model and stored.revision != asked.revision and stored.provider != LOCAL_PROVIDER:
-        told += f" and HARDWON_EMBEDDING_REVISION={stored.revision}"
+        return f"{told} and {'unset ' if ours else ''}HARDWON_EMBEDDING_BASE_URL{'' if ours else ' to its endpoint'}"
+    if ours or stored.model != asked.model:
+        return told
+    for name in ("dims", "revision", "query_prefix", "document_prefix"):
+        value = getattr(stored, name)
+        if value != getattr(asked, name):
+            variable, none = f"HARDWON_EMBEDDING_{name.upper()}", value in {"", UNVERSIONED}
+            told += f" and unset {variable}" if none else f" and {variable}={shlex.quote(str(value))}"
     return told
+
+
+def _as_set(space: NamedSpace) -> str:
+    """Return how the settings name a space's model: one of a folder is called as that."""
+    of_folder = space.provider == LOCAL_PROVIDER and space.model != BUNDLED_MODEL
+    return f"/path/to/{space.model}" if of_folder else space.model
 
 
 class ModelReplaced(SpaceMismatch):

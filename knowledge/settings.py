@@ -15,10 +15,9 @@ import platformdirs
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from knowledge.errors import InvalidSetting
+from knowledge.errors import BUNDLED_MODEL, InvalidSetting
 from knowledge.models import Review
 
-BUNDLED_MODEL = "all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"
 
 
@@ -101,7 +100,8 @@ class KnowledgeSettings(BaseSettings):
     qdrant_api_key: SecretStr | None = None
     """The key of that server."""
     embedding_model: str | None = None
-    """Unset: text-embedding-3-small where OPENAI_API_KEY or one of the next two is set, else the bundled model."""
+    """Unset: text-embedding-3-small where OPENAI_API_KEY or one of the next two is set, else the bundled model. What
+    begins with / or ~ is the folder of a model."""
     embedding_base_url: str | None = None
     """An OpenAI-compatible endpoint; unset: OpenAI's."""
     embedding_api_key: SecretStr | None = None
@@ -110,6 +110,10 @@ class KnowledgeSettings(BaseSettings):
     """Asks the endpoint for shorter vectors; only some models can."""
     embedding_revision: str | None = Field(default=None, max_length=100)
     """Tells two models apart that an endpoint served under one name, one after the other; any word."""
+    embedding_query_prefix: str = Field(default="", max_length=200)
+    """What the endpoint's model wants before what is asked for, with the blank behind it."""
+    embedding_document_prefix: str = Field(default="", max_length=200)
+    """What it wants before what is stored."""
     embedding_timeout_seconds: float = Field(default=20.0, ge=1, le=3600)
     """What one call of an endpoint may take, with up to `checkpoint_batch` texts."""
     chat_model: str | None = None
@@ -346,6 +350,18 @@ class KnowledgeSettings(BaseSettings):
     def fetch_from(self) -> tuple[str, ...]:
         """The addresses that may be fetched from."""
         return tuple(filter(None, (each.strip() for each in self.fetch.split(","))))
+
+    @property
+    def embedding_folder(self) -> Path | None:
+        """The folder of a model that is run in process, None where there is none."""
+        if self.embedding_base_url is None and (self.embedding_model or "").startswith(("/", "~")):
+            return Path(self.embedding_model or "")
+        return None
+
+    @property
+    def local_model(self) -> bool:
+        """Whether texts are embedded in process."""
+        return self.bundled_model or self.embedding_folder is not None
 
     @property
     def bundled_model(self) -> bool:

@@ -13,16 +13,17 @@ from knowledge.errors import UNVERSIONED, InvalidInput, InvalidSetting
 from knowledge.memory.limits import check_text
 from knowledge.memory.store_upkeep import ModelChoice
 from knowledge.ports import ChatModel, Embedder
-from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings, check_http
+from knowledge.settings import KnowledgeSettings, check_http
 
 
 def make_embedder(settings: KnowledgeSettings) -> Embedder:
     """Return the embedder the settings ask for; nothing is loaded or connected yet."""
     # drivers are loaded when they are picked: openai and qdrant_client take a second each
-    if settings.bundled_model:
-        from knowledge.adapters.local_embedder import LocalEmbedder  # noqa: PLC0415
+    if settings.local_model:
+        from knowledge.adapters.local_embedder import LocalEmbedder, folder_model  # noqa: PLC0415
 
-        return LocalEmbedder()
+        folder = settings.embedding_folder
+        return LocalEmbedder(folder_model(folder) if folder else None)
     from knowledge.adapters.openai_embedder import OpenAIEmbedder  # noqa: PLC0415
     from knowledge.adapters.openai_endpoint import RetryPolicy  # noqa: PLC0415
 
@@ -34,6 +35,8 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
         base_url=settings.embedding_base_url,
         dimensions=settings.embedding_dims,
         revision=settings.embedding_revision or UNVERSIONED,
+        query_prefix=settings.embedding_query_prefix,
+        document_prefix=settings.embedding_document_prefix,
         retry=replace(patience, timeout_seconds=seconds, patience_seconds=max(patience.patience_seconds, 3 * seconds)),
     )
     return RedactingEmbedder(endpoint) if settings.redaction else endpoint
@@ -41,7 +44,7 @@ def make_embedder(settings: KnowledgeSettings) -> Embedder:
 
 async def warmed(settings: KnowledgeSettings, embedder: Embedder) -> None:
     """Load what embeds while Postgres starts, so that no query waits for it; endpoints are not called."""
-    if settings.bundled_model:
+    if settings.local_model:
         await embedder.space()
         return
     from knowledge.adapters.openai_endpoint import load  # noqa: PLC0415
@@ -52,8 +55,13 @@ async def warmed(settings: KnowledgeSettings, embedder: Embedder) -> None:
 def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSettings:
     """Return the settings with another model. A key of the settings never goes to an address they do not name."""
     check_text("model", choice.model)
-    if choice.revision is not None:
-        check_text("revision", choice.revision)
+    for field, told in (
+        ("revision", choice.revision),
+        ("query_prefix", choice.query_prefix),
+        ("document_prefix", choice.document_prefix),
+    ):
+        if told is not None:
+            check_text(field, told)
     try:
         address = check_http(choice.base_url)
     except ValueError as error:
@@ -61,14 +69,16 @@ def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSetting
     key = settings.embedding_api_key
     if address is not None:
         key = SecretStr(choice.api_key) if choice.api_key else None
-    elif choice.model != BUNDLED_MODEL:  # the bundled one has no address
+    elif not settings.model_copy(update={"embedding_model": choice.model, "embedding_base_url": None}).local_model:
         address = settings.embedding_base_url
-    same = choice.model == settings.embedding_model and choice.base_url is None
+    kept = settings if choice.model == settings.embedding_model and choice.base_url is None else None
     return settings.model_copy(
         update={
             "embedding_model": choice.model,
-            "embedding_dims": settings.embedding_dims if same and choice.dims is None else choice.dims,
-            "embedding_revision": settings.embedding_revision if same and choice.revision is None else choice.revision,
+            "embedding_dims": choice.dims or (kept and kept.embedding_dims),
+            "embedding_revision": choice.revision or (kept and kept.embedding_revision),
+            "embedding_query_prefix": choice.query_prefix or (kept.embedding_query_prefix if kept else ""),
+            "embedding_document_prefix": choice.document_prefix or (kept.embedding_document_prefix if kept else ""),
             "embedding_base_url": address,
             "embedding_api_key": key,
         }

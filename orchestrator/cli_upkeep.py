@@ -78,11 +78,17 @@ def rebuild(
 
 
 def reembed(
-    model: Annotated[str, typer.Option(help="The embedding model to change to; all-MiniLM-L6-v2 is the bundled one.")],
+    model: Annotated[
+        str, typer.Option(help="The model to change to; all-MiniLM-L6-v2 is the bundled one, a path a folder.")
+    ],
     dims: Annotated[int | None, typer.Option(min=2, max=65536, help="Ask the endpoint for shorter vectors.")] = None,
     revision: Annotated[
         str | None, typer.Option(help="Any word for what now answers by the name of a model that was exchanged.")
     ] = None,
+    query_prefix: Annotated[
+        str | None, typer.Option(help="What the endpoint's model wants before what is asked for, blank included.")
+    ] = None,
+    document_prefix: Annotated[str | None, typer.Option(help="What it wants before what is stored.")] = None,
     base_url: Annotated[
         str | None, typer.Option(help="The endpoint; it is sent this command's HARDWON_EMBEDDING_API_KEY.")
     ] = None,
@@ -107,7 +113,15 @@ def reembed(
 
     key = KnowledgeSettings().embedding_api_key if base_url else None
     secret = key.get_secret_value() if key else None
-    choice = ModelChoice(model=model, dims=dims, revision=revision, base_url=base_url, api_key=secret)
+    choice = ModelChoice(
+        model=model,
+        dims=dims,
+        revision=revision,
+        query_prefix=query_prefix,
+        document_prefix=document_prefix,
+        base_url=base_url,
+        api_key=secret,
+    )
 
     async def work() -> None:
         async with connect(warm=False) as knowledge:

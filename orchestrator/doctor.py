@@ -57,7 +57,7 @@ async def _settings() -> str:
     told = KnowledgeSettings()
     if told.api_url is not None:
         return f"a hardwon server at {told.api_url}"
-    model = f"model {told.embedding_model}" + ("" if told.bundled_model else " at an endpoint")
+    model = f"model {told.embedding_model}" + ("" if told.local_model else " at an endpoint")
     postgres = "embedded Postgres" if told.embedded_postgres else "a Postgres server"
     index = "embedded engine" if told.embedded_index else f"Qdrant at {told.qdrant_url}"
     return f"data in {told.home}; {postgres}, {index}, {model}"

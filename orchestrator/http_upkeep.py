@@ -33,6 +33,8 @@ class ReembedBody:
     model: str
     dims: Annotated[int | None, Field(ge=2, le=65536, strict=True)] = None
     revision: str | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
     base_url: str | None = None
     api_key: str | None = None
     force: StrictBool = False
@@ -127,6 +129,8 @@ def _add_index(app: FastAPI) -> None:
             model=body.model,
             dims=body.dims,
             revision=body.revision,
+            query_prefix=body.query_prefix,
+            document_prefix=body.document_prefix,
             base_url=body.base_url,
             api_key=body.api_key,
         )

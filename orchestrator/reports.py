@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -298,8 +299,8 @@ def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) 
         print_text(f"{done}: {rest}")
     if report.forgotten:
         print_text(f"the vectors of {report.forgotten:,} other models were dropped")
-    wanted = {"MODEL": choice.model, "DIMS": choice.dims, "REVISION": choice.revision, "BASE_URL": choice.base_url}
-    told = " ".join(f"HARDWON_EMBEDDING_{name}={value}" for name, value in wanted.items() if value is not None)
+    wanted = {name: value for name, value in asdict(choice).items() if value is not None and name != "api_key"}
+    told = " ".join(f"HARDWON_EMBEDDING_{name.upper()}={shlex.quote(str(value))}" for name, value in wanted.items())
     notes.print(f"from now on start hardwon with {told}", markup=False)
 
 

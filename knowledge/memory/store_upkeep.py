@@ -56,6 +56,8 @@ class ModelChoice:
     model: str
     dims: int | None = None
     revision: str | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.settings import BUNDLED_MODEL
+from knowledge.errors import BUNDLED_MODEL
 from tests.support.processes import Commands, lines
 
 FAILURES = {

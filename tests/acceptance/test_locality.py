@@ -12,10 +12,10 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from knowledge.errors import LocalOnly
+from knowledge.errors import BUNDLED_MODEL, LocalOnly
 from knowledge.memory.distillation import CONCURRENCY
 from knowledge.memory.store_upkeep import ModelChoice
-from knowledge.settings import BUNDLED_MODEL, KnowledgeSettings
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http_api import make_app

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import subprocess
 import sys
@@ -96,6 +97,30 @@ async def test_a_folder_of_ones_own_has_prefixes_and_a_space_of_its_own(folder: 
     stored = (await own.embed(["a text"], "document")).vectors
     np.testing.assert_array_equal(stored, (await embedder.embed(["a text"], "document")).vectors)
     await own.aclose()
+
+
+async def test_a_folder_as_model_hubs_have_it_says_itself_how_it_is_to_be_used(
+    folder: Path, embedder: LocalEmbedder
+) -> None:
+    (folder / "onnx").mkdir()
+    (folder / "model.onnx").rename(folder / "onnx" / "model.onnx")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    prompts = {"prompts": {"query": "query: ", "passage": "passage: "}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    own = LocalEmbedder.from_folder(folder)
+    space = await own.space()
+    assert (space.query_prefix, space.document_prefix) == ("query: ", "passage: ")
+    first = LocalEmbedder.from_folder(folder, pooling="cls", query_prefix="", document_prefix="")
+    np.testing.assert_array_equal(
+        (await own.embed(["a text"], "document")).vectors,
+        (await first.embed(["passage: a text"], "document")).vectors,
+    )
+    for each in (own, first):
+        await each.aclose()
+    (folder / "1_Pooling" / "config.json").write_text("{")
+    with pytest.raises(EmbedderUnavailable, match=r"1_Pooling/config\.json cannot be read"):
+        LocalEmbedder.from_folder(folder)
 
 
 async def test_pooling_of_the_first_token_is_another_space(folder: Path) -> None:

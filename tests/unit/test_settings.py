@@ -11,9 +11,9 @@ import pytest
 from pydantic import SecretStr
 
 from knowledge.adapters.openai_embedder import OpenAIEmbedder
-from knowledge.errors import InvalidSetting
+from knowledge.errors import BUNDLED_MODEL, InvalidSetting
 from knowledge.models import Review
-from knowledge.settings import BUNDLED_MODEL, OPENAI_MODEL, KnowledgeSettings, default_home, unknown_variables
+from knowledge.settings import OPENAI_MODEL, KnowledgeSettings, default_home, unknown_variables
 from knowledge.wiring import make_embedder
 
 TAKEN: dict[str, tuple[str, str, Any]] = {
@@ -26,6 +26,8 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_EMBEDDING_API_KEY": ("k", "embedding_api_key", SecretStr("k")),
     "HARDWON_EMBEDDING_DIMS": ("512", "embedding_dims", 512),
     "HARDWON_EMBEDDING_REVISION": ("autumn", "embedding_revision", "autumn"),
+    "HARDWON_EMBEDDING_QUERY_PREFIX": ("query: ", "embedding_query_prefix", "query: "),
+    "HARDWON_EMBEDDING_DOCUMENT_PREFIX": ("passage: ", "embedding_document_prefix", "passage: "),
     "HARDWON_EMBEDDING_TIMEOUT_SECONDS": ("120", "embedding_timeout_seconds", 120.0),
     "HARDWON_CHAT_MODEL": ("some-model", "chat_model", "some-model"),
     "HARDWON_CHAT_BASE_URL": ("http://models/v1", "chat_base_url", "http://models/v1"),
