@@ -26,7 +26,7 @@ def unresolved(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Show failures and rejections that wait for their resolution, the latest first; `resolve` gives one its own."""
+    """Show what waits for its resolution, the latest first."""
     from orchestrator import connect
     from orchestrator.reports_entries import print_unresolved
     from orchestrator.terminal import note_more
