@@ -229,7 +229,10 @@ def _as_set(space: NamedSpace) -> str:
 
 
 class ModelReplaced(SpaceMismatch):
-    """An endpoint embeds the texts it was known by otherwise than before: another model goes by the same name."""
+    """An endpoint embeds the texts it was known by otherwise than before: another model goes by the same name.
+
+    Over HTTP it is told as a SpaceMismatch, which every client knows.
+    """
 
     def __init__(self, sentence: str) -> None:
         HardwonError.__init__(self, sentence)

@@ -18,6 +18,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from knowledge.errors import BUNDLED_MODEL, InvalidSetting
 from knowledge.models import Review
 
+FOLDER_SIGNS = ("/", "~")
+"""What the name of a model begins with that is a folder, where there is no endpoint."""
 OPENAI_MODEL = "text-embedding-3-small"
 
 
@@ -354,7 +356,7 @@ class KnowledgeSettings(BaseSettings):
     @property
     def embedding_folder(self) -> Path | None:
         """The folder of a model that is run in process, None where there is none."""
-        if self.embedding_base_url is None and (self.embedding_model or "").startswith(("/", "~")):
+        if self.embedding_base_url is None and (self.embedding_model or "").startswith(FOLDER_SIGNS):
             return Path(self.embedding_model or "")
         return None
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pydantic import SecretStr
 
 from knowledge.adapters.redacting import RedactingChat, RedactingEmbedder
-from knowledge.errors import UNVERSIONED, InvalidInput, InvalidSetting
+from knowledge.errors import BUNDLED_MODEL, UNVERSIONED, InvalidInput, InvalidSetting
 from knowledge.memory.limits import check_text
 from knowledge.memory.store_upkeep import ModelChoice
 from knowledge.ports import ChatModel, Embedder
-from knowledge.settings import KnowledgeSettings, check_http
+from knowledge.settings import FOLDER_SIGNS, KnowledgeSettings, check_http
 
 
 def make_embedder(settings: KnowledgeSettings) -> Embedder:
@@ -69,7 +69,7 @@ def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSetting
     key = settings.embedding_api_key
     if address is not None:
         key = SecretStr(choice.api_key) if choice.api_key else None
-    elif not settings.model_copy(update={"embedding_model": choice.model, "embedding_base_url": None}).local_model:
+    elif choice.model == settings.embedding_model or not _is_local(choice.model):
         address = settings.embedding_base_url
     kept = settings if choice.model == settings.embedding_model and choice.base_url is None else None
     return settings.model_copy(
@@ -83,6 +83,10 @@ def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSetting
             "embedding_api_key": key,
         }
     )
+
+
+def _is_local(model: str) -> bool:
+    return model == BUNDLED_MODEL or model.startswith(FOLDER_SIGNS)
 
 
 def make_chat(settings: KnowledgeSettings) -> ChatModel:

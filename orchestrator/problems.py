@@ -98,12 +98,17 @@ def tell_problems(app: FastAPI) -> None:
 def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
     """Return the status and the problem details (RFC 9457) of an error."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    body: dict[str, Any] = {"type": "about:blank", "title": type(error).__name__, "status": status}
+    body: dict[str, Any] = {"type": "about:blank", "title": _title(error), "status": status}
     if isinstance(error, InvalidInput):
         return status, body | {"detail": error.reason, "field": error.field}
     if isinstance(error, Unavailable) and error.retry_after_seconds is not None:
         body["retry_after_seconds"] = error.retry_after_seconds
     return status, body | {"detail": str(error)}
+
+
+def _title(error: HardwonError) -> str:
+    """Return the class that a client is told: one that clients of the version before do not know, by its base."""
+    return SpaceMismatch.__name__ if isinstance(error, SpaceMismatch) else type(error).__name__
 
 
 def answer(error: HardwonError, *, status: int | None = None, headers: dict[str, str] | None = None) -> JSONResponse:

@@ -39,8 +39,8 @@ _PAGE = "text/html"
 _MAIL = "message/rfc822"
 _CHARSET = re.compile(rb"""(?i)(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""")
 _LOOKED_AT = 4096
-_NAMELESS = re.compile(r"attachment_\d+")
-"""What the library calls a mail in a mail, which it has read with the text."""
+_WITH_THE_TEXT = re.compile(r"(?:attachment|nested_message)_\d+|.*\.eml", re.IGNORECASE | re.DOTALL)
+"""What a mail in a mail is called, by its sender or by the library, which has read it with the text."""
 
 
 def main(ending: str, seconds: int, memory: int, characters: int) -> None:
@@ -76,7 +76,11 @@ def main(ending: str, seconds: int, memory: int, characters: int) -> None:
         "text": text[: characters + 1],
         "pages": [] if inside else [page[: characters + 1] for page in pages],
         "title": html.unescape(title) if isinstance(title, str) else None,
-        "unread": [name for name in map(_flat, metadata.get("attachments") or ()) if name not in read_of_it],
+        "unread": [
+            name
+            for name in map(_flat, metadata.get("attachments") or ())
+            if name not in read_of_it and not _WITH_THE_TEXT.fullmatch(name)
+        ],
     }
     sys.stdout.write(json.dumps(told))
 
@@ -122,7 +126,7 @@ def _inside(result: Any) -> Iterator[tuple[str, str]]:
     """Yield names and texts of what is attached to a file, or packed into it, at any depth."""
     for child in result.children or ():
         path, told = (child["path"], child["result"]) if isinstance(child, dict) else (child.path, child.result)
-        if told.content.strip() and not _NAMELESS.fullmatch(path):
+        if told.content.strip() and not _WITH_THE_TEXT.fullmatch(path):
             yield _flat(path), told.content
         yield from _inside(told)
 

@@ -21,16 +21,21 @@ class EmbedderSwitch(Embedder):
     def recognise_by(self, spaces: SpaceStore) -> None:
         """Have the models of endpoints recognised from now on by what this store keeps of them."""
         self._spaces = spaces
-        self._used = [RecognisingEmbedder(embedder, spaces) for embedder in self._used]
+        self._used = [self._recognising(embedder) for embedder in self._used]
 
     def use(self, embedder: Embedder) -> None:
         """Use another embedder from now on; those used before still answer for their own spaces."""
-        self._used.append(embedder if self._spaces is None else RecognisingEmbedder(embedder, self._spaces))
+        self._used.append(self._recognising(embedder))
 
     def keep(self, embedder: Embedder) -> Embedder:
-        """Return an embedder that is to be closed with the others, whether it comes into use or not."""
+        """Return an embedder as it is to be used, to be closed with the others whether it comes into use or not."""
         self._made.append(embedder)
-        return embedder
+        return self._recognising(embedder)
+
+    def _recognising(self, embedder: Embedder) -> Embedder:
+        if self._spaces is None or isinstance(embedder, RecognisingEmbedder):
+            return embedder
+        return RecognisingEmbedder(embedder, self._spaces)
 
     @property
     def enough_at_once(self) -> int | None:

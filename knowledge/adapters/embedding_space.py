@@ -93,6 +93,10 @@ class Recent(Generic[Made]):
             self._made.move_to_end(key)
         return self._made.get(key)
 
+    def clear(self) -> None:
+        """Forget all of it."""
+        self._made.clear()
+
     def keep(self, kind: str, text: str, made: Made) -> None:
         """Keep what was made of this text."""
         self._made[_key(kind, text)] = made

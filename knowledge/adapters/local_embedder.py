@@ -71,7 +71,10 @@ def folder_model(folder: Path, **told: Unpack[Told]) -> LocalModel:
     It is called as the folder. Pooling and prefixes are those of sentence-transformers' files where there are any, else
     the mean and none. Raises EmbedderUnavailable for such a file that cannot be read.
     """
-    folder = folder.expanduser()
+    try:
+        folder = folder.expanduser()
+    except RuntimeError as error:
+        raise EmbedderUnavailable(f"There is no home for {folder}: correct HARDWON_EMBEDDING_MODEL.") from error
     prompts = _json_of(folder / "config_sentence_transformers.json").get("prompts")
     named = prompts if isinstance(prompts, dict) else {}
     prefixes = {name: text for name, text in named.items() if isinstance(text, str)}

@@ -150,6 +150,10 @@ class OpenAIEmbedder(Embedder):
             truncated=tuple(position for position, row in enumerate(ordered) if row.truncated),
         )
 
+    def forget(self) -> None:
+        """Forget the vectors of questions and which texts were refused."""
+        self._recent.clear()
+
     async def aclose(self) -> None:
         """Close the connections. May be called again."""
         await self._endpoint.aclose()

@@ -60,11 +60,15 @@ class RecognisingEmbedder(Embedder):
                 tokens=both.tokens,
                 truncated=tuple(at for at in both.truncated if at < len(texts)),
             )
-        if self._recognised_at is None:  # else a question costs no second round trip
-            await self._look(space)
-            return await self._embedder.embed(texts, kind)
-        embedded, _ = await all_of((self._embedder.embed(texts, kind), self._look(space)))
+        embedded, _ = await all_of((self._embedder.embed(texts, kind), self._look(space)))  # no second round trip
         return embedded
+
+    async def recognise(self, space: EmbeddingSpace) -> None:
+        if space.provider == ENDPOINT_PROVIDER and not self._known("document"):
+            await self._look(space)
+
+    def forget(self) -> None:
+        self._embedder.forget()
 
     async def aclose(self) -> None:
         await self._embedder.aclose()
@@ -86,6 +90,7 @@ class RecognisingEmbedder(Embedder):
             return  # the space is not bound yet
         alike = 1.0 if before is None else float(np.sum(before * now, axis=1).min())
         if alike < LEAST_ALIKE:
+            self._embedder.forget()  # what it made of questions since
             raise ModelReplaced(
                 f"{space.model} embeds otherwise than when the store was embedded with it (a cosine of {alike:.2f} for"
                 f" the same text, {LEAST_ALIKE} at least): another model answers by that name. Have the endpoint serve"

@@ -29,6 +29,9 @@ class RedactingEmbedder(Embedder):
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
         return await self._embedder.embed([redact(text).text for text in texts], kind)
 
+    def forget(self) -> None:
+        self._embedder.forget()
+
     async def aclose(self) -> None:
         await self._embedder.aclose()
 

@@ -23,7 +23,7 @@ log = get_logger(__name__)
 MAX_BYTES: Final = 15_000_000
 """A larger file is refused: what it says is hardly read, and its lines would crowd out those of others."""
 
-_READER: Final = "3"
+_READER: Final = "4"
 """Goes into the hash of what was read: raised when files are read otherwise than before."""
 
 _LONGEST_URI: Final = 1000

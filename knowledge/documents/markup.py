@@ -17,11 +17,15 @@ _SHORT_ADORNMENT: Final = 4
 """From so many signs on, a line below a longer one marks it as a heading, too."""
 _DIRECTIVE = re.compile(r"([ \t]*)\.\.[ \t]+(?:[a-z]+:)?([a-z][\w-]*)::[ \t]*(.*)")
 _OPTION = re.compile(r"[ \t]+:([\w-]+):[ \t]*(.*)")
-_ROLE = re.compile(r":([a-z][\w+.-]*)(?::[\w+.-]+)*:`[~!]?([^`<]{1,300})(?:<[^`>]{0,300}>)?`")
+_ROLE = re.compile(r":([a-z][\w+.-]{0,40})(?::[\w+.-]{1,40}){0,3}:`[~!]?([^`<]{1,300})(?:<[^`>]{0,300}>)?`")
 _LINK = re.compile(r"(?<![`\w:])`([^`<]{1,300}?)(?:[ \t]*<[^`>]{0,500}>)?`__?(?!\w)")
 _OF_WORDS = frozenset(
     {"ref", "doc", "term", "any", "numref", "abbr", "guilabel", "menuselection", "dfn", "strong", "emphasis"}
 )
+_OF_CODE = frozenset(
+    {"code-block", "code", "sourcecode", "parsed-literal", "prompt", "highlight", "literalinclude", "math"}
+)
+_KEPT = re.compile(r"\0(\d+)")
 _NAMES = frozenset({
     "option", "envvar", "confval", "setting", "function", "method", "class", "attribute", "data", "exception",
     "decorator", "property", "staticmethod", "classmethod", "describe", "type", "macro", "member", "directive",
@@ -45,6 +49,7 @@ _ROW = re.compile(r"([ \t]+)\* - ?(.*)")
 _CELL = re.compile(r"([ \t]+)- ?(.*)")
 
 _ADOC_HEADING = re.compile(r"(={1,6})[ \t]+(\S.*)")
+_ADOC_MARKS: Final = "=-~^+"
 _ADOC_CODE = re.compile(r"(?:-{4,}|\.{4,})[ \t]*")
 _ORG_HEADING = re.compile(r"(\*{1,6})[ \t]+(\S.*)")
 _ORG_TITLE = re.compile(r"#\+title:[ \t]*(\S.*)", re.IGNORECASE)
@@ -60,10 +65,35 @@ def as_markdown(ending: str, text: str) -> str | None:
 
 def _restructured(lines: Sequence[str]) -> list[str]:
     told = list(lines)
+    for at in _literal(lines):
+        told[at] = f"{_inset(lines[at])}\0{at}"
     _write_headings(told)
     _write_tables(told)
     _write_directives(told)
-    return [_LINK.sub(r"\1", _ROLE.sub(_plain_role, line)) if "`" in line else line for line in told]
+    told = [_LINK.sub(r"\1", _ROLE.sub(_plain_role, line)) if "`" in line else line for line in told]
+    return [_KEPT.sub(lambda kept: lines[int(kept[1])].lstrip(), line) if "\0" in line else line for line in told]
+
+
+def _inset(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _literal(lines: Sequence[str]) -> Iterator[int]:
+    """Yield the numbers of the lines that are code, which stay what they are."""
+    depth: int | None = None
+    parted = False
+    for at, line in enumerate(lines):
+        if not line.strip():
+            parted = True
+            continue
+        inset = len(_inset(line.expandtabs()))
+        if depth is not None and inset > depth and parted:
+            yield at
+            continue
+        directive = _DIRECTIVE.fullmatch(line)
+        if depth is None or inset <= depth or not _OPTION.fullmatch(line):
+            leads = directive[2] in _OF_CODE if directive else line.rstrip().endswith("::")
+            depth, parted = (inset if leads else None), False
 
 
 def _plain_role(found: re.Match[str]) -> str:
@@ -175,27 +205,28 @@ def _write_simple(lines: list[str], start: int) -> int:
 def _write_list_table(lines: list[str], start: int, title: str) -> int:
     """Write a table that is given as a list of lists; return where the text goes on."""
     end, headers = start + 1, 0
-    rows: list[tuple[int, int, list[str]]] = []
+    rows: list[tuple[int, int, list[list[str]]]] = []
     depth = 0
     while end < len(lines) and (not lines[end].strip() or lines[end][:1].isspace()):
         if option := _OPTION.fullmatch(lines[end]):
             headers = int(option[2]) if option[1] == "header-rows" and option[2].isdecimal() else headers
         elif (row := _ROW.fullmatch(lines[end])) and (not rows or len(row[1]) <= depth):
             depth = len(row[1])
-            rows.append((end, 1, [row[2]]))
+            rows.append((end, 1, [[row[2]]]))
         elif rows and lines[end].strip():
             first, _, cells = rows[-1]
             cell = _CELL.fullmatch(lines[end])
             if cell and len(cell[1]) == depth + 2:
-                cells.append(cell[2])
+                cells.append([cell[2]])
             else:
-                cells[-1] = _joined((cells[-1], lines[end]))
+                cells[-1].append(lines[end])
             rows[-1] = (first, end + 1 - first, cells)
         end += 1
     if not rows:
         return start + 1
     last = rows[-1][0] + rows[-1][1]
-    _write_rows(lines, start, last, rows, headers=min(headers, 1))
+    told = [(first, many, [_joined(cell) for cell in cells]) for first, many, cells in rows]
+    _write_rows(lines, start, last, told, headers=min(headers, 1))
     lines[start] = f"{title}:" if title else ""
     return last
 
@@ -307,14 +338,36 @@ def _draw_out(lines: list[str], at: int, depth: int) -> int:
 
 
 def _asciidoc(lines: Sequence[str]) -> Iterator[str]:
-    code = ""
-    for line in lines:
-        if _ADOC_CODE.fullmatch(line) and code in {"", line.rstrip()}:
+    code, below = "", False
+    for line, after, before in zip(lines, [*lines[1:], ""], ["", *lines], strict=False):
+        if below:
+            below = False
+            yield ""
+        elif _ADOC_CODE.fullmatch(line) and code in {"", line.rstrip()}:
             code = "" if code else line.rstrip()
             yield "```"
+        elif (
+            not code
+            and not before.strip()
+            and (depth := _ADOC_MARKS.find(after[:1] or " ") + 1)
+            and _titled(line, after)
+        ):
+            below = True
+            yield f"{'#' * depth} {line.strip()}"
         else:
             found = None if code else _ADOC_HEADING.fullmatch(line)
             yield f"{'#' * len(found[1])} {found[2]}" if found else line
+
+
+def _titled(title: str, below: str) -> bool:
+    """Return whether a line is marked as a heading by the one below, which is as long in AsciiDoc."""
+    marks = below.rstrip()
+    return (
+        len(marks) > 3
+        and not marks.strip(marks[0])
+        and abs(len(marks) - len(title.rstrip())) <= 2
+        and title[:1].isalnum()
+    )
 
 
 def _org(lines: Sequence[str]) -> Iterator[str]:

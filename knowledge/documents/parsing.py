@@ -152,7 +152,7 @@ def _moved(pages: Sequence[int], before: str, after: str) -> tuple[int, ...]:
     moved, line, at = [], 0, 0
     for page in pages:
         line, at = line + before.count("\n", at, page), page
-        moved.append(begins[line])
+        moved.append(begins[min(line, len(begins) - 1)])
     return tuple(moved)
 
 

@@ -208,6 +208,7 @@ class StoreUpkeepService:
             return ReembedReport(from_model=was, to_model=space.model, embedded=embedded, kept=1.0, switched=False)
         for upkeep in every:
             await refuse_remote(upkeep.stores, space)
+        await embedder.recognise(space)  # that there may be nothing left to embed does not mean it is the same model
         into = await every[0].upkeep.prepare(space, mean_terms=bound.mean_terms, calibration=shipped(space.model))
         await every[0].stores.index.ensure(space, in_use=False)
         embedded = await _backfill(every, into, embedder, progress=progress)

@@ -30,6 +30,14 @@ class Embedder(Protocol):
         """
         ...
 
+    async def recognise(self, space: EmbeddingSpace) -> None:  # noqa: ARG002 - most know their model by its weights
+        """Raise ModelReplaced where this embeds otherwise than what is stored in a space was embedded."""
+        return
+
+    def forget(self) -> None:
+        """Forget what was embedded lately, where anything is kept of it."""
+        return
+
     async def of_space(self, space: EmbeddingSpace) -> Embedder:  # noqa: ARG002 - most know one space only
         """Return the embedder of a space among those known here; where none is, one whose space differs."""
         return self

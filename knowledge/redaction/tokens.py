@@ -72,7 +72,7 @@ _PLATFORMS = (
     r"\bEZ[AT]K[A-Za-z0-9]{54}",  # EasyPost
     r"\bfo1_[\w-]{43}|\bfm[12][ar]?_[A-Za-z0-9+/=]{100,}",  # Fly.io
     r"\bico-[A-Za-z0-9]{32}\b",  # Infracost
-    r"\b(?:sdk|api|mob)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b",  # LaunchDarkly
+    r"\b(?:sdk|mob)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b",  # LaunchDarkly
     r"\bnf[pcou]_[A-Za-z0-9]{36,}",  # Netlify
     r"\bph[xs]_[A-Za-z0-9]{40,}",  # PostHog
     r"\bpn[ub]_[a-z0-9]{36}\b",  # Prefect
@@ -137,7 +137,9 @@ TOKENS: Final[tuple[Rule, ...]] = (
     token("platform-token", "|".join(_PLATFORMS)),
     token(
         "password",
-        r"\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2(?:id|i|d)|scrypt)\$[\w./$=,+-]{20,}|\bpbkdf2_sha\d{1,3}\$\d+\$[\w./$=+-]{30,}",
+        r"\$(?:1|5|6|apr1)\$[\w./]{1,16}\$[\w./]{22,}|\$[56]\$rounds=\d+\$[\w./$]{16,}|\$2[abxy]?\$\d\d\$[\w./]{50,}"
+        r"|\$(?:7|y|gy)\$[\w./]{1,40}\$[\w./$]{40,}|\$(?:argon2(?:id|i|d)|scrypt)\$[\w=,$]{4,60}\$[\w./+=-]{8,}\$[\w./+=-]{16,}"
+        r"|\bpbkdf2_sha\d{1,3}\$\d+\$[\w./$=+-]{30,}",
     ),
     token("platform-token", r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", check=_of_discord),
 )

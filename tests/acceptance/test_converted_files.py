@@ -131,6 +131,19 @@ async def test_what_is_attached_to_a_mail_is_read_and_what_is_not_is_named() -> 
     assert "Content-Type" not in forwarded.text
 
 
+@pytest.mark.parametrize("name", [None, "fwd.eml"])
+async def test_a_mail_in_a_mail_is_read_once(name: str | None) -> None:
+    outer = mail("Fwd: Outage", "See below.")
+    inner = mail("Outage", "The queue was full at noon.")
+    if name:
+        outer.add_attachment(inner, filename=name)
+    else:
+        outer.add_attachment(inner)
+    told = await SubprocessConverter().convert("a.eml", bytes(outer))
+    assert told.text.count("The queue was full at noon.") == 1
+    assert told.notes == ()
+
+
 @pytest.mark.parametrize("ending", ["docx", "xlsx", "pptx"])
 async def test_an_office_file_that_takes_a_password_says_so(ending: str) -> None:
     """It was told that no end of a central directory was found."""

@@ -114,3 +114,33 @@ def test_an_operator_changes_over_to_what_answers_now_by_naming_it_and_back(
     told = commands.refused("query", "failure", CART, HARDWON_EMBEDDING_REVISION="autumn")
     assert "and unset HARDWON_EMBEDDING_REVISION" in told
     assert commands.json("query", "failure", CART)["patterns"]
+
+
+def test_a_change_back_to_a_model_that_is_not_served_any_more_is_refused(
+    database_url: str, home: Path, endpoint: OpenAIServer, tmp_path: Path
+) -> None:
+    """Its vectors are still there, and one entry that lacks one would get it of another model."""
+    commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+    (tmp_path / "entries.jsonl").write_text(lines([entry(failure_description=CART)]))
+    commands.json("capture", tmp_path / "entries.jsonl")
+    commands.json("checkpoint")
+    endpoint.serves = NEW
+    assert commands.json("reembed", "--model", "test-model", "--revision", "autumn", "--force")["switched"]
+    autumn = {"HARDWON_EMBEDDING_REVISION": "autumn"}
+    assert "another model answers" in commands.refused("reembed", "--model", "test-model", "--force")
+    (tmp_path / "entries.jsonl").write_text(lines([entry(failure_description="the queue is full", task_id="2")]))
+    commands.json("capture", tmp_path / "entries.jsonl")
+    assert commands.json("checkpoint", **autumn)["embedded"] == 1
+    assert "another model answers" in commands.refused("reembed", "--model", "test-model", "--force")
+    assert commands.json("query", "failure", "the queue is full", **autumn)["patterns"]
+
+
+async def test_the_first_question_of_a_process_waits_for_one_round_trip_alone(
+    remote: KnowledgeSettings, endpoint: OpenAIServer
+) -> None:
+    async with open_knowledge(remote) as knowledge:
+        await learn_one(knowledge)
+    endpoint.seconds_per_call = 0.2
+    async with open_knowledge(remote) as knowledge:
+        assert await knowledge.queries.query_for_failure(f"{CART}!")
+        assert endpoint.most_running == 2, "the model is recognised meanwhile"

@@ -495,6 +495,8 @@ BENIGN = (
     "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "?key=orders/2024/01/report_final_2.pdf and cache_key=user:9b2f6c1e5d7a:profile_v2",
     '("authorization", "x-amz-content-sha256", "x-amz-security-token")',
+    "cp $1$HOME/projects/some-directory/file and $1$SOME_LONG_VARIABLE_NAME_THAT_IS_SET, $1$2$3$4$5$6$7$8$9$10$11",
+    "request api-550e8400-e29b-41d4-a716-446655440000 took 3 s",
     "sdk-platform-tools-34.0.5, fw_update_available_v2_1, nfp_total_weight_in_kilogram",
 )
 """Lines with nothing to hide, some of which look as if."""

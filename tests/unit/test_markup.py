@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,12 +177,41 @@ def test_roles_and_links_are_told_by_their_words() -> None:
     assert rst(line) == ["See the guide, `Client.close` and the site, ``a `b` _c``."]
 
 
+@pytest.mark.parametrize("lead", ["Query::", ".. code-block:: console"], ids=["a paragraph", "a directive"])
+def test_code_stays_what_it_is(lead: str) -> None:
+    code = ["    ====  =====", "    id    name", "    ====  =====", "    1     bob", "    .. note:: `x`_"]
+    assert rst(lead, "", *code, "", "After it.") == [lead, *code, "After it."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ":a" * 25_000 + " `x",
+        "fe80:" * 10_000 + "`",
+        ".. list-table:: x\n\n   * - a\n" + "       b\n" * 25_000,
+        "a::\n\n" + " b\n" * 25_000,
+        "`" * 50_000,
+        "+--+\n" * 10_000,
+    ],
+    ids=["roles", "addresses", "a cell", "code", "marks", "borders"],
+)
+def test_a_long_text_takes_no_longer_than_others_of_its_length(text: str) -> None:
+    began = time.process_time()
+    as_markdown(".rst", text)
+    assert time.process_time() - began < 1.5
+
+
 # AsciiDoc and Org
 
 
 def test_asciidoc_has_headings_and_code() -> None:
     lines = ["= Guide", "", "== Install", "----", "== no heading", "----", "Then start it."]
     assert told(".adoc", *lines) == ["# Guide", "## Install", "```", "== no heading", "```", "Then start it."]
+
+
+def test_asciidoc_has_titles_of_two_lines() -> None:
+    lines = ["git-add(1)", "==========", "", "NAME", "----", "git-add - Add files", "", "----", "code", "----"]
+    assert told(".adoc", *lines) == ["# git-add(1)", "## NAME", "git-add - Add files", "```", "code", "```"]
 
 
 def test_org_has_a_title_headings_and_code() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.redaction import KINDS, redact
+from knowledge.unseen import seen
 from tests.support.secrets import BENIGN, MAKERS, UNSTRUCTURED, around, planted, survives
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -289,3 +290,22 @@ def test_benign_logs_have_next_to_nothing_taken_out() -> None:
     random = Random(5)
     texts = [around(random, f"{random.choice(BENIGN)}\n{random.choice(BENIGN)}") for _ in range(1000)]
     assert sum(bool(redact(text).found) for text in texts) <= 10
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "$6$saltsalt$" + "a1B2./" * 14,
+        "$1$saltsalt$" + "a1B2./" * 4,
+        "$2b$12$" + "a1B2./" * 9,
+        "$argon2id$v=19$m=65536,t=3,p=4$c29tZXNhbHQ$" + "a1B2+/" * 7,
+        "$y$j9T$saltsaltsalt$" + "a1B2./" * 8,
+    ],
+)
+def test_a_hash_of_a_password_is_found_in_each_of_its_forms(told: str) -> None:
+    assert told[-20:] not in redact(f"root:{told}:19000").text
+
+
+def test_what_a_terminal_draws_with_takes_no_line_along() -> None:
+    text = "Restart.\n\x1b]\nNever delete it before the backup.\n\x07Then delete it."
+    assert "Never delete it before the backup.\n" in seen(text)
