@@ -27,8 +27,6 @@ TEMPERATURE = 0.3
 SECONDS = 5.0
 _LONGEST = 1_000
 _FEW_WORDS = 4
-_NO_SUBJECT = 2
-"""A question of fewer words names at most what is asked of something else."""
 
 _REFERRING = re.compile(
     r"\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|this|that|these|those|there|then|one|ones|both|same"
@@ -57,11 +55,7 @@ _SYSTEM = (
 
 def refers(question: str) -> bool:
     """Return whether a question says too little without its conversation."""
-    return _leans(question, _FEW_WORDS)
-
-
-def _leans(question: str, few: int) -> bool:
-    return bool(_REFERRING.search(question)) or len(words_and_wholes(question)[0]) < few
+    return bool(_REFERRING.search(question)) or len(words_and_wholes(question)[0]) < _FEW_WORDS
 
 
 def prompt(question: str, conversation: Sequence[Turn]) -> str:
@@ -83,13 +77,9 @@ def kept(rewritten: str, question: str, conversation: Sequence[Turn]) -> str | N
 
 
 def folded(question: str, conversation: Sequence[Turn]) -> str:
-    """Return a question with the user's last ones before it, each cut short: what is searched for without a model.
-
-    One is enough where it stands on its own; else the subject was named in one before it.
-    """
-    asked = [turn.content[:TURN_CHARS].strip() for turn in conversation if turn.role == "user"][-TURNS:]
-    alone = (at for at in reversed(range(len(asked))) if not _leans(asked[at], _NO_SUBJECT))
-    return "\n".join([*asked[next(alone, 0) :], question])
+    """Return a question with the user's last one before it, cut short: what is searched for without a model."""
+    before = [turn.content[:TURN_CHARS].strip() for turn in conversation if turn.role == "user"]
+    return "\n".join([*before[-1:], question])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,23 +82,6 @@ async def test_a0_84_without_a_model_the_last_question_is_searched_for_besides()
     assert folded("Why?", ()) == "Why?"
 
 
-@pytest.mark.parametrize(
-    ("asked", "searched"),
-    [
-        (("How is the agent installed on Linux?", "And on Windows?"), 2),
-        (("Who maintains the gateway service?", "How is the agent installed on Linux?", "And on Windows?"), 2),
-        (("How is the agent installed on Linux?", "Which port does the gateway listen on?"), 1),
-        (("How is the agent installed on Linux?", "And then?", "And on Windows?", "Why?"), 3),
-    ],
-    ids=["the one before names nothing", "nor does another subject help", "the one before is enough", "at most three"],
-)
-def test_without_a_model_a_follow_up_of_follow_ups_is_searched_for_with_the_subject(
-    asked: tuple[str, ...], searched: int
-) -> None:
-    turns = [turn for question in asked for turn in (Turn(role="user", content=question), TALK[1])]
-    assert folded("Does it restart?", turns) == "\n".join([*asked[-searched:], "Does it restart?"])
-
-
 @pytest.mark.parametrize("question", ["When did they start?", "And on Fridays?", "Why?", "What about the other one?"])
 def test_a0_87_questions_that_refer_are_known(question: str) -> None:
     assert refers(question)
