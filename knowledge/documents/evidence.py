@@ -24,7 +24,7 @@ from knowledge.documents.models import (
     Severity,
     Wanted,
 )
-from knowledge.documents.plain_words import PlainWords, in_plain_words
+from knowledge.documents.plain_words import PlainWords, in_plain_words, speaks_of_logs
 from knowledge.documents.ports import EvidenceSource, LogStore, PassageStore
 from knowledge.documents.texts import computed_id
 
@@ -68,13 +68,15 @@ class LogEvidence(EvidenceSource):
             logs = [each for each in logs if each.document_id in wish.document_ids]
         numbered = [each for each in visible if each.document_id in wish.document_ids] if wish.document_ids else logs
         terms = _terms(question, visible)
-        plain = _plain(question)
+        plain = None if terms else _plain(question, visible)
+        among = [each for each in visible if documents is None or each.document_id in documents]
+        meant = bool(wish.document_ids) or speaks_of_logs(question) or len(logs) == len(among)
         found: list[Passage] = []
         for log in numbered[:_MOST_LOGS] if wish.lines else ():
             found += await self._lines(log, scope, wish.lines)
         listing = _LISTING.search(question) and _ENTRIES.search(question)
         for log in logs[:_MOST_LOGS] if not wish.lines else ():
-            told = await self._in_plain_words(log, scope, wish, plain, question) if plain and not terms else []
+            told = await self._in_plain_words(log, scope, wish, plain, question, meant=meant) if plain else []
             found += told or await self._of_log(log, scope, wish, terms, question, listing=bool(listing))
         capped = [note for log in logs for note in log.notes] if found else []
         more = (
@@ -114,15 +116,20 @@ class LogEvidence(EvidenceSource):
         return passages
 
     async def _in_plain_words(
-        self, log: Document, scope: Scope, wish: Wanted, plain: PlainWords, question: str
+        self, log: Document, scope: Scope, wish: Wanted, plain: PlainWords, question: str, *, meant: bool
     ) -> list[Passage]:
         """Return what is told of the errors or warnings of a log: how many, the first, the last, and of which kinds.
 
-        Of those that the words before them name, as in "payment errors", where there are any. Nothing of a log whose
-        lines name no severities: a 0 would say that all was well.
+        Of those alone that the words beside them name, as in "payment errors": that there are none is told with what
+        the log has. `meant`: it is a log that is asked. Where it may be a document, a log tells only of a topic that it
+        holds, or where the question has no other, and only when or how many. Nothing of a log whose lines name no
+        severities: a 0 would say that all was well.
         """
         counts = await self.logs.by_severity([log.document_id], scope)
         if wish.severities or not any(map(counts.get, Severity)):
+            return []
+        counted = _QUANTITY.search(question) or _TIMES.search(question)
+        if not meant and not (counted and (plain.topic or plain.alone)):
             return []
         if untimed := await self._untimed(log, scope, wish):
             return [untimed]
@@ -130,7 +137,8 @@ class LogEvidence(EvidenceSource):
         only = [each for each in plain.severities if counts.get(each)] or [plain.severities[0]]
         terms = plain.topic
         if terms and not (await self.logs.select(ids, scope, severities=only, terms=terms, limit=0))[0]:
-            terms = ()
+            none = _counted(log, _described(only, terms, Wanted()), 0, (), ())
+            return [none, await self._overview(log, scope)] if meant else []
         listing = bool(_ALL.search(question))
         found = await self._selected(log, scope, wish, only, terms, listing=listing)
         if not (wish.since or wish.until) and not listing and (plain.sought or _QUANTITY.search(question)):
@@ -210,9 +218,9 @@ class LogEvidence(EvidenceSource):
         return _passage(log, "\n".join(told), (), (), section="counted")
 
 
-def _plain(question: str) -> PlainWords | None:
+def _plain(question: str, documents: Sequence[Document] = ()) -> PlainWords | None:
     """Return what a question asks of errors or warnings, None where it asks nothing of those of a log."""
-    found = in_plain_words(question)
+    found = in_plain_words(question, _names(documents))
     return found if found and (found.sought or _QUANTITY.search(question) or _TIMES.search(question)) else None
 
 
@@ -260,9 +268,13 @@ def _when(moment: datetime) -> str:
 
 def _terms(question: str, documents: Sequence[Document]) -> list[str]:
     """Return the exact words a question asks for: quoted ones, paths, codes. Names of files of the scope are none."""
-    names = {each.name.lower() for each in documents} | {each.uri.lower() for each in documents}
+    names = _names(documents)
     found = [next(filter(None, match.groups())).rstrip("./") for match in _TERM.finditer(question)]
     return [term for term in dict.fromkeys(found) if term and term.lower() not in names][:5]
+
+
+def _names(documents: Sequence[Document]) -> set[str]:
+    return {each.name.lower() for each in documents} | {each.uri.lower() for each in documents}
 
 
 def _passage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,30 +21,79 @@ _IN_GENERAL = re.compile(
 """Asks what errors are like, and not which ones a log has."""
 _MEANT: Final = {"error": (Severity.ERROR, Severity.CRITICAL), "warning": (Severity.WARN,)}
 _NO_TOPIC: Final = re.compile(
-    r"(?i)what|which|any|all|every|each|list|show|me|the|an?|of|did|do(?:es)?|first|last|and|or|many|how|when|are|were|is"
-    r"|was|there|in|ha(?:ve|s|d)|with|for|from|to|number|count|total|th(?:e|o)se|such|our|my|its|latest|earliest|common"
+    r"(?i)what(?:'s)?|which|any|all|every|each|list|show|me|the|an?|of|did|do(?:es)?|first|last|and|or|many|how|when|are"
+    r"|were|is|was|there|in|ha(?:ve|s|d)|with|for|from|to|number|count|total|th(?:e|o)se|such|our|my|its|latest|earliest"
+    r"|common|most|recent|different|distinct|other|th(?:is|at)|it|found|timestamps?|timeline|times?"
+    r"|logs?|frequent|main|new|unique|various|serious|severe|worst|top|actual|some|more|tell|give|find|see|get|about"
+    r"|summar\w*|overview|start(?:s|ed)?|beg[aiu]n|begins|stop(?:s|ped)?|end(?:s|ed)?|(?:happen|occur|appear)\w*"
 )
+_OF = re.compile(
+    r"(?i)\s{1,9}(?:(?:are|were|is|was|there|found|come|came)\s{1,9}){0,2}(?:of|from|in|about|concerning|regarding)"
+    r"(?:\s{1,9}(?:the|an?|all|any|each|every|both|th(?:is|at|ese|ose)|our|my|its)){0,3}(?=\s)"
+)
+_WORD = re.compile(r"\s{1,9}([\w'\u2019./-]*[\w/])")
+_LOG = re.compile(r"(?i)logs?|logfiles?|entries|entry")
+_NO_MORE = re.compile(
+    r"(?i)\d.*|today|yesterday|(?:second|minute|hour|day|week|month|year|night)s?|morning|general|files?|at|on|by|per"
+)
+_LOG_MEANT = re.compile(r"(?i)(?<![\w.-])(?:logs?|entries)\b")
+_MOST_WORDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainWords:
-    """The severities that are meant, and the words that say what the entries are about, as in "payment errors".
+    """The severities that are meant, and the words that say what the entries are about: "payment errors [of the shop]".
 
-    `sought`: it asks which there are, and not only when or how many.
+    `sought`: it asks which there are, and not only when or how many. `alone`: it speaks of nothing else.
     """
 
     severities: tuple[Severity, ...]
     topic: tuple[str, ...]
     sought: bool
+    alone: bool
 
 
-def in_plain_words(question: str) -> PlainWords | None:
-    """Return what a question asks of errors or warnings, None where it names neither."""
+def in_plain_words(question: str, files: Collection[str] = ()) -> PlainWords | None:
+    """Return what a question asks of errors or warnings, None where it names neither.
+
+    `files` are looked into and are no topic: names in small letters.
+    """
     found = _NAMED.search(question)
     if found is None:
         return None
     topic: list[str] = []
     for word in found[1].split():
         topic = [] if _NO_TOPIC.fullmatch(word) else [*topic, word]
+    topic += _of_what(question, found.end(), files)
     sought = _SOUGHT.search(question) is not None and _IN_GENERAL.search(question) is None
-    return PlainWords(severities=_MEANT[found[2].lower()], topic=tuple(topic), sought=sought)
+    others = _WORD.findall(f" {question[: found.start(2)]} {question[found.end() :]}")
+    return PlainWords(
+        severities=_MEANT[found[2].lower()],
+        topic=tuple(dict.fromkeys(topic)),
+        sought=sought,
+        alone=all(_NO_TOPIC.fullmatch(word) for word in others),
+    )
+
+
+def speaks_of_logs(question: str) -> bool:
+    """Return whether a question says that it is about a log or its entries; names of files are none of these words."""
+    return _LOG_MEANT.search(question) is not None
+
+
+def _of_what(question: str, at: int, files: Collection[str]) -> list[str]:
+    """Return the words that say of what the errors named before are, as in "errors in app.log from the payment api".
+
+    A log is no such word: it is where they are looked for.
+    """
+    topic: list[str] = []
+    while of := _OF.match(question, at):
+        at, words = of.end(), list[str]()
+        while word := _WORD.match(question, at):
+            if _LOG.fullmatch(word[1]) or word[1].lower() in files:
+                at, words = word.end(), []
+                break
+            if _NO_TOPIC.fullmatch(word[1]) or _NO_MORE.fullmatch(word[1]):
+                break
+            at, words = word.end(), [*words, word[1]]
+        topic += words[:_MOST_WORDS]
+    return topic

@@ -263,7 +263,9 @@ async def test_errors_asked_for_in_plain_words_are_counted_by_severity_kind_and_
             "2 ERROR/CRITICAL entries with 'connection' and 'timeout'",
             4,
         ),
-        ("When did the unheard-of errors start?", "5 ERROR/CRITICAL entries", 7),
+        ("When did the errors in app.log start?", "5 ERROR/CRITICAL entries", 7),
+        ("When did the errors of the payment start?", "2 ERROR/CRITICAL entries with 'payment'", 4),
+        ("When did the errors in app.log from payment start?", "2 ERROR/CRITICAL entries with 'payment'", 4),
     ],
 )
 async def test_first_and_last_of_errors_are_theirs_and_not_the_logs(
@@ -271,7 +273,7 @@ async def test_first_and_last_of_errors_are_theirs_and_not_the_logs(
 ) -> None:
     """A0-50: a log begins before what goes wrong in it."""
     await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
-    (counted,) = await facts(knowledge.documents, question, knowledge)
+    counted = (await facts(knowledge.documents, question, knowledge))[0]
     lines = counted.split("\n")
     assert lines[0] == f"app.log: {told}."
     assert lines[1].startswith(FIRST)
@@ -294,6 +296,65 @@ async def test_a_log_without_errors_has_none_and_one_without_severities_is_not_c
     assert await facts(knowledge.documents, "What errors are in app.log?", knowledge) == ["app.log: 0 ERROR entries."]
     await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z connection lost\n", "case", "1")
     assert await facts(knowledge.documents, "What errors are in plain.log?", knowledge) == []
+
+
+DATABASE = "".join(f"2025-10-19T14:{m:02}:00Z ERROR database refused connection {m}\n" for m in range(10))
+PROCESS = """# Invoicing
+
+The errors of the old invoicing process were wrong totals and lost receipts.
+
+Warnings of the auditor are answered within two days.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("What were the errors of the old invoicing process?", "wrong totals"),
+        ("Which warnings of the auditor are answered?", "within two days"),
+    ],
+)
+async def test_a_log_beside_documents_leaves_them_their_questions(
+    knowledge: Knowledge, question: str, sentence: str
+) -> None:
+    await add(knowledge, "app.log", DATABASE.encode(), "case", "1")
+    await add(knowledge, "process.md", PROCESS.encode(), "case", "1")
+    assert await facts(knowledge.documents, question, knowledge) == []
+    answer = await AnswerFromCaseEvidence(knowledge.answering, ADMIN).answer("1", question)
+    assert any(sentence in claim.text for claim in answer.claims)
+    assert not any("entries" in claim.text for claim in answer.claims)
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("How many kafka errors are in app.log?", "0 ERROR entries with 'kafka'"),
+        ("How many errors of kafka are in the log?", "0 ERROR entries with 'kafka'"),
+        ("What errors in app.log from kafka?", "0 ERROR entries with 'kafka'"),
+        ("What errors are of the database in app.log?", "10 ERROR entries with 'database'"),
+        ("What errors are from app.log?", "10 ERROR entries"),
+        ("What are the most frequent errors of the application log?", "10 ERROR entries"),
+        ("How many errors from worker.py are in app.log?", "0 ERROR entries with 'worker.py'"),
+        ("When did the payment errors start?", "10 lines"),
+        ("When did the database errors start?", "10 ERROR entries with 'database'"),
+        ("When did the errors start?", "10 ERROR entries"),
+        ("How many errors may an invoice have?", "10 lines"),
+    ],
+)
+async def test_errors_of_what_a_log_beside_documents_does_not_hold_are_not_counted_as_others(
+    knowledge: Knowledge, question: str, told: str
+) -> None:
+    await add(knowledge, "app.log", DATABASE.encode(), "case", "1")
+    await add(knowledge, "process.md", PROCESS.encode(), "case", "1")
+    first = (await facts(knowledge.documents, question, knowledge))[0]
+    assert first.split("\n")[0] == f"app.log: {told}."
+
+
+async def test_of_errors_that_a_log_does_not_hold_it_is_told_that_there_are_none(knowledge: Knowledge) -> None:
+    await add(knowledge, "app.log", DATABASE.encode(), "case", "1")
+    none, overview = await facts(knowledge.documents, "When did the payment errors start?", knowledge)
+    assert none == "app.log: 0 ERROR entries with 'payment'."
+    assert overview.startswith("app.log: 10 lines.\n10 ERROR entries.\nFirst entry 2025-10-19T14:00:00Z")
 
 
 @pytest.mark.parametrize(
