@@ -12,12 +12,16 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from knowledge.documents.models import DocumentId, NewDocument
+from knowledge.documents.service import LOCAL, KnowledgeBases
 from knowledge.errors import InvalidInput
 from knowledge.models import ContextId, EntryStatus, PatternId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
+from orchestrator.calls import in_path
 from orchestrator.client import KnowledgeClient
+from orchestrator.client_kb import RemoteKnowledgeBases
 from orchestrator.connection import AnyKnowledge
 from orchestrator.http_api import make_app
 
@@ -42,6 +46,11 @@ async def opened(
     transport = httpx.ASGITransport(make_app(knowledge))
     async with KnowledgeClient("http://hardwon", transport=transport, settings=settings) as client:
         yield client
+
+
+def bases(opened: AnyKnowledge) -> KnowledgeBases | RemoteKnowledgeBases:
+    """Return the knowledge bases, as who may do everything has them."""
+    return opened.kb if isinstance(opened, KnowledgeClient) else opened.documents.asked_by(LOCAL)
 
 
 def kept(*ids: UUID) -> list[Any]:
@@ -115,6 +124,36 @@ async def test_what_is_no_id_is_refused_by_its_name(opened: AnyKnowledge, told: 
     for field, call in TAKES_AN_ID:
         with pytest.raises(InvalidInput, match=rf"^{field}: must be an id \(a UUID\), not "):
             await call(opened, told)
+
+
+TAKES_A_SCOPE: list[Call] = [
+    lambda opened, told: bases(opened).listed("case", told),
+    lambda opened, told: bases(opened).add("case", told, NewDocument(uri="a.md", content=b"x")),
+    lambda opened, told: bases(opened).delete("user", told, [DocumentId(uuid4())]),
+    lambda opened, told: bases(opened).granted("team", told),
+    lambda opened, told: bases(opened).grant("team", told, "ann"),
+    lambda opened, told: bases(opened).close_case(told),
+    lambda opened, told: bases(opened).delete_user(told),
+    lambda opened, told: bases(opened).sync("case", told),
+]
+
+
+@pytest.mark.parametrize("told", ["a/b", "..", ".", "", "../../v1/stats", 5, UUID(int=1), b"x", ["x"]])
+async def test_what_can_be_no_scope_is_refused_by_its_name(opened: AnyKnowledge, told: Any) -> None:
+    for call in TAKES_A_SCOPE:
+        with pytest.raises(InvalidInput, match=r"^scope_id: (?!there is nothing at)"):
+            await call(opened, told)
+
+
+async def test_a_base_that_is_one_takes_an_empty_scope_for_none(opened: AnyKnowledge) -> None:
+    assert await bases(opened).listed("global", "") == await bases(opened).listed("global", None)
+
+
+@pytest.mark.parametrize("told", ["a/b", "..", ".", ""])
+async def test_what_no_path_can_hold_is_not_sent(told: str) -> None:
+    for field in ("kb", "principal", "job"):
+        with pytest.raises(InvalidInput, match=rf"^{field}: .*without a slash"):
+            in_path(field, told)
 
 
 ASKED: list[tuple[str, list[Any]]] = [
