@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
+import numpy as np
 import pytest
 from pydantic import SecretStr
 
@@ -175,6 +176,28 @@ async def test_a_question_with_a_value_of_another_type_is_refused_by_its_name(
             await opened.queries.query_for_task("Show the total", **{field: told})
         with pytest.raises(InvalidInput, match=rf"^{field}: "):
             await opened.queries.query_for_failure("The total is wrong", **{field: told})
+
+
+async def test_numbers_of_numpy_are_numbers(knowledge: Knowledge) -> None:
+    await fails(knowledge, solution_steps=SOLUTION, success_verified=True, verified_by="pytest")
+    await knowledge.checkpoints.process_checkpoint("first", "manual")
+    for most, least in ((np.int64(3), np.float32(0.5)), (np.uint8(1), np.float64(0)), (3, np.int64(0))):
+        told: dict[str, Any] = {"max_results": most, "min_relevance": least}
+        assert len(await knowledge.queries.query_for_failure(FAILURE, **told)) == 1
+        assert len(await knowledge.queries.query_for_task(FAILURE, **told)) == 1
+
+
+@pytest.mark.parametrize("field", ["max_results", "min_relevance"])
+@pytest.mark.parametrize("told", [np.bool_(1), np.float32(1.5), np.float32("nan"), np.array([1, 1]), np.int64(-1)])
+async def test_what_of_numpy_is_no_such_number_is_refused(knowledge: Knowledge, field: str, told: Any) -> None:
+    with pytest.raises(InvalidInput, match=rf"^{field}: must be "):
+        await knowledge.queries.query_for_failure(FAILURE, **{field: told})
+
+
+async def test_a_flag_of_numpy_is_told_from_true_and_false(knowledge: Knowledge) -> None:
+    told: Any = np.bool_(1)
+    with pytest.raises(InvalidInput, match=r"^worked: must be true or false, not numpy\.bool"):
+        await knowledge.outcomes.record_outcome(ContextId(uuid4()), PatternId(uuid4()), worked=told)
 
 
 @pytest.mark.parametrize("told", ["false", 1, None])
