@@ -84,6 +84,21 @@ async def test_an_orchestrator_may_keep_ids_as_texts(opened: AnyKnowledge) -> No
     assert await opened.queries.query_for_failure(FAILURE) == []
 
 
+async def test_what_waits_is_listed_from_behind_the_text_of_an_id(opened: AnyKnowledge) -> None:
+    first = await fails(opened)
+    (last,) = kept(await fails(opened, "The report cannot be opened"))
+    assert [entry.entry_id for entry in await opened.capture.unresolved(limit=1, after=last)] == [first]
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [("limit", told) for told in ("5", 2.5, True, None, 0)] + [("after", told) for told in ("x", "", 5, b"x")],
+)
+async def test_a_page_of_another_type_is_refused_by_its_name(opened: AnyKnowledge, field: str, told: Any) -> None:
+    with pytest.raises(InvalidInput, match=rf"^{field}: must be "):
+        await opened.capture.unresolved(**{field: told})
+
+
 async def test_patterns_are_joined_and_split_by_the_texts_of_their_ids(opened: AnyKnowledge) -> None:
     other = "The nightly export stops with PermissionError on the report folder"
     for failure, solution in ((FAILURE, SOLUTION), (other, "Give the folder to the group of the export")):
