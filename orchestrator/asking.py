@@ -32,6 +32,7 @@ class LocalAnswers:
     async def ask_base(self, kb: str, scope_id: str | None, question: str, k: int = 5) -> ToolAnswer:
         """Answer from one knowledge base."""
         tool = next(tool for tool in TOOLS if tool.config.base.name == kb)
+        tool.config.base.partition(scope_id)  # as over HTTP: a tool says it to a model
         return await tool(self.knowledge.answering, LOCAL).ask(scope_id, question, k, None)
 
     async def query_knowledge_base(self, query: str) -> KBQueryResponse:

@@ -58,6 +58,7 @@ LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 and counted: a hundred of them, and no request ever leaves. So nobody waits there, but for `Api.places`."""
 WATCH_SECONDS = 0.5
 """How often a client asks how far long work is."""
+_NO_PART = frozenset({"", ".", ".."})
 Answer = TypeVar("Answer")
 
 
@@ -261,14 +262,22 @@ def _our_own(response: httpx.Response) -> bool:
 
 
 def in_path(name: str, text: str) -> str:
-    """Return a text as a part of a path. Raises InvalidInput for what is no text and cannot be sent."""
+    """Return a text as one part of a path. Raises InvalidInput for what would be none of it, or more than one."""
+    if not isinstance(text, str):  # databases give ids as numbers and UUIDs
+        raise InvalidInput(name, f"must be a text, not {type(text).__name__}")
     _check({name: text})
+    if text in _NO_PART or "/" in text:  # servers read %2F as a slash, clients take .. as a step up
+        raise InvalidInput(name, f"cannot be sent as {text[:50]!r}: give a text without a slash, and not . or ..")
     return quote(text, safe="")
 
 
 def base_path(kb: str, scope_id: str | None) -> str:
-    """Return the path of a knowledge base. Raises InvalidInput for what cannot be sent."""
-    return f"/api/kb/{in_path('kb', kb)}/{ONE if scope_id is None else in_path('scope_id', scope_id)}"
+    """Return the path of a knowledge base. Raises InvalidInput for what cannot be sent.
+
+    An empty id is none, as it is in process.
+    """
+    scope = ONE if scope_id is None or scope_id == "" else in_path("scope_id", scope_id)
+    return f"/api/kb/{in_path('kb', kb)}/{scope}"
 
 
 def _as_json(body: object) -> bytes:

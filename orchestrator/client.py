@@ -9,7 +9,6 @@ from datetime import timedelta
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import quote
 from uuid import UUID
 
 import httpx
@@ -32,7 +31,7 @@ from knowledge.models import (
 from knowledge.ports import Progress
 from knowledge.settings import KnowledgeSettings
 from knowledge.surroundings import check_surroundings
-from orchestrator.calls import LIMITS, Api, given, watched
+from orchestrator.calls import LIMITS, Api, given, in_path, watched
 from orchestrator.paging import paged
 
 if TYPE_CHECKING:
@@ -351,7 +350,7 @@ class KnowledgeClient:
     async def run_job(self, name: str, *, once_per_slot: bool) -> int | None:
         """Have the server run a job now; None if its slot was run already."""
         params = {"once_per_slot": once_per_slot}
-        path = f"/v1/jobs/{quote(name, safe='')}"
+        path = f"/v1/jobs/{in_path('job', name)}"
         answer = await self._api.call("POST", path, dict[str, int | None], params=params, timeout_seconds=None)
         return answer["dealt_with"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge.errors import InvalidInput
-from knowledge.memory.capture import KnowledgeCaptureService
-from knowledge.memory.limits import as_id
+from knowledge.memory.capture import MAX_LISTED, KnowledgeCaptureService
+from knowledge.memory.limits import as_id, as_whole
 from knowledge.memory.validation import validate
 from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, NewEntry, PatternId
 from knowledge.ports import Progress
@@ -96,7 +96,8 @@ class RemoteCapture:
         self, *, project_id: str | None = None, limit: int = 20, after: EntryId | None = None
     ) -> list[Entry]:
         """Return entries that wait for their resolution, the latest first, from behind `after` on."""
-        asked = given(project_id=project_id, limit=limit, after=after)
+        most = as_whole("limit", limit, least=1, most=MAX_LISTED)  # in an address a number and its text are the same
+        asked = given(project_id=project_id, limit=most, after=None if after is None else as_id("after", after))
         return await self.api.call("GET", "/v1/unresolved", list[Entry], params=asked)
 
     async def delete(self, entry_id: EntryId) -> None:

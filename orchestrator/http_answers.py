@@ -242,8 +242,10 @@ def _add_systems(app: FastAPI) -> None:
         tool = next((tool for tool in TOOLS if tool.config.base.name == kb), None)
         if tool is None:
             raise InvalidInput("kb", f"there is no {kb} knowledge base")
+        scope_id = scope_in(scope)
+        tool.config.base.partition(scope_id)  # a tool says what is missing to a model, in the words of its arguments
         asked = tool(knowledge.answering, principal)
-        return await asked.ask(scope_in(scope), body.question, body.k, _said(body.conversation))
+        return await asked.ask(scope_id, body.question, body.k, _said(body.conversation))
 
 
 def _add_agent(app: FastAPI) -> None:

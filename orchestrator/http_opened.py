@@ -75,8 +75,8 @@ def performed(route: APIRoute) -> Performed:
 class OperationRoute(APIRoute):
     """A route that looks whether its operation is allowed before the request's body is read; the service looks again.
 
-    What a request tells that nobody reads is refused. A route that does not say which operation it performs cannot be
-    added.
+    What a request tells that nobody reads is refused where it may change something. A route that does not say which
+    operation it performs cannot be added.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

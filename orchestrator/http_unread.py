@@ -1,6 +1,7 @@
 """What a request tells that nobody reads: refused, since whoever told it counts on it.
 
-A prune that was to be a dry run is none where `dry_run` is told where nobody looks for it.
+A prune that was to be a dry run is none where `dry_run` is told where nobody looks for it. Who only reads loses nothing
+by it, and scrapers and caches add parameters of their own: these are passed over.
 """
 
 from __future__ import annotations
@@ -16,20 +17,22 @@ from fastapi.routing import APIRoute
 from knowledge.errors import InvalidInput
 from orchestrator.entries import in_our_words
 
-_NO_BODY: Final = frozenset({"GET", "HEAD"})
+_CHANGES_NOTHING: Final = frozenset({"GET", "HEAD"})
 """Of these, what is told in a body has no meaning (RFC 9110, 9.3.1), and some callers always send one."""
 
 
 def refuses_unread(route: APIRoute) -> Callable[[Request], Coroutine[Any, Any, None]]:
-    """Return what raises InvalidInput for a request to a route with a parameter, or a body, that it does not read."""
+    """Return what raises InvalidInput for a request that may change something and has what its route does not read."""
     known = frozenset(_parameters(route.dependant))
     bodiless = route.body_field is None and "requestBody" not in (route.openapi_extra or {})
 
     async def refuse(request: Request) -> None:
+        if request.method in _CHANGES_NOTHING:
+            return
         for name in request.query_params:
             if name not in known:
                 raise in_our_words([name], {"type": "extra_forbidden"})
-        if bodiless and request.method not in _NO_BODY:
+        if bodiless:
             _refuse_body(await request.body(), known)
 
     return refuse

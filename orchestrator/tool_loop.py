@@ -144,9 +144,18 @@ class Loop:
         return _Unread(call=replace(call, arguments=plain), why=why)
 
     def _meant(self, name: str) -> Offered | None:
-        """Return the tool of a name, which models write in capitals, too, and behind the name of where it stands."""
-        meant = name.rpartition(".")[2].strip().casefold()
-        return next((each for each in self.offered if each.tool.name.casefold() == meant), None)
+        """Return the tool of a name, which models write in capitals, too, and behind the name of where it stands.
+
+        A tool's own name may hold dots: the longest end of what was written that is one counts.
+        """
+        for each in self.offered:
+            if each.tool.name == name:
+                return each
+        named = {each.tool.name.casefold(): each for each in reversed(self.offered)}
+        meant = name.strip().casefold()
+        while meant not in named and "." in meant:
+            meant = meant.partition(".")[2].strip()
+        return named.get(meant)
 
     async def _one(self, offered: Offered, arguments: Arguments, key: tuple[str, str]) -> str:
         name = offered.tool.name

@@ -8,7 +8,7 @@ from typing import NoReturn
 from uuid import uuid4
 
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
-from knowledge.memory.limits import as_id, check_text
+from knowledge.memory.limits import as_id, as_whole, check_text
 from knowledge.memory.outcomes import taken_for_outcome, told_before
 from knowledge.memory.redacting import as_stored, redacted
 from knowledge.memory.settling import settle_if_possible
@@ -320,11 +320,11 @@ class KnowledgeCaptureService:
 
         Raises InvalidInput.
         """
-        if not 1 <= limit <= MAX_LISTED:
-            raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_LISTED}")
+        limit = as_whole("limit", limit, least=1, most=MAX_LISTED)
+        last = None if after is None else EntryId(as_id("after", after))
         if project_id is not None:
             check_text("project_id", project_id)
-        return await self.stores.entries.unresolved(project_id=project_id, limit=limit, after=after)
+        return await self.stores.entries.unresolved(project_id=project_id, limit=limit, after=last)
 
     async def delete(self, entry_id: EntryId) -> None:
         """Delete an entry with what rests on it alone; counts follow. Needs Postgres only, and is final.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from numbers import Real
+from operator import index
+from typing import SupportsIndex
 from uuid import UUID
 
 from knowledge.characters import check_characters
@@ -62,20 +65,28 @@ def check_named(**told: object) -> None:
 def check_flag(field: str, value: object) -> None:
     """Raise InvalidInput, naming the field, unless the value is true or false."""
     if not isinstance(value, bool):
-        raise InvalidInput(field, f"must be true or false, not {type(value).__name__}")
+        kind = type(value)  # with its module, as numpy has another bool
+        named = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        raise InvalidInput(field, f"must be true or false, not {named}")
 
 
-def check_whole(field: str, value: object, *, least: int, most: int) -> None:
-    """Raise InvalidInput, naming the field, unless the value is a whole number in these bounds."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}")
-    if not least <= value <= most:
-        raise InvalidInput(field, f"must be {least} to {most}, not {value}")
+def as_whole(field: str, told: object, *, least: int, most: int) -> int:
+    """Return a whole number, of numpy too. Raises InvalidInput, naming the field, for what is none in these bounds."""
+    if isinstance(told, bool) or not isinstance(told, SupportsIndex):
+        raise InvalidInput(field, f"must be a whole number, not {type(told).__name__}")
+    try:
+        whole = index(told)
+    except TypeError:  # of numpy's arrays and flags
+        raise InvalidInput(field, f"must be a whole number, not {type(told).__name__}") from None
+    if not least <= whole <= most:
+        raise InvalidInput(field, f"must be {least} to {most}, not {whole}")
+    return whole
 
 
-def check_relevance(field: str, value: object) -> None:
-    """Raise InvalidInput, naming the field, unless the value is on the scale of relevance."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(field, f"must be a number, not {type(value).__name__}")
-    if not 0 <= value <= 1:
-        raise InvalidInput(field, f"must be 0 to 1, not {value}")
+def as_relevance(field: str, told: object) -> float:
+    """Return a number, of numpy too. Raises InvalidInput, naming the field, for what is not on the relevance scale."""
+    if isinstance(told, bool) or not isinstance(told, Real):
+        raise InvalidInput(field, f"must be a number, not {type(told).__name__}")
+    if told < 0 or not told <= 1:  # not a number is neither
+        raise InvalidInput(field, f"must be 0 to 1, not {told}")
+    return float(told)

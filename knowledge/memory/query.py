@@ -10,11 +10,11 @@ from knowledge.memory.applying import read_facts
 from knowledge.memory.limits import (
     MAX_TEXT_BYTES,
     as_id,
+    as_relevance,
+    as_whole,
     check_flag,
     check_named,
-    check_relevance,
     check_text,
-    check_whole,
 )
 from knowledge.memory.ranking import Match, rank, rank_for_gate, source_of
 from knowledge.memory.searching import Question, search
@@ -200,16 +200,14 @@ def _failure(failure: str, error: str | None) -> str:
 
 def _checked(most: int, field: str = "max_results") -> int:
     """Return how many results are asked for. Raises InvalidInput for too many, or none."""
-    check_whole(field, most, least=1, most=MAX_RESULTS)
-    return most
+    return as_whole(field, most, least=1, most=MAX_RESULTS)
 
 
 def _floor(told: float | None, usual: float) -> float:
     """Return how like what is asked for a situation must be. Raises InvalidInput for what is no relevance."""
     if told is None:
         return usual
-    check_relevance("min_relevance", told)
-    return told
+    return as_relevance("min_relevance", told)
 
 
 def _asked(field: str, text: str) -> str:

@@ -424,3 +424,20 @@ async def test_a_base_that_none_can_be_called_is_refused_alike_here_and_over_htt
             with pytest.raises(InvalidInput) as refused:
                 await asked.ask_base("user", "ann?", "Where is the log?")
             assert refused.value.field == "scope_id"
+
+
+@pytest.mark.parametrize("kb", ["case", "user", "team"])
+async def test_a_question_to_a_base_of_many_that_names_none_is_refused_as_elsewhere(
+    knowledge: Knowledge, kb: str
+) -> None:
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+        asked = await http.post(f"/api/kb/{kb}/-/ask", json={"question": "Where is the log?"})
+        listed = await http.get(f"/api/kb/{kb}/-/documents")
+    told = [(each.status_code, each.json()["field"], each.json()["detail"]) for each in (asked, listed)]
+    assert told == [(422, "scope_id", f"the {kb} knowledge base needs the id of a {kb}")] * 2
+    async with KnowledgeClient("http://test", transport=transport, settings=knowledge.settings) as client:
+        for answers in (LocalAnswers(knowledge), client.answers):
+            for scope_id in (None, ""):
+                with pytest.raises(InvalidInput, match=rf"^scope_id: .*needs the id of a {kb}"):
+                    await answers.ask_base(kb, scope_id, "Where is the log?")

@@ -9,15 +9,20 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
+import numpy as np
 import pytest
 from pydantic import SecretStr
 
+from knowledge.documents.models import DocumentId, NewDocument
+from knowledge.documents.service import LOCAL, KnowledgeBases
 from knowledge.errors import InvalidInput
 from knowledge.models import ContextId, EntryStatus, PatternId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
+from orchestrator.calls import in_path
 from orchestrator.client import KnowledgeClient
+from orchestrator.client_kb import RemoteKnowledgeBases
 from orchestrator.connection import AnyKnowledge
 from orchestrator.http_api import make_app
 
@@ -42,6 +47,11 @@ async def opened(
     transport = httpx.ASGITransport(make_app(knowledge))
     async with KnowledgeClient("http://hardwon", transport=transport, settings=settings) as client:
         yield client
+
+
+def bases(opened: AnyKnowledge) -> KnowledgeBases | RemoteKnowledgeBases:
+    """Return the knowledge bases, as who may do everything has them."""
+    return opened.kb if isinstance(opened, KnowledgeClient) else opened.documents.asked_by(LOCAL)
 
 
 def kept(*ids: UUID) -> list[Any]:
@@ -72,6 +82,21 @@ async def test_an_orchestrator_may_keep_ids_as_texts(opened: AnyKnowledge) -> No
 
     await opened.capture.delete(entry_id)
     assert await opened.queries.query_for_failure(FAILURE) == []
+
+
+async def test_what_waits_is_listed_from_behind_the_text_of_an_id(opened: AnyKnowledge) -> None:
+    first = await fails(opened)
+    (last,) = kept(await fails(opened, "The report cannot be opened"))
+    assert [entry.entry_id for entry in await opened.capture.unresolved(limit=1, after=last)] == [first]
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [("limit", told) for told in ("5", 2.5, True, None, 0)] + [("after", told) for told in ("x", "", 5, b"x")],
+)
+async def test_a_page_of_another_type_is_refused_by_its_name(opened: AnyKnowledge, field: str, told: Any) -> None:
+    with pytest.raises(InvalidInput, match=rf"^{field}: must be "):
+        await opened.capture.unresolved(**{field: told})
 
 
 async def test_patterns_are_joined_and_split_by_the_texts_of_their_ids(opened: AnyKnowledge) -> None:
@@ -117,6 +142,36 @@ async def test_what_is_no_id_is_refused_by_its_name(opened: AnyKnowledge, told: 
             await call(opened, told)
 
 
+TAKES_A_SCOPE: list[Call] = [
+    lambda opened, told: bases(opened).listed("case", told),
+    lambda opened, told: bases(opened).add("case", told, NewDocument(uri="a.md", content=b"x")),
+    lambda opened, told: bases(opened).delete("user", told, [DocumentId(uuid4())]),
+    lambda opened, told: bases(opened).granted("team", told),
+    lambda opened, told: bases(opened).grant("team", told, "ann"),
+    lambda opened, told: bases(opened).close_case(told),
+    lambda opened, told: bases(opened).delete_user(told),
+    lambda opened, told: bases(opened).sync("case", told),
+]
+
+
+@pytest.mark.parametrize("told", ["a/b", "..", ".", "", "../../v1/stats", 5, UUID(int=1), b"x", ["x"]])
+async def test_what_can_be_no_scope_is_refused_by_its_name(opened: AnyKnowledge, told: Any) -> None:
+    for call in TAKES_A_SCOPE:
+        with pytest.raises(InvalidInput, match=r"^scope_id: (?!there is nothing at)"):
+            await call(opened, told)
+
+
+async def test_a_base_that_is_one_takes_an_empty_scope_for_none(opened: AnyKnowledge) -> None:
+    assert await bases(opened).listed("global", "") == await bases(opened).listed("global", None)
+
+
+@pytest.mark.parametrize("told", ["a/b", "..", ".", ""])
+async def test_what_no_path_can_hold_is_not_sent(told: str) -> None:
+    for field in ("kb", "principal", "job"):
+        with pytest.raises(InvalidInput, match=rf"^{field}: .*without a slash"):
+            in_path(field, told)
+
+
 ASKED: list[tuple[str, list[Any]]] = [
     ("max_results", ["5", 1.5, True]),
     ("min_relevance", ["0.5", 1.5, -1, True, float("nan")]),
@@ -136,6 +191,28 @@ async def test_a_question_with_a_value_of_another_type_is_refused_by_its_name(
             await opened.queries.query_for_task("Show the total", **{field: told})
         with pytest.raises(InvalidInput, match=rf"^{field}: "):
             await opened.queries.query_for_failure("The total is wrong", **{field: told})
+
+
+async def test_numbers_of_numpy_are_numbers(knowledge: Knowledge) -> None:
+    await fails(knowledge, solution_steps=SOLUTION, success_verified=True, verified_by="pytest")
+    await knowledge.checkpoints.process_checkpoint("first", "manual")
+    for most, least in ((np.int64(3), np.float32(0.5)), (np.uint8(1), np.float64(0)), (3, np.int64(0))):
+        told: dict[str, Any] = {"max_results": most, "min_relevance": least}
+        assert len(await knowledge.queries.query_for_failure(FAILURE, **told)) == 1
+        assert len(await knowledge.queries.query_for_task(FAILURE, **told)) == 1
+
+
+@pytest.mark.parametrize("field", ["max_results", "min_relevance"])
+@pytest.mark.parametrize("told", [np.bool_(1), np.float32(1.5), np.float32("nan"), np.array([1, 1]), np.int64(-1)])
+async def test_what_of_numpy_is_no_such_number_is_refused(knowledge: Knowledge, field: str, told: Any) -> None:
+    with pytest.raises(InvalidInput, match=rf"^{field}: must be "):
+        await knowledge.queries.query_for_failure(FAILURE, **{field: told})
+
+
+async def test_a_flag_of_numpy_is_told_from_true_and_false(knowledge: Knowledge) -> None:
+    told: Any = np.bool_(1)
+    with pytest.raises(InvalidInput, match=r"^worked: must be true or false, not numpy\.bool"):
+        await knowledge.outcomes.record_outcome(ContextId(uuid4()), PatternId(uuid4()), worked=told)
 
 
 @pytest.mark.parametrize("told", ["false", 1, None])

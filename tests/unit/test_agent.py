@@ -205,6 +205,27 @@ async def test_a_tool_is_known_by_its_name_however_a_model_writes_it(name: str) 
     assert loop.called == ["look"]
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("kb.search", "kb.search"),
+        ("KB.Search ", "kb.search"),
+        ("functions.kb.search", "kb.search"),
+        ("functions.search", "search"),
+        ("Search", "Search"),
+        ("SEARCH", "search"),
+    ],
+)
+async def test_a_tool_whose_own_name_holds_a_dot_can_be_called(name: str, meant: str) -> None:
+    async def found(_: Arguments) -> str:
+        return "{}"
+
+    offered = [Offered(tool=tool(each), handler=found) for each in ("search", "Search", "kb.search")]
+    loop = Loop(model=ScriptedModel([Said(calls=(call(name, n=1),))]), offered=offered, max_calls=1)
+    await loop.run(START)
+    assert loop.called == [meant]
+
+
 class Asked:
     """A tool that keeps what it was asked."""
 
