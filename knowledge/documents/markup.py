@@ -270,15 +270,21 @@ def _joined(parts: Iterator[str] | Sequence[str]) -> str:
 
 
 def _write_directives(lines: list[str]) -> None:
+    unsaid = []
     for at in reversed(range(len(lines))):  # what stands within one is written first
         found = _DIRECTIVE.fullmatch(lines[at])
         told = _told(found[2], found[3].strip()) if found else None
         if found is None or told is None:
             continue
-        lines[at] = found[1] + told if told else ""
+        if told:
+            lines[at] = found[1] + told
+        else:
+            unsaid.append(at)  # blank in the end: what looks for text below would pass over all of them, each time
         end = _draw_out(lines, at, len(found[1].expandtabs()))
-        if found[2] in _NAMES:
+        if told and found[2] in _NAMES:
             _lower(lines, at, end)
+    for at in unsaid:
+        lines[at] = ""
 
 
 def _told(name: str, words: str) -> str | None:

@@ -140,7 +140,7 @@ async def test_the_first_question_of_a_process_waits_for_one_round_trip_alone(
 ) -> None:
     async with open_knowledge(remote) as knowledge:
         await learn_one(knowledge)
-    endpoint.seconds_per_call = 0.2
+    endpoint.seconds_per_call, endpoint.most_running = 0.2, 0
     async with open_knowledge(remote) as knowledge:
         assert await knowledge.queries.query_for_failure(f"{CART}!")
         assert endpoint.most_running == 2, "the model is recognised meanwhile"

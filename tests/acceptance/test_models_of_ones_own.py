@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.adapters.local_embedder import bundled_model
-from knowledge.errors import SpaceMismatch
+from knowledge.errors import EmbedderUnavailable, SpaceMismatch
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import make_embedder, open_knowledge
 from tests.acceptance.test_the_loop import CART, fail
@@ -48,7 +48,7 @@ async def test_a_model_in_a_folder_is_run_in_process(settings: KnowledgeSettings
 
 async def test_a_folder_that_is_not_there_is_named(settings: KnowledgeSettings, tmp_path: Path) -> None:
     embedder = make_embedder(settings.model_copy(update={"embedding_model": str(tmp_path / "none")}))
-    with pytest.raises(Exception, match=r"none/model\.onnx cannot be read.*HARDWON_EMBEDDING_MODEL"):
+    with pytest.raises(EmbedderUnavailable, match=r"none/model\.onnx cannot be read.*HARDWON_EMBEDDING_MODEL"):
         await embedder.space()
 
 

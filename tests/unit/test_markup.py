@@ -192,8 +192,10 @@ def test_code_stays_what_it_is(lead: str) -> None:
         "a::\n\n" + " b\n" * 25_000,
         "`" * 50_000,
         "+--+\n" * 10_000,
+        ".. note::\n" * 20_000,
+        ".. option::\n" * 20_000,
     ],
-    ids=["roles", "addresses", "a cell", "code", "marks", "borders"],
+    ids=["roles", "addresses", "a cell", "code", "marks", "borders", "warnings", "names"],
 )
 def test_a_long_text_takes_no_longer_than_others_of_its_length(text: str) -> None:
     began = time.process_time()
