@@ -202,7 +202,11 @@ async def test_what_is_not_a_whole_archive_of_this_version_is_refused_before_any
     flipped[len(archive) // 2] ^= 1
     broken = {
         "cut off": [archive[: len(archive) // 2], archive[:-1], without_manifest(archive)],
-        "damaged|no gzip|a line that is none of its own": [one_row_less(archive), one_letter_else(archive), bytes(flipped)],
+        "damaged|no gzip|a line that is none of its own": [
+            one_row_less(archive),
+            one_letter_else(archive),
+            bytes(flipped),
+        ],
         f"format version 99, this hardwon reads up to {VERSION}": [changed(archive, version=99)],
         "no archive of hardwon|no gzip": [changed(archive, format="poem"), b"PK\3\4 a zip", gzip.compress(b"[]\n")],
         "empty|cut off": [b"", gzip.compress(b"")],
