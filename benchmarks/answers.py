@@ -20,9 +20,9 @@ from benchmarks.asked import at_least_one
 from benchmarks.resampling import Estimate, auc, estimate
 from benchmarks.sets import DATA
 from knowledge.settings import KnowledgeSettings
-from orchestrator.evaluate_answers import Judged, judged_answers
+from orchestrator.cli.terminal import stages
 from orchestrator.logs import configure_logs
-from orchestrator.terminal import stages
+from orchestrator.measuring.answers import Judged, judged_answers
 
 SETS = ("clapnq", "mtrag_un")
 NAMES = {"clapnq": "Wikipedia (CLAPnq)", "mtrag_un": "conversations (MTRAG)"}

@@ -28,9 +28,9 @@ from knowledge.memory.spaces import unrelated_scores
 from knowledge.ports import Embedder
 from knowledge.search import fusion
 from knowledge.search.calibration import BUNDLED
+from orchestrator.cli.terminal import print_json, stages
 from orchestrator.logs import configure_logs
 from orchestrator.progress import Stages
-from orchestrator.terminal import print_json, stages
 
 SAMPLE = 400
 """Documents of a set that unrelated texts are drawn from: as many as a checkpoint looks at."""

@@ -21,7 +21,7 @@ from knowledge.models import EntryType, Point, PointId, SparseVector, View
 from knowledge.ports import Embedder, VectorIndex
 from knowledge.search.lexical import DEFAULT_MEAN_TERMS, document_vector, term_counts
 from knowledge.wiring import Knowledge
-from orchestrator.evaluate import throwaway_home
+from orchestrator.measuring.retrieval import throwaway_home
 from orchestrator.progress import Stages
 
 GOAL_WITH_MODEL = 0.9

@@ -27,10 +27,10 @@ from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import BUNDLED_MODEL
 from knowledge.ports import Embedder
 from knowledge.settings import KnowledgeSettings
-from orchestrator.evaluate import retrieval_places
+from orchestrator.cli.terminal import print_json, stages
 from orchestrator.logs import configure_logs
+from orchestrator.measuring.retrieval import retrieval_places
 from orchestrator.progress import Stages
-from orchestrator.terminal import print_json, stages
 
 OURS = "hardwon"
 _RANK_FUSIONS = {"RRF k=60": 60, "RRF k=2": 2}

@@ -20,8 +20,8 @@ from benchmarks.logits import yes_weights
 from benchmarks.resampling import Figures, auc
 from knowledge.documents.extracting import Signs
 from knowledge.settings import KnowledgeSettings
-from orchestrator.evaluate_answers import judged_answers
 from orchestrator.logs import configure_logs
+from orchestrator.measuring.answers import judged_answers
 
 RIDGE = 0.02
 FOLDS = 10

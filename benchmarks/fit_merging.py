@@ -33,8 +33,8 @@ from knowledge.memory.likeness import (
     judge,
     same_probability,
 )
+from orchestrator.cli.terminal import print_json, stages
 from orchestrator.progress import Stages
-from orchestrator.terminal import print_json, stages
 
 FITTED = ("cosine", "shared", "contained", "opening")
 RIDGE = 0.5

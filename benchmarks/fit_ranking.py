@@ -28,9 +28,9 @@ from knowledge.search.fusion import coverage
 from knowledge.search.likeness import LikenessWeights
 from knowledge.search.reading import MOST_CANDIDATES, Candidate, Features, features, read_question
 from knowledge.search.silence import Signs
+from orchestrator.cli.terminal import print_json, stages
 from orchestrator.logs import configure_logs
 from orchestrator.progress import Stages
-from orchestrator.terminal import print_json, stages
 
 RIDGE = 0.03
 SILENCE_RIDGE = 0.01

@@ -25,11 +25,11 @@ from knowledge.models import Context, Entry, EntryId, NewEntry, Task
 from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import write_entry
-from orchestrator.http_access import Doorway
-from orchestrator.http_api import ContextBody, EntryCreated, make_app
+from orchestrator.http.access import Doorway
+from orchestrator.http.app import ContextBody, EntryCreated, make_app
+from orchestrator.http.serving import serve_on
 from orchestrator.progress import Stages
 from orchestrator.service import _listen
-from orchestrator.serving import serve_on
 
 GOAL = 1.3
 _FIELDS = tuple(field.name for field in fields(NewEntry))

@@ -18,7 +18,7 @@ from knowledge.models import Embedded, EmbeddingSpace, EntryType, NewEntry
 from knowledge.ports import Clock, Embedder
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
-from orchestrator.evaluate import throwaway_home
+from orchestrator.measuring.retrieval import throwaway_home
 
 AGENTS = ("backend", "frontend", "qa", "coder")
 TASKS = ("bugfix", "feature", "lint")

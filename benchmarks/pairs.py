@@ -18,7 +18,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder, Progress
 from knowledge.search.lexical import term_counts
 from knowledge.search.wording import Rarity, profile
-from orchestrator.evaluate import read_jsonl
+from orchestrator.measuring.retrieval import read_jsonl
 
 PAIR_SETS = ("gitbugs", "runbooks", "typecheck_reports", "test_failures")
 MINIMAL = 500

@@ -31,10 +31,10 @@ from benchmarks.rounds import Outcome
 from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.ports import Progress, Selection
 from knowledge.wiring import Knowledge
-from orchestrator.evaluate import throwaway_home
+from orchestrator.cli.terminal import print_json, stages
 from orchestrator.logs import configure_logs
+from orchestrator.measuring.retrieval import throwaway_home
 from orchestrator.progress import Stages
-from orchestrator.terminal import print_json, stages
 
 MOST_GROWTH_MB = 150
 _CHUNK = 1_000

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.evaluate import read_jsonl
+from orchestrator.measuring.retrieval import read_jsonl
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DATA = CHECKOUT.parent / "shared" / "data"

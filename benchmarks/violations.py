@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.sets import LabelledSet
 
 # What the demo looks at, so that both speak of the same places; it publishes no line numbers.
-from orchestrator.demo import _VIOLATION, Rule, _line, _lint, _question, find_violations, read_rules, without
+from orchestrator.measuring.demo import _VIOLATION, Rule, _line, _lint, _question, find_violations, read_rules, without
 
 
 def violation_sets() -> list[LabelledSet]:

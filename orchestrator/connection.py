@@ -28,8 +28,8 @@ from knowledge.errors import HardwonError, OwnerUnavailable, StorageUnavailable,
 from knowledge.logs import get_logger
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.settings import KnowledgeSettings
-from orchestrator.calls import KEYS_PATH, LEAVING_HEADER, LIMITS, removes
-from orchestrator.client import KnowledgeClient
+from orchestrator.client.calls import KEYS_PATH, LEAVING_HEADER, LIMITS, removes
+from orchestrator.client.knowledge_client import KnowledgeClient
 
 if TYPE_CHECKING:
     from knowledge.wiring import Knowledge
@@ -181,7 +181,7 @@ class Membership:
 def _load() -> None:
     """Load what an owner needs, which takes a second: a client never does, until it becomes one."""
     importlib.import_module("knowledge.wiring")
-    importlib.import_module("orchestrator.serving")
+    importlib.import_module("orchestrator.http.serving")
 
 
 def _noted(joined: asyncio.Task[None]) -> None:
@@ -309,7 +309,7 @@ def _listening(path: Path) -> Iterator[sockets.socket]:
 @asynccontextmanager
 async def _serving(knowledge: Knowledge, path: Path) -> AsyncIterator[None]:
     """Serve the API on a unix socket for a block."""
-    from orchestrator.serving import serve_on  # noqa: PLC0415
+    from orchestrator.http.serving import serve_on  # noqa: PLC0415
 
     with _listening(path) as listener:
         made = _MadeWhenAsked(knowledge)
@@ -339,11 +339,11 @@ class _MadeWhenAsked:
     async def aclose(self) -> None:
         """End what goes on in the background."""
         if self._made:
-            from orchestrator.http_kb import stop_indexing  # noqa: PLC0415
+            from orchestrator.http.kb import stop_indexing  # noqa: PLC0415
 
             await stop_indexing(self._app)
 
     def _make(self) -> Any:
-        from orchestrator.http_api import make_app  # noqa: PLC0415
+        from orchestrator.http.app import make_app  # noqa: PLC0415
 
         return make_app(self._knowledge)

@@ -20,12 +20,12 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.steps import watched_by
 from knowledge.wiring import Knowledge
 from orchestrator.connection import Membership
-from orchestrator.http_access import Doorway
-from orchestrator.http_api import make_app
-from orchestrator.http_kb import stop_indexing
-from orchestrator.mcp_http import serving_mcp
+from orchestrator.http.access import Doorway
+from orchestrator.http.app import make_app
+from orchestrator.http.kb import stop_indexing
+from orchestrator.http.serving import Listener, raise_file_limit, serve_on
+from orchestrator.mcp.http import serving_mcp
 from orchestrator.metrics import metrics_of_process
-from orchestrator.serving import Listener, raise_file_limit, serve_on
 from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30

@@ -36,7 +36,7 @@ keep_in_memory()
 
 def pytest_collection_finish() -> None:
     """Make the routes of the API once, and leave what was imported out of every later search for garbage: it stays."""
-    if "orchestrator.http_api" in sys.modules:
+    if "orchestrator.http.app" in sys.modules:
         importlib.import_module("tests.support.routes").keep_routes()
     _leave_out_of_searches()
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from knowledge.settings import KnowledgeSettings
-from orchestrator.evaluate_answers import evaluate_answers
+from orchestrator.measuring.answers import evaluate_answers
 from tests.support.embedders import HashingEmbedder
 
 

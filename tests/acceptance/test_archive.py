@@ -30,9 +30,9 @@ from knowledge.provenance import Chosen
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.archives import write_archive
+from orchestrator.cli.archives import write_archive
 from orchestrator.client import KnowledgeClient
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.acceptance.test_the_loop import CART, fail
 from tests.acceptance.test_upkeep import learn
 from tests.conftest import TEMPLATE, SetClock

@@ -24,18 +24,27 @@ from knowledge.errors import EmbedderUnavailable, Overloaded, StorageBusy
 from knowledge.models import EntryType, NewEntry
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
-from orchestrator import http_bodies, problems, service, serving
-from orchestrator.admission import MOST_PAUSE_SECONDS, REFUSALS_PER_SECOND, Admission, Lines, Overflow, _Line, _Pace
-from orchestrator.calls import FULL, MOST_AT_ONCE, PROBLEM
+from orchestrator import service
 from orchestrator.client import KnowledgeClient
+from orchestrator.client.calls import FULL, MOST_AT_ONCE, PROBLEM
 from orchestrator.connection import _to_socket
-from orchestrator.http_access import Doorway
-from orchestrator.http_api import make_app
-from orchestrator.mcp_http import serving_mcp
+from orchestrator.http import bodies, problems, serving
+from orchestrator.http.access import Doorway
+from orchestrator.http.admission import (
+    MOST_PAUSE_SECONDS,
+    REFUSALS_PER_SECOND,
+    Admission,
+    Lines,
+    Overflow,
+    _Line,
+    _Pace,
+)
+from orchestrator.http.app import make_app
+from orchestrator.http.problems import REQUEST_ID
+from orchestrator.http.serving import LEAST_CONNECTIONS, MOST_FILES, OTHER_FILES, PAUSE, raise_file_limit, serve_on
+from orchestrator.mcp.http import serving_mcp
 from orchestrator.metrics import metrics_of_process
-from orchestrator.problems import REQUEST_ID
 from orchestrator.service import _listen
-from orchestrator.serving import LEAST_CONNECTIONS, MOST_FILES, OTHER_FILES, PAUSE, raise_file_limit, serve_on
 from tests.acceptance.test_access import io_counted
 from tests.conftest import Opens
 from tests.support.openai_server import OpenAIServer
@@ -333,9 +342,9 @@ async def test_g18_a_refusal_reads_no_body_looks_at_no_key_and_asks_postgres_not
 @asynccontextmanager
 async def waiting_half_a_second(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     """Serve one request at a time, whose body may take half a second and one more for each 100 bytes; give the port."""
-    monkeypatch.setattr(http_bodies, "BODY_SECONDS", 0.5)
-    monkeypatch.setattr(http_bodies, "BODY_BYTES_PER_SECOND", 100)
-    monkeypatch.setattr(http_bodies, "ARCHIVE_SECONDS", 0.5)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(bodies, "BODY_BYTES_PER_SECOND", 100)
+    monkeypatch.setattr(bodies, "ARCHIVE_SECONDS", 0.5)
     async with opens(max_concurrent=1, max_waiting=8) as knowledge:
         app = make_app(knowledge)
         with _listen("127.0.0.1", 0) as listener:

@@ -22,7 +22,7 @@ import typer
 from typer.testing import CliRunner
 
 from knowledge.errors import HardwonError, InvalidInput, InvalidSetting
-from orchestrator.cli import app
+from orchestrator.cli.commands import app
 from tests.conftest import TEMPLATE
 from tests.support.loaded import heavy, loaded, ours
 from tests.support.openai_server import OpenAIServer
@@ -70,15 +70,15 @@ def every_command() -> dict[tuple[str, ...], click.Command]:
 
 
 def test_a_command_beside_a_server_loads_neither_stores_nor_documents(beside: Commands) -> None:
-    modules = loaded("from orchestrator.cli import main; main()", "stats", **beside.environment())
+    modules = loaded("from orchestrator.cli.commands import main; main()", "stats", **beside.environment())
     assert not heavy(modules)
     assert not {name for name in ours(modules) if name.startswith("orchestrator.client_")}
 
 
 def test_an_owner_that_only_counts_loads_no_model_and_no_api(alone: Commands) -> None:
-    modules = loaded("from orchestrator.cli import main; main()", "stats", **alone.environment())
+    modules = loaded("from orchestrator.cli.commands import main; main()", "stats", **alone.environment())
     assert "knowledge.wiring" in modules
-    assert not modules & {"alembic", "fastapi", "onnxruntime", "openai", "orchestrator.http_api"}
+    assert not modules & {"alembic", "fastapi", "onnxruntime", "openai", "orchestrator.http.app"}
 
 
 def test_every_command_tells_its_help_and_takes_json() -> None:

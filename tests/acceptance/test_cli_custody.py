@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import open_knowledge
-from orchestrator.cli import app
+from orchestrator.cli.commands import app
 from tests.acceptance.test_custody import ADMIN, handed_out
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.cli import app
+from orchestrator.cli.commands import app
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, entry, free_port, lines
 

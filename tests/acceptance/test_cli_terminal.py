@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from knowledge.errors import HardwonError
-from orchestrator.cli import app
+from orchestrator.cli.commands import app
 from tests.acceptance.test_cli import every_command
 from tests.conftest import TEMPLATE
 from tests.support.openai_server import OpenAIServer

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from knowledge.errors import InvalidInput, NotFound
-from orchestrator.cli import app
+from orchestrator.cli.commands import app
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, entry, lines
 

@@ -13,7 +13,7 @@ from knowledge.documents.journal import EscalationId, Event, EventId, NewEscalat
 from knowledge.errors import NotFound
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from orchestrator.paging import PAGE
 
 

@@ -14,7 +14,7 @@ from knowledge.models import Pattern
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.client import KnowledgeClient
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.support.entries import CART, failure, learn
 
 OLD = AppliesWhen(technology="python", version="<3.12")

@@ -11,10 +11,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from knowledge.wiring import Knowledge
-from orchestrator.calls import PROBLEM
-from orchestrator.http_api import make_app
-from orchestrator.http_examples import ANSWERS, PROBLEMS, REQUESTS
-from orchestrator.problems import Problem
+from orchestrator.client.calls import PROBLEM
+from orchestrator.http.app import make_app
+from orchestrator.http.examples import ANSWERS, PROBLEMS, REQUESTS
+from orchestrator.http.problems import Problem
 from tests.contract_http import ABROAD, database, try_out
 
 

@@ -24,7 +24,7 @@ from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.acceptance.test_secrets import stored
 from tests.conftest import SetClock
 from tests.support.entries import failure

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from knowledge.wiring import Knowledge
-from orchestrator import demo
+from orchestrator.cli.reports.memory import print_demo
+from orchestrator.measuring import demo
 from orchestrator.progress import Stages
-from orchestrator.reports import print_demo
 
 RULES = 60
 

@@ -22,7 +22,7 @@ from knowledge.models import CheckpointReport, EntryId, EntryStatus, Pattern, Re
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.client import KnowledgeClient
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.acceptance.test_archive import OpensElsewhere, as_stream, elsewhere, second_url, whole
 from tests.conftest import Opens, SetClock
 from tests.support.entries import CART, capture, failure

@@ -18,7 +18,7 @@ from knowledge.documents.parsing import described
 from knowledge.documents.syncing import NewSource
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.acceptance.test_secrets import HIDDEN, OTHER, TOKEN, stored
 from tests.conftest import Opens
 from tests.support.documents import add, find, readable, writable

@@ -14,11 +14,11 @@ from knowledge.documents.models import Document, NewDocument
 from knowledge.errors import EmbedderUnavailable, InvalidInput, InvalidSetting
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
-from orchestrator.asking import LocalAnswers
+from orchestrator.cli.asking import LocalAnswers
 from orchestrator.client import KnowledgeClient
-from orchestrator.http_api import make_app
-from orchestrator.selection import Documents, DocumentSelection, get_tool_schema, validate_parameters
-from orchestrator.telemetry import Telemetry
+from orchestrator.http.app import make_app
+from orchestrator.tools.selection import Documents, DocumentSelection, get_tool_schema, validate_parameters
+from orchestrator.tools.telemetry import Telemetry
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens
 from tests.support.answering import quotes_line_with

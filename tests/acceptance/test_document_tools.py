@@ -19,10 +19,10 @@ from knowledge.documents.kb_configs import GlobalKBConfig
 from knowledge.documents.models import NewDocument
 from knowledge.errors import InvalidInput, NoAccess
 from knowledge.wiring import Knowledge
-from orchestrator import document_qa_tool
-from orchestrator.agent import Conversation, MainAgent
-from orchestrator.document_qa_tool import DocumentQATool
-from orchestrator.tools import AnswerFromCaseEvidence, AnswerFromGlobalKB, DocumentTool, document_tools
+from orchestrator.tools import document_qa_tool
+from orchestrator.tools.agent import Conversation, MainAgent
+from orchestrator.tools.document_qa_tool import DocumentQATool
+from orchestrator.tools.wrappers import AnswerFromCaseEvidence, AnswerFromGlobalKB, DocumentTool, document_tools
 from tests.conftest import Opens, SetClock
 from tests.support.answering import answered, quotes_line_with, sources_in
 from tests.support.documents import ADMIN, GUIDE, add

@@ -29,16 +29,16 @@ from knowledge.documents.journal import (
 from knowledge.errors import IndexUnavailable, NotFound, StorageUnavailable
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
-from orchestrator.documentation import (
+from orchestrator.http.app import make_app
+from orchestrator.tools.documentation import (
     COMPLETED,
     DOCUMENTATION_PROMPT,
     STARTED,
     DocumentationQASubagent,
     DocumentationRequest,
 )
-from orchestrator.http_api import make_app
-from orchestrator.planner import PlannerResults, PlannerSteps
-from orchestrator.telemetry import ANSWERED, Telemetry, metrics_of
+from orchestrator.tools.planner import PlannerResults, PlannerSteps
+from orchestrator.tools.telemetry import ANSWERED, Telemetry, metrics_of
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens, SetClock
 from tests.support.answering import answered, quotes_line_with

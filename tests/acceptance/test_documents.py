@@ -18,7 +18,7 @@ from knowledge.documents.models import Document, DocumentStatus, NewDocument, Pa
 from knowledge.errors import Conflict, InvalidInput, NoAccess, NotFound
 from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
-from orchestrator.asking import LocalAnswers
+from orchestrator.cli.asking import LocalAnswers
 from tests.conftest import Opens
 from tests.support.documents import ADMIN, GUIDE, add, find, put, readable, shown_points, writable
 from tests.support.embedders import HashingEmbedder

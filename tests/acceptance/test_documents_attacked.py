@@ -36,8 +36,8 @@ from knowledge.documents.ports import Source
 from knowledge.documents.syncing import NewSource
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
-from orchestrator.http_access import Doorway
-from orchestrator.http_api import make_app
+from orchestrator.http.access import Doorway
+from orchestrator.http.app import make_app
 from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find, put
 

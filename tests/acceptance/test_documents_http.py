@@ -13,8 +13,8 @@ from knowledge.documents.models import DocumentStatus, NewDocument
 from knowledge.errors import AccessDenied, Conflict, InvalidInput, NoAccess
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.http_access import Doorway
-from orchestrator.http_api import make_app
+from orchestrator.http.access import Doorway
+from orchestrator.http.app import make_app
 from tests.support.documents import GUIDE
 from tests.support.processes import Commands
 

@@ -19,12 +19,12 @@ from knowledge.documents.rendering import NOTHING_YET, STILL_INDEXING
 from knowledge.documents.syncing import SyncReport
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
-from orchestrator.asking import LocalAnswers
+from orchestrator.cli.asking import LocalAnswers
+from orchestrator.cli.folders import contents_of, files_at, files_of
+from orchestrator.cli.reports.answers import print_answer
+from orchestrator.cli.reports.kb import print_added, print_passages, print_reports
 from orchestrator.client import KnowledgeClient
-from orchestrator.folders import contents_of, files_at, files_of
-from orchestrator.http_api import make_app
-from orchestrator.reports_answers import print_answer
-from orchestrator.reports_kb import print_added, print_passages, print_reports
+from orchestrator.http.app import make_app
 from tests.support.documents import add, put
 from tests.support.openai_server import OpenAIServer, Status
 from tests.support.processes import Commands, embedding_by

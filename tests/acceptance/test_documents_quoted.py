@@ -10,7 +10,7 @@ from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.documents import extracting, weighing
 from knowledge.documents.models import Answer, AnswerStatus
 from knowledge.wiring import Knowledge
-from orchestrator.tools import AnswerFromGlobalKB
+from orchestrator.tools.wrappers import AnswerFromGlobalKB
 from tests.conftest import Opens
 from tests.support.documents import ADMIN, put
 

@@ -29,15 +29,15 @@ from knowledge.errors import AccessDenied, InvalidInput, InvalidSetting, NotFoun
 from knowledge.models import NewEntry
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
-from orchestrator.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES
 from orchestrator.client import KnowledgeClient
-from orchestrator.http_access import STRANGERS_AT_ONCE, Doorway
-from orchestrator.http_api import make_app
-from orchestrator.http_bodies import MAX_DEPTH, deeper_than
-from orchestrator.http_examples import REQUESTS, VALUES
-from orchestrator.http_opened import free, performed, performs
+from orchestrator.client.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES
+from orchestrator.http.access import STRANGERS_AT_ONCE, Doorway
+from orchestrator.http.app import make_app
+from orchestrator.http.bodies import MAX_DEPTH, deeper_than
+from orchestrator.http.examples import REQUESTS, VALUES
+from orchestrator.http.opened import free, performed, performs
+from orchestrator.http.rates import _MOST_KEPT, Rates
 from orchestrator.logs import configure_logs
-from orchestrator.rates import _MOST_KEPT, Rates
 from orchestrator.service import _listen, _loopback, _must_have_keys
 from tests.acceptance.test_access import ALL_SCOPES, io_counted
 from tests.conftest import Opens, SetClock

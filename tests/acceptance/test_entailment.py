@@ -11,7 +11,7 @@ import pytest
 from knowledge.documents.entailing import PROMPT
 from knowledge.documents.models import Answer, AnswerStatus
 from knowledge.wiring import Knowledge
-from orchestrator.tools import AnswerFromGlobalKB
+from orchestrator.tools.wrappers import AnswerFromGlobalKB
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens
 from tests.support.answering import answered

@@ -12,7 +12,7 @@ from knowledge.errors import InvalidInput
 from knowledge.models import Pattern
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.support.entries import approval, failure, learn, rejection
 
 PROPOSAL = "Rename the orders table in place"

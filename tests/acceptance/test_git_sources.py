@@ -37,7 +37,7 @@ from knowledge.documents.ports import Repositories, Repository, Source, TreeFile
 from knowledge.documents.syncing import NewSource
 from knowledge.errors import Conflict, InvalidInput, SourceUnavailable
 from knowledge.wiring import Knowledge
-from orchestrator.asking import LocalAnswers
+from orchestrator.cli.asking import LocalAnswers
 from tests.conftest import Opens
 from tests.support.documents import writable
 

@@ -25,7 +25,7 @@ from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorHooks
 from orchestrator.client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer

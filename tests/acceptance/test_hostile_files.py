@@ -19,7 +19,7 @@ from knowledge.documents.models import DocumentStatus, NewDocument
 from knowledge.documents.parsing import Unreadable
 from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
-from orchestrator.folders import files_of
+from orchestrator.cli.folders import files_of
 from tests.support.documents import put, writable
 
 pytest.importorskip("kreuzberg")

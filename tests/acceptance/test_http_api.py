@@ -40,10 +40,10 @@ from knowledge.errors import (
 from knowledge.models import Embedded, EntryId, EntryStatus, EntryType, NewEntry, PatternId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
-from orchestrator import calls, http_api
-from orchestrator.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES
-from orchestrator.client import KnowledgeClient
-from orchestrator.http_api import MAX_BATCH, make_app
+from orchestrator.client import KnowledgeClient, calls
+from orchestrator.client.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES
+from orchestrator.http import app as http_api
+from orchestrator.http.app import MAX_BATCH, make_app
 from orchestrator.service import _listen, run_service
 from tests.conftest import TEMPLATE, Opens, SetClock
 from tests.support.embedders import HashingEmbedder

@@ -20,8 +20,8 @@ from knowledge.documents.ports import IndexingStore, PassageIndex
 from knowledge.errors import EmbedderUnavailable, TextRejected
 from knowledge.models import Embedded, EmbeddingSpace
 from knowledge.wiring import Knowledge
-from orchestrator.http_api import make_app
-from orchestrator.http_kb import stop_indexing
+from orchestrator.http.app import make_app
+from orchestrator.http.kb import stop_indexing
 from tests.acceptance.test_document_archive import points_of
 from tests.conftest import Opens
 from tests.support.documents import GUIDE, add, find, put, readable

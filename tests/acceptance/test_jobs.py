@@ -25,7 +25,7 @@ from knowledge.errors import InvalidInput, LocalOnly, StorageRejected
 from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import capture, failure

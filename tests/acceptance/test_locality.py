@@ -18,7 +18,7 @@ from knowledge.memory.store_upkeep import ModelChoice
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.acceptance.test_archive import OpensElsewhere, as_stream, elsewhere, second_url, whole
 from tests.conftest import Opens, SetClock
 from tests.support.entries import CART, capture, failure

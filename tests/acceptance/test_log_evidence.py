@@ -12,7 +12,7 @@ from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.models import PassageKind, Severity
 from knowledge.documents.service import Documents
 from knowledge.wiring import Knowledge
-from orchestrator.tools import AnswerFromCaseEvidence
+from orchestrator.tools.wrappers import AnswerFromCaseEvidence
 from tests.support.documents import ADMIN, WrittenLog, add, readable, write_log
 
 LINES = 30_000

@@ -19,7 +19,7 @@ from knowledge.models import EntryId, EntryStatus
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.connection import Membership, _FollowOwner
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.acceptance.test_consolidating import pattern_of, told
 from tests.acceptance.test_review import AGENT, POISON
 from tests.conftest import Opens

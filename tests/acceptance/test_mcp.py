@@ -25,11 +25,11 @@ from mcp.client.streamable_http import streamable_http_client
 from knowledge.access.operations import Scope
 from knowledge.access.principals import Principal, Trust
 from knowledge.wiring import Knowledge
-from orchestrator.http_access import Doorway
-from orchestrator.http_api import make_app
-from orchestrator.mcp_http import serving_mcp
-from orchestrator.mcp_server import Caller, make_server
-from orchestrator.mcp_tools import TOOLS
+from orchestrator.http.access import Doorway
+from orchestrator.http.app import make_app
+from orchestrator.mcp.http import serving_mcp
+from orchestrator.mcp.server import Caller, make_server
+from orchestrator.mcp.tools import TOOLS
 from tests.conftest import Opens
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import HARDWON, Commands, embedding_by, entry
@@ -412,7 +412,7 @@ def test_without_the_extra_the_command_says_what_to_install(commands: Commands, 
         "import sys, importlib.util as u; real = u.find_spec;"
         "u.find_spec = lambda name, *a: None if name == 'mcp' else real(name, *a);"
         "sys.argv = ['hardwon', 'mcp'];"
-        "from orchestrator.cli import main; main()"
+        "from orchestrator.cli.commands import main; main()"
     )
     ran = commands.python(script)
     assert ran.returncode == 1

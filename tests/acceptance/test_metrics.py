@@ -16,8 +16,8 @@ from knowledge.models import CheckpointType, Task
 from knowledge.steps import watched_by
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.http_access import Doorway
-from orchestrator.http_api import make_app
+from orchestrator.http.access import Doorway
+from orchestrator.http.app import make_app
 from orchestrator.metrics import STAGES, Metrics
 from tests.support.embedders import HashingEmbedder
 from tests.support.openai_server import OpenAIServer
@@ -130,7 +130,7 @@ async def test_a_whole_loop_shows_in_every_metric_of_it(
 async def test_staged_entries_of_all_workspaces_are_counted_when_asked_for(
     http: httpx.AsyncClient, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.http_metrics.KEEP_SECONDS", 0.0)
+    monkeypatch.setattr("orchestrator.http.metrics.KEEP_SECONDS", 0.0)
     series = Series(http)
     for workspace in ("default", "another"):
         await http.post("/v1/entries", json=entry(), headers={"Hardwon-Workspace": workspace})
@@ -149,7 +149,7 @@ async def test_as_many_workspaces_as_there_may_be_are_counted_in_no_time(
     many = "INSERT INTO projects (workspace, project_id) SELECT 'w' || n, 'p' FROM generate_series(1, 9999) AS n"
     async with knowledge.engine.begin() as connection:
         await connection.execute(sa.text(many))
-    monkeypatch.setattr("orchestrator.http_metrics.COUNT_SECONDS", 1.0)
+    monkeypatch.setattr("orchestrator.http.metrics.COUNT_SECONDS", 1.0)
     told = await Series(http).told()
     assert told["hardwon_staged_entries", frozenset()] == 1
     assert told["hardwon_workspaces", frozenset()] == 10_000

@@ -20,11 +20,11 @@ from knowledge.models import ContextId, EntryStatus, PatternId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.calls import in_path
 from orchestrator.client import KnowledgeClient
-from orchestrator.client_kb import RemoteKnowledgeBases
+from orchestrator.client.calls import in_path
+from orchestrator.client.kb import RemoteKnowledgeBases
 from orchestrator.connection import AnyKnowledge
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 
 FAILURE = "Cart total raises TypeError when a product has no price"
 SOLUTION = "Treat a missing price as zero and log the product"

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from knowledge.wiring import Knowledge
-from orchestrator.http_api import make_app
-from orchestrator.http_page import FILES, POLICY
+from orchestrator.http.app import make_app
+from orchestrator.http.page import FILES, POLICY
 from tests.support.processes import entry
 
 PAGE = Path(__file__).resolve().parents[2] / "orchestrator" / "page"

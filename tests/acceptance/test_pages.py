@@ -19,7 +19,7 @@ from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from orchestrator.paging import paged
 from tests.support.entries import failure
 

@@ -14,8 +14,8 @@ from knowledge.documents.models import NewDocument
 from knowledge.errors import IndexUnavailable, InvalidSetting
 from knowledge.wiring import Knowledge
 from knowledge.wiring_answering import keyword_weights
-from orchestrator.http_api import make_app
-from orchestrator.kb_query import QNA_SYSTEM_PROMPT
+from orchestrator.http.app import make_app
+from orchestrator.tools.kb_query import QNA_SYSTEM_PROMPT
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens
 from tests.support.answering import answered, quotes_line_with, sources_in

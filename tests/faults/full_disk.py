@@ -28,7 +28,7 @@ from knowledge.errors import HardwonError, Unavailable
 from knowledge.models import EntryId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
-from orchestrator.http_api import make_app
+from orchestrator.http.app import make_app
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure
 

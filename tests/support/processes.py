@@ -25,7 +25,7 @@ import typer.main
 import typer.testing
 from typer.testing import CliRunner
 
-from orchestrator.cli import app
+from orchestrator.cli.commands import app
 from tests.support.openai_server import OpenAIServer
 from tests.support.starter import Piped, Starter
 

@@ -32,12 +32,12 @@ ROOT = Path(__file__).resolve().parents[2]
 LOADED = (
     "alembic.command", "fastapi", "jobs.scheduler", "jobs.table", "knowledge.adapters.local_embedder",
     "knowledge.adapters.openai_embedder", "knowledge.adapters.postgres.embedded", "knowledge.adapters.qdrant_edge",
-    "knowledge.wiring", "openai", "orchestrator.cli", "orchestrator.cli_start", "orchestrator.client_capture",
-    "orchestrator.connection", "orchestrator.entries", "orchestrator.hooks", "orchestrator.http_api",
-    "orchestrator.logs", "orchestrator.serving", "rich.console", "rich.markup", "rich.progress", "rich.table",
+    "knowledge.wiring", "openai", "orchestrator.cli.commands", "orchestrator.cli.start", "orchestrator.client.capture",
+    "orchestrator.connection", "orchestrator.entries", "orchestrator.hooks", "orchestrator.http.app",
+    "orchestrator.logs", "orchestrator.http.serving", "rich.console", "rich.markup", "rich.progress", "rich.table",
     "uvicorn",
 )  # fmt: skip
-"""What the commands load; nothing of it starts a thread or reads the environment, as `orchestrator.terminal` does."""
+"""What the commands load; nothing starts a thread or reads the environment, as `orchestrator.cli.terminal` does."""
 _MOST = 1 << 17
 
 
@@ -257,7 +257,7 @@ def _be(command: list[str]) -> None:
     else:
         sys.argv = command
         sys.modules["__main__"].__package__ = None  # else the command would be called by the name of this module
-        sys.exit(importlib.import_module("orchestrator.cli_start").main())
+        sys.exit(importlib.import_module("orchestrator.cli.start").main())
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ import pytest
 
 from knowledge.documents.language_model import Message, Said, Tool, ToolCall, ToolsRefused
 from knowledge.errors import QuestionRejected
-from orchestrator.agent import Conversation, MainAgent, Strategy, intent_of
-from orchestrator.tool_loop import MAX_ROUNDS, Arguments, Loop, Offered
-from orchestrator.tools import TOOLS
+from orchestrator.tools.agent import Conversation, MainAgent, Strategy, intent_of
+from orchestrator.tools.tool_loop import MAX_ROUNDS, Arguments, Loop, Offered
+from orchestrator.tools.wrappers import TOOLS
 from tests.support.answering import ScriptedModel, call
 
 SMALL_TALK = [

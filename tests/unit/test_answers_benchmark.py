@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.answers import answers_table, conversations_table, reached, rendered
-from orchestrator.evaluate_answers import Judged
+from orchestrator.measuring.answers import Judged
 
 
 def judged(*, answerable: bool, answered: bool, place: int | None = 1, follows: bool = False) -> Judged:

@@ -12,9 +12,9 @@ from knowledge.documents.kb_configs import KBConfig
 from knowledge.documents.models import Profile
 from knowledge.documents.prompts import MAX_REQUEST_TOKENS
 from knowledge.settings import KnowledgeSettings
-from orchestrator import tools
-from orchestrator.document_qa_tool import MAX_TOKENS, DocumentQATool
-from orchestrator.tools import TOOLS
+from orchestrator.tools import wrappers as tools
+from orchestrator.tools.document_qa_tool import MAX_TOKENS, DocumentQATool
+from orchestrator.tools.wrappers import TOOLS
 from tests.requirements import IDS, apart, missing, named
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from knowledge.documents.finding import MultiQueryFinder, covered
 from knowledge.documents.models import AnswerStatus, Finding, Query, Turn
 from knowledge.documents.rewriting import Rewriter
 from knowledge.errors import IndexUnavailable
-from orchestrator.documentation import PROFILE, claims_step
+from orchestrator.tools.documentation import PROFILE, claims_step
 from tests.support.answering import ListedSearcher, passage
 
 

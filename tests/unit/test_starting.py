@@ -16,7 +16,7 @@ from tests.support.loaded import HEAVY, heavy, loaded, ours
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["doctor", "--help"], ["kb", "ask", "--help"]])
 def test_help_loads_the_commands_and_nothing_they_need(arguments: list[str]) -> None:
-    modules = loaded("from orchestrator.cli import main; main()", *arguments)
+    modules = loaded("from orchestrator.cli.commands import main; main()", *arguments)
     assert {name for name in ours(modules) if not name.startswith("orchestrator.cli")} <= {
         "knowledge",
         "knowledge.access",
@@ -68,7 +68,7 @@ def stopped_at(loading: str, before: Callable[[], object] | None = None) -> subp
     return subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=before)
 
 
-@pytest.mark.parametrize("loading", ["orchestrator.cli", "typer", "orchestrator.cli_learn"])
+@pytest.mark.parametrize("loading", ["orchestrator.cli.commands", "typer", "orchestrator.cli.learn"])
 def test_ctrl_c_as_a_command_begins_ends_it_without_a_word(loading: str) -> None:
     stopped = stopped_at(loading)
     assert stopped.returncode == -signal.SIGINT

@@ -1,0 +1,83 @@
+"""The commands of answers: asking documents, and measuring how well that goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from knowledge.names import DEFAULT_WORKSPACE
+from orchestrator.cli.kb import Case, Team, User, base_of, kb
+from orchestrator.cli.run import Json, Workspace, run
+
+Folder = Annotated[Path, typer.Argument(help="A folder with corpus.jsonl, questions.jsonl and qrels.jsonl.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Ask the first questions only.")]
+
+
+@kb.command("ask")
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    everything: Annotated[bool, typer.Option("--all", help="Ask all knowledge bases, not one.")] = False,
+    strict: Annotated[
+        bool, typer.Option(help="Whole documents by their words; the exact sentence if none fits.")
+    ] = False,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, max=50, help="Passages to answer from.")] = 5,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Answer a question from documents, with citations. Says so where they do not answer it."""
+    from orchestrator import connect
+    from orchestrator.cli.asking import answers_of
+    from orchestrator.cli.reports.answers import print_answer
+
+    base, scope_id = base_of(case, user, team)
+    if scope_id is not None and (everything or strict):
+        raise typer.BadParameter("asks more than one knowledge base", param_hint="--all or --strict")
+    if everything and strict:
+        raise typer.BadParameter("ask one way or the other", param_hint="--all or --strict")
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            answers = answers_of(knowledge)
+            if everything:
+                print_answer(await answers.ask(question), as_json=as_json)
+            elif strict:
+                print_answer(await answers.query_knowledge_base(question), as_json=as_json)
+            else:
+                print_answer(await answers.ask_base(base, scope_id, question, k), as_json=as_json)
+
+    run(work)
+
+
+@kb.command("evaluate")
+def evaluate_kb(folder: Folder, *, limit: Limit = None, as_json: Json = False) -> None:
+    """Measure answers, as `hardwon evaluate answers` does. On a folder of documents and questions."""
+    _evaluate(folder, limit=limit, as_json=as_json)
+
+
+def add_answers(evaluate: typer.Typer) -> None:
+    """Add the command that measures answers to a group."""
+
+    @evaluate.command("answers")
+    def answers(folder: Folder, *, limit: Limit = None, as_json: Json = False) -> None:
+        """Measure whether answers are given and declined rightly. Also whether they cite what is relevant."""
+        _evaluate(folder, limit=limit, as_json=as_json)
+
+
+def _evaluate(folder: Path, *, limit: int | None, as_json: bool) -> None:
+    from knowledge.settings import KnowledgeSettings
+    from orchestrator.cli.reports.answers import print_answers_report
+    from orchestrator.cli.terminal import stages
+    from orchestrator.measuring.answers import evaluate_answers
+
+    async def work() -> None:
+        with stages(quiet=as_json) as progress:
+            report = await evaluate_answers(folder, KnowledgeSettings(), limit=limit, progress=progress)
+        print_answers_report(report, as_json=as_json)
+
+    run(work)

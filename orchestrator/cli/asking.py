@@ -1,0 +1,48 @@
+"""Asking documents in process, with the names and arguments that asking over HTTP has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from knowledge.documents.service import LOCAL
+from orchestrator.client.answers import RemoteAnswers, Said
+from orchestrator.client.knowledge_client import KnowledgeClient
+from orchestrator.tools.document_qa_tool import ToolAnswer
+from orchestrator.tools.kb_query import KBQueryResponse, KnowledgeBaseQuery
+from orchestrator.tools.selection import DocumentSelection, SelectionResponse
+from orchestrator.tools.telemetry import Telemetry
+from orchestrator.tools.wrappers import TOOLS
+
+if TYPE_CHECKING:
+    from knowledge.wiring import Knowledge
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAnswers:
+    """Answers of open stores: whoever can open the data directory may read all of it."""
+
+    knowledge: Knowledge
+
+    async def ask(self, question: str, conversation: Said = ()) -> SelectionResponse:
+        """Answer from all documents that may be read."""
+        selection = DocumentSelection(self.knowledge.answering, self._telemetry(), self.knowledge.settings)
+        return await selection.ask(question, LOCAL, conversation)
+
+    async def ask_base(self, kb: str, scope_id: str | None, question: str, k: int = 5) -> ToolAnswer:
+        """Answer from one knowledge base."""
+        tool = next(tool for tool in TOOLS if tool.config.base.name == kb)
+        tool.config.base.partition(scope_id)  # as over HTTP: a tool says it to a model
+        return await tool(self.knowledge.answering, LOCAL).ask(scope_id, question, k, None)
+
+    async def query_knowledge_base(self, query: str) -> KBQueryResponse:
+        """Answer from the strict knowledge base."""
+        return await KnowledgeBaseQuery(self.knowledge.answering, self._telemetry()).query_knowledge_base(query, LOCAL)
+
+    def _telemetry(self) -> Telemetry:
+        return Telemetry(self.knowledge.answering.journal, self.knowledge.answering.clock)
+
+
+def answers_of(knowledge: Knowledge | KnowledgeClient) -> RemoteAnswers | LocalAnswers:
+    """Return what answers, here or over HTTP."""
+    return knowledge.answers if isinstance(knowledge, KnowledgeClient) else LocalAnswers(knowledge)

@@ -1,0 +1,499 @@
+"""The command `hardwon`: a client of the API, whoever owns the stores; or their owner while it runs."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from knowledge.errors import HardwonError
+from knowledge.names import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId
+from orchestrator.cli.answers import add_answers
+from orchestrator.cli.custody import add_custody
+from orchestrator.cli.kb import kb
+from orchestrator.cli.keys import keys
+from orchestrator.cli.lazy import lazily
+from orchestrator.cli.learn import capture_read, learn
+from orchestrator.cli.mcp import add_mcp
+from orchestrator.cli.patterns import patterns
+from orchestrator.cli.resolve import add_resolve
+from orchestrator.cli.run import Json, Workspace, run
+from orchestrator.cli.streams import keep_streams
+from orchestrator.cli.upkeep import add_upkeep
+
+app = typer.Typer(
+    name="hardwon",
+    help="The learning memory of a multi-agent orchestrator.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
+evaluate = typer.Typer(help="Measure quality on folders of labelled data.", no_args_is_help=True)
+app.add_typer(learn, name="learn")
+app.add_typer(kb, name="kb")
+app.add_typer(query, name="query")
+app.add_typer(evaluate, name="evaluate")
+
+AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked for, such as backend.")]
+TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
+Technology = Annotated[str | None, typer.Option(help="Such as python.")]
+MaxResults = Annotated[int, typer.Option(min=1, max=100, help="At most so many patterns.")]
+MinRelevance = Annotated[
+    float | None, typer.Option(min=0, max=1, help="Show only what is at least this relevant (0 to 1).")
+]
+Facts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fact", metavar="NAME=VALUE", help="What is known: technology, version (of it), tool, error. Repeatable."
+    ),
+]
+
+
+def _begin() -> None:
+    from orchestrator.logs import configure_logs, warn_of_unknown_settings
+
+    configure_logs()
+    warn_of_unknown_settings()
+
+
+def _tell_version(asked: bool) -> None:  # noqa: FBT001 - Typer calls it so
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"hardwon {version('hardwon')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_tell_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options of no command."""
+
+
+def facts_of(told: list[str] | None) -> dict[str, str] | None:
+    """Return facts as they were typed. Raises a usage error for one without a name or a value."""
+    facts = dict(each.partition("=")[::2] for each in told or ())
+    for name, value in facts.items():
+        if not name or not value:
+            raise typer.BadParameter(f"give a fact as NAME=VALUE, not {name!r}", param_hint="--fact")
+    return facts or None
+
+
+def main() -> None:
+    """Run the command line; errors are one sentence on standard error and exit code 1."""
+    keep_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
+    try:
+        try:
+            lazily(app, before=_begin)()
+        finally:
+            sys.stdout.flush()
+    except HardwonError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(1)
+    except OSError as error:
+        # what is still unwritten would fail once more at the exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # whoever read it has seen enough
+            sys.stderr.write(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}\n")
+        sys.exit(1)
+
+
+@app.command()
+def demo(*, as_json: Json = False) -> None:
+    """Run the whole loop on real input. It learns a linter's rules, then asks about real violations."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_demo
+    from orchestrator.cli.terminal import stages
+    from orchestrator.measuring.demo import run_demo
+
+    async def work() -> None:
+        async with connect() as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await run_demo(knowledge, repository=Path.cwd(), progress=progress)
+        print_demo(report, as_json=as_json)
+
+    run(work)
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 8420,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Serve the API and run the scheduler, until stopped. Owns the data directory meanwhile."""
+    from knowledge.settings import KnowledgeSettings
+    from orchestrator.cli.reports.memory import print_serving
+    from orchestrator.service import run_service
+
+    async def work() -> None:
+        told = functools.partial(print_serving, as_json=as_json)
+        await run_service(KnowledgeSettings(), host=host, port=port, on_start=told)
+
+    run(work, until_stopped=True)
+
+
+@app.command()
+def capture(
+    file: Annotated[str, typer.Argument(help="Entries, one JSON object a line; - is standard input.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Capture entries. Refused lines are named and do not stop the rest; exit code 1 then. Repeats are stored once."""
+    from orchestrator.cli.capturing import read_file
+
+    nothing = "there is no line to capture"
+    capture_read(read_file(file), workspace, as_json=as_json, place="line", nothing=nothing, all_of_it=True)
+
+
+add_resolve(app)
+
+
+@app.command()
+def checkpoint(
+    project: Annotated[str | None, typer.Option(help="The project that reached a checkpoint.")] = None,
+    checkpoint_type: Annotated[
+        CheckpointType, typer.Option("--type", help="What was reached.")
+    ] = CheckpointType.MANUAL,
+    *,
+    all_projects: Annotated[bool, typer.Option("--all", help="Every project (the default without --project).")] = False,
+    distill: Annotated[
+        bool, typer.Option("--distill", help="Have HARDWON_CHAT_MODEL describe patterns of three or more entries.")
+    ] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Embed what is staged, so that it is found from now on."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_checkpoint
+    from orchestrator.cli.terminal import stages
+
+    if project is not None and all_projects:
+        raise typer.BadParameter("give either --project or --all")
+    if project is None and checkpoint_type is not CheckpointType.MANUAL:
+        raise typer.BadParameter(f"a {checkpoint_type} checkpoint is of one project: give --project")
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            with stages(quiet=as_json) as progress:
+                told = progress.stage("Embedding")
+                if project is None:
+                    report = await knowledge.checkpoints.process_all(distill=distill, progress=told)
+                else:
+                    report = await knowledge.checkpoints.process_checkpoint(
+                        project, checkpoint_type, distill=distill, progress=told
+                    )
+        print_checkpoint(report, as_json=as_json)
+
+    run(work)
+
+
+@query.command("task")
+def query_task(
+    text: Annotated[str, typer.Argument(help="The task's description.")],
+    agent_type: AgentType = None,
+    task_type: TaskType = None,
+    technology: Technology = None,
+    max_results: MaxResults = 5,
+    min_relevance: MinRelevance = None,
+    facts: Facts = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show what to know before a task is assigned."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_patterns
+
+    known = facts_of(facts)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.queries.query_for_task(
+                text, agent_type, task_type, technology, max_results, min_relevance=min_relevance, facts=known
+            )
+        print_patterns(found, as_json=as_json)
+
+    run(work)
+
+
+@query.command("failure")
+def query_failure(
+    text: Annotated[str, typer.Argument(help="What failed.")],
+    error: Annotated[str | None, typer.Option(help="The error message.")] = None,
+    agent_type: AgentType = None,
+    task_type: TaskType = None,
+    technology: Technology = None,
+    max_results: MaxResults = 3,
+    min_relevance: MinRelevance = None,
+    facts: Facts = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show how failures like this one were solved."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_patterns
+
+    known = facts_of(facts)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.queries.query_for_failure(
+                text,
+                error,
+                agent_type,
+                task_type,
+                max_results,
+                technology=technology,
+                min_relevance=min_relevance,
+                facts=known,
+            )
+        print_patterns(found, as_json=as_json)
+
+    run(work)
+
+
+@query.command("gate")
+def query_gate(
+    gate_type: Annotated[str, typer.Argument(help="The gate, such as design_review.")],
+    text: Annotated[str, typer.Argument(help="The proposal.")],
+    project: Annotated[str | None, typer.Option(help="The project whose decisions count more.")] = None,
+    max_results: MaxResults = 5,
+    min_relevance: MinRelevance = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show what people decided on such proposals. What they objected to, and what passed at once."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_patterns
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.queries.query_for_gate(
+                gate_type, text, project_id=project, max_results=max_results, min_relevance=min_relevance
+            )
+        print_patterns(found, as_json=as_json)
+
+    run(work)
+
+
+@app.command()
+def context(
+    text: Annotated[str, typer.Argument(help="The task's description.")],
+    agent_type: Annotated[str, typer.Option(help="The type of the agent that gets the task.")],
+    task_type: TaskType = None,
+    technology: Technology = None,
+    project: Annotated[str | None, typer.Option(help="The task's project.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task's id.")] = None,
+    facts: Facts = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Print the context that an agent would get with a task."""
+    from knowledge.models import Task
+    from orchestrator import OrchestratorContextBuilder, connect
+    from orchestrator.cli.reports.memory import print_context
+
+    asked = Task(
+        description=text,
+        type=task_type,
+        technology=technology,
+        project_id=project,
+        task_id=task,
+        facts=facts_of(facts),
+    )
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            built = await OrchestratorContextBuilder(knowledge).build_context_for_task(asked, agent_type)
+        print_context(built, as_json=as_json)
+
+    run(work)
+
+
+@app.command()
+def outcome(
+    context_id: Annotated[UUID, typer.Argument(help="The context, as `hardwon context --json` names it.")],
+    pattern_id: Annotated[UUID, typer.Argument(help="The pattern of it that was tried.")],
+    *,
+    worked: Annotated[bool, typer.Option("--worked/--failed", help="Whether it solved the task.")],
+    project: Annotated[str | None, typer.Option(help="The task's project; the context's where it has one.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task's id; the context's where it has one.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="The run; a run counts once.")] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Record whether a pattern that an agent was given worked."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_outcome
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            counted = await knowledge.outcomes.record_outcome(
+                ContextId(context_id),
+                PatternId(pattern_id),
+                worked=worked,
+                project_id=project,
+                task_id=task,
+                run_id=run_id,
+            )
+            pattern = await knowledge.queries.get(counted)
+        print_outcome(pattern, as_json=as_json)
+
+    run(work)
+
+
+@app.command()
+def prune(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Delete what is past its year, from both stores."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_prune
+    from orchestrator.cli.terminal import stages
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.pruning.prune(dry_run=dry_run, progress=progress.stage("Pruning"))
+        print_prune(report, as_json=as_json)
+
+    run(work)
+
+
+@app.command()
+def stats(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
+    """Show how much is stored: entries by status, patterns, points."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_stats
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            found = await knowledge.stats()
+        print_stats(found, as_json=as_json)
+
+    run(work)
+
+
+@app.command()
+def doctor(*, as_json: Json = False) -> None:
+    """Check settings, stores and embedder, one by one. Exit code 1 if one is not well."""
+    from orchestrator.cli.reports.memory import print_findings
+    from orchestrator.measuring.doctor import examine
+
+    async def work() -> None:
+        findings = await examine()
+        print_findings(findings, as_json=as_json)
+        if not all(finding.well for finding in findings):
+            sys.exit(1)
+
+    run(work)
+
+
+@app.command()
+def migrate(*, as_json: Json = False) -> None:
+    """Bring the database schema to this version. Every start does so too."""
+    from knowledge.settings import KnowledgeSettings
+    from orchestrator.cli.terminal import print_json, print_text
+    from orchestrator.measuring.doctor import migrate_now
+
+    async def work() -> None:
+        changed = await migrate_now(KnowledgeSettings())
+        if as_json:
+            print_json({"changed": changed})
+        else:
+            print_text("the schema was migrated" if changed else "the schema is up to date")
+
+    run(work)
+
+
+@evaluate.command("retrieval")
+def evaluate_retrieval(
+    folder: Annotated[Path, typer.Argument(help="A folder with corpus.jsonl, queries.jsonl and qrels.jsonl.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many queries.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Measure how often the right record is found. Counts the first place, the first 3 and the first 10."""
+    from knowledge.settings import KnowledgeSettings
+    from orchestrator.cli.reports.memory import print_retrieval
+    from orchestrator.cli.terminal import stages
+    from orchestrator.measuring.retrieval import evaluate_retrieval as measure
+
+    async def work() -> None:
+        with stages(quiet=as_json) as progress:
+            report = await measure(folder, KnowledgeSettings(), limit=limit, progress=progress)
+        print_retrieval(report, as_json=as_json)
+
+    run(work)
+
+
+@evaluate.command("merging")
+def evaluate_merging(
+    folder: Annotated[Path, typer.Argument(help="A folder with pairs.jsonl: {a, b, same} a line.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Measure whether two tellings of one thing become one pattern. Also whether two things stay two."""
+    from knowledge.settings import KnowledgeSettings
+    from orchestrator.cli.reports.memory import print_merging
+    from orchestrator.cli.terminal import stages
+    from orchestrator.measuring.merging import evaluate_merging as measure
+
+    async def work() -> None:
+        with stages(quiet=as_json) as progress:
+            report = await measure(folder, KnowledgeSettings(), progress=progress)
+        print_merging(report, as_json=as_json)
+
+    run(work)
+
+
+@evaluate.command("abstention")
+def evaluate_abstention(
+    folder: Annotated[Path, typer.Argument(help="A folder with corpus.jsonl, queries.jsonl and qrels.jsonl.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many queries.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Measure how often it speaks and keeps silent wrongly. Asks about what is known, and about what is not."""
+    from knowledge.settings import KnowledgeSettings
+    from orchestrator.cli.reports.memory import print_abstention
+    from orchestrator.cli.terminal import stages
+    from orchestrator.measuring.retrieval import evaluate_abstention as measure
+
+    async def work() -> None:
+        with stages(quiet=as_json) as progress:
+            report = await measure(folder, KnowledgeSettings(), limit=limit, progress=progress)
+        print_abstention(report, as_json=as_json)
+
+    run(work)
+
+
+add_mcp(app)
+add_upkeep(app)
+add_custody(app)
+add_answers(evaluate)
+app.add_typer(patterns, name="patterns")
+app.add_typer(keys, name="keys")

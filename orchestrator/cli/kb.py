@@ -1,0 +1,364 @@
+"""The commands of knowledge bases: adding, syncing, listing, deleting and searching documents."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from knowledge.names import DEFAULT_WORKSPACE
+from orchestrator.cli.run import All, Json, Limit, Workspace, run
+from orchestrator.paging import paged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from knowledge.documents.indexing import IndexReport
+    from knowledge.documents.library import Added
+    from knowledge.documents.models import NewDocument
+    from knowledge.documents.service import KnowledgeBases
+    from knowledge.documents.syncing import SyncReport
+    from orchestrator.cli.folders import Found
+    from orchestrator.client.kb import RemoteKnowledgeBases
+    from orchestrator.progress import Stages
+
+    Bases = KnowledgeBases | RemoteKnowledgeBases
+
+kb = typer.Typer(help="Documents to search and ask.", no_args_is_help=True)
+
+Case = Annotated[str | None, typer.Option("--case", help="The evidence of this case.")]
+User = Annotated[str | None, typer.Option("--user", help="The knowledge base of this user.")]
+Team = Annotated[str | None, typer.Option("--team", help="The knowledge base of this team.")]
+
+
+def base_of(case: str | None, user: str | None, team: str | None) -> tuple[str, str | None]:
+    """Return which knowledge base is meant, the global one unless one is named. Raises a usage error for two."""
+    named = [(name, value) for name, value in (("case", case), ("user", user), ("team", team)) if value is not None]
+    if len(named) > 1:
+        raise typer.BadParameter("name one knowledge base", param_hint="--case, --user or --team")
+    return named[0] if named else ("global", None)
+
+
+@kb.command("add")
+def add(
+    paths: Annotated[
+        list[str], typer.Argument(help="Files, folders, or https:// or file:// addresses of repositories.")
+    ],
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    title: Annotated[str | None, typer.Option(help="The title, where it is one file.")] = None,
+    category: Annotated[str | None, typer.Option(help="The category of all of them.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag of all of them. Repeatable.")] = None,
+    branch: Annotated[str | None, typer.Option(help="The branch of a repository.")] = None,
+    subdir: Annotated[str, typer.Option(help="The folder of a repository.")] = "",
+    glob: Annotated[
+        list[str] | None, typer.Option(help="Which files of a repository, such as '*.md'. Repeatable.")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait until they are indexed.")] = True,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Add files, folders or repositories. A file that was added before is replaced if it changed."""
+    from knowledge.documents.models import NewDocument
+    from knowledge.documents.syncing import NewSource
+    from knowledge.errors import InvalidInput
+    from orchestrator import connect
+    from orchestrator.cli.folders import files_at
+    from orchestrator.cli.reports.kb import print_added, print_reports
+    from orchestrator.cli.terminal import stages
+
+    base, scope_id = base_of(case, user, team)
+
+    async def work() -> None:
+        if not all(path.strip() for path in paths):
+            raise InvalidInput("path", "is empty: name a file, a folder or an address")  # not all of where we are
+        files = files_at(Path(path) for path in paths if "://" not in path)
+        if title is not None and len(files) > 1:
+            raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")
+        async with connect(workspace=workspace) as knowledge:
+            with stages(quiet=as_json) as progress:
+                documents = functools.partial(NewDocument, title=title, category=category, tags=tuple(tag or ()))
+                added, passed = await _added(knowledge.kb, base, scope_id, files, documents, progress)
+                sources = [each for each in paths if "://" in each]
+                for url in sources:
+                    source = NewSource(url=url, branch=branch, subdir=subdir, globs=tuple(glob or ()))
+                    await knowledge.kb.add_source(base, scope_id, source)
+                reports = await _synced(knowledge.kb, base, scope_id, progress) if sources else []
+                changed = sum(each.changed for each in added) + sum(report.added for report in reports)
+                indexed = await _indexed(knowledge.kb, changed, progress) if wait else None
+        if sources and not files:
+            print_reports(reports, as_json=as_json)
+        else:
+            print_added(added, indexed, passed, reports, as_json=as_json)
+        if passed or any(each.document.error for each in added) or any(report.error for report in reports):
+            raise typer.Exit(1)
+
+    run(work)
+
+
+async def _added(
+    bases: Bases,
+    base: str,
+    scope_id: str | None,
+    files: Sequence[Found],
+    document: Callable[..., NewDocument],
+    progress: Stages,
+) -> tuple[list[Added], list[str]]:
+    """Add files; return what came of them, and of which no document could be made, with the reasons."""
+    from knowledge.errors import InvalidInput
+    from orchestrator.cli.folders import contents_of
+
+    added, passed = [], []
+    told = progress.stage("Reading") if files else None
+    for number, found in enumerate(files, 1):
+        content = contents_of(found.path)
+        if isinstance(content, str):
+            passed.append(f"{found.uri}: {content}")
+            continue
+        try:
+            added.append(await bases.add(base, scope_id, document(uri=found.uri, content=content)))
+        except InvalidInput as error:
+            if error.field != "uri":
+                raise  # what is said of all of them
+            passed.append(f"{found.uri}: {error.reason}")
+        if told:
+            told(number, len(files))
+    return added, passed
+
+
+async def _synced(bases: Bases, base: str, scope_id: str | None, progress: Stages) -> list[SyncReport]:
+    progress.stage("Fetching")
+    return await bases.sync(base, scope_id)
+
+
+async def _indexed(bases: Bases, changed: int, progress: Stages) -> IndexReport:
+    """Index what waits; progress is of what changed, or of more where more waited."""
+    told = progress.stage("Indexing")
+
+    def report(done: int, _total: int | None) -> None:
+        if told:
+            told(done, max(done, changed))
+
+    return await bases.index(progress=told and report)
+
+
+@kb.command("sync")
+def sync(
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Fetch repositories now, and index what changed."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.kb import print_reports
+    from orchestrator.cli.terminal import stages
+
+    base, scope_id = base_of(case, user, team)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            with stages(quiet=as_json) as progress:
+                reports = await _synced(knowledge.kb, base, scope_id, progress)
+                await _indexed(knowledge.kb, sum(report.added for report in reports), progress)
+        print_reports(reports, as_json=as_json)
+        if any(report.error for report in reports):
+            raise typer.Exit(1)
+
+    run(work)
+
+
+@kb.command("retry")
+def retry(
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Index the documents again that failed. Those of repositories too, which a sync does not read twice."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.kb import print_retried
+    from orchestrator.cli.terminal import stages
+
+    base, scope_id = base_of(case, user, team)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            with stages(quiet=as_json) as progress:
+                again = await knowledge.kb.retry(base, scope_id)
+                indexed = await _indexed(knowledge.kb, again, progress)
+        print_retried(again, indexed, as_json=as_json)
+        if indexed.failed:
+            raise typer.Exit(1)
+
+    run(work)
+
+
+@kb.command("list")
+def listed(
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    sources: Annotated[bool, typer.Option("--sources", help="The repositories instead of the documents.")] = False,
+    limit: Limit = 100,
+    everything: All = False,
+    after: Annotated[str | None, typer.Option(help="Begin after this uri.")] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show documents with their states. Says why one could not be indexed."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.kb import print_documents, print_sources
+    from orchestrator.cli.terminal import note_more
+
+    base, scope_id = base_of(case, user, team)
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            if sources:
+                print_sources(await knowledge.kb.sources(base, scope_id), as_json=as_json)
+                return
+            bases = knowledge.kb
+            documents = await paged(
+                lambda last, at_most: bases.listed(base, scope_id, limit=at_most, after=last or after),
+                lambda document: document.uri,
+                most=None if everything else limit,
+            )
+        print_documents(documents, as_json=as_json)
+        note_more(documents, None if everything else limit, as_json=as_json)
+
+    run(work)
+
+
+@kb.command("delete")
+def delete(
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Documents: their ids or names, as `kb list` shows them.")
+    ] = None,
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    source: Annotated[UUID | None, typer.Option(help="A repository with all its documents.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All documents of the user, or of the case.")] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Delete documents for good. A case that is deleted with --all is closed and takes no more."""
+    from knowledge.documents.models import SourceId
+    from orchestrator import connect
+    from orchestrator.cli.named_documents import document_ids
+    from orchestrator.cli.reports.kb import print_deleted
+
+    base, scope_id = base_of(case, user, team)
+    if (everything and scope_id is None) or (everything and base == "team"):
+        raise typer.BadParameter("goes with --case or --user", param_hint="--all")
+    if not (ids or source or everything):
+        raise typer.BadParameter("name what to delete", param_hint="IDS, --source or --all")
+
+    async def work() -> None:
+        missing = 0
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            if everything and scope_id is not None:
+                close = knowledge.kb.close_case if base == "case" else knowledge.kb.delete_user
+                deleted = await close(scope_id)
+            elif source is not None:
+                deleted = await knowledge.kb.forget_source(base, scope_id, SourceId(source))
+            else:
+                named = await document_ids(knowledge.kb, base, scope_id, ids or ())
+                missing = len(named)
+                deleted = await knowledge.kb.delete(base, scope_id, named)
+                missing -= deleted
+            await knowledge.kb.let_go()
+        closed = scope_id if everything and base == "case" else None
+        print_deleted(deleted, missing, closed=closed, as_json=as_json)
+        if missing:
+            raise typer.Exit(1)
+
+    run(work)
+
+
+@kb.command("search")
+def search(
+    question: Annotated[str, typer.Argument(help="What to look for.")],
+    *,
+    case: Case = None,
+    user: User = None,
+    team: Team = None,
+    anywhere: Annotated[bool, typer.Option("--anywhere", help="In all knowledge bases that you may read.")] = False,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, max=200, help="At most so many passages.")] = 5,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show the passages nearest to a question. They stand as in the documents."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.kb import print_passages
+
+    base, scope_id = base_of(case, user, team)
+    if anywhere and scope_id is not None:
+        raise typer.BadParameter("searches more than one knowledge base", param_hint="--anywhere")
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.kb.search(question, kb=None if anywhere else base, scope_id=scope_id, k=k)
+        print_passages(found, as_json=as_json)
+
+    run(work)
+
+
+@kb.command("calibrate")
+def calibrate(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
+    """Measure the scale of relevance on what is indexed. No questions are needed."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.kb import print_calibrated
+
+    async def work() -> None:
+        async with connect(workspace=workspace) as knowledge:
+            found = await knowledge.kb.calibrate()
+        print_calibrated(found, as_json=as_json)
+
+    run(work)
+
+
+@kb.command("members")
+def members(
+    *,
+    case: Case = None,
+    team: Team = None,
+    add_: Annotated[list[str] | None, typer.Option("--add", help="Give access. Repeatable.")] = None,
+    remove: Annotated[list[str] | None, typer.Option("--remove", help="Take access away. Repeatable.")] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show or change who may use a case or a team's base."""
+    from orchestrator import connect
+    from orchestrator.cli.terminal import print_json, print_text
+
+    base, scope_id = base_of(case, None, team)
+    if scope_id is None:
+        raise typer.BadParameter("name a case or a team", param_hint="--case or --team")
+    named = scope_id
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            for principal in add_ or ():
+                await knowledge.kb.grant(base, named, principal)
+            for principal in remove or ():
+                await knowledge.kb.revoke(base, named, principal)
+            allowed = await knowledge.kb.granted(base, named)
+        if as_json:
+            print_json({"members": allowed})
+        else:
+            print_text("\n".join(allowed) or "nobody but administrators")
+
+    run(work)

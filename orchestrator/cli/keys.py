@@ -1,0 +1,138 @@
+"""The commands of keys: who else may ask a server, and for what."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from knowledge.access.operations import Scope
+from knowledge.names import DEFAULT_WORKSPACE
+from orchestrator.cli.run import Json, run
+
+keys = typer.Typer(help="Make, list, rotate and revoke the keys of a server.", no_args_is_help=True)
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_KEY_ID = re.compile(r"(?:hw_)?(?P<id>[0-9a-f]{12})(?:_[A-Za-z0-9_-]{43})?")
+_SPAN = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
+
+
+def span_of(told: str) -> timedelta:
+    """Return a span of time as it was typed, such as 90d. Raises a usage error for another form."""
+    found = _SPAN.fullmatch(told)
+    if found is None:
+        raise typer.BadParameter(f"give a number and s, m, h, d or w, such as 90d, not {told!r}")
+    return timedelta(seconds=int(found["number"]) * _UNITS[found["unit"]])
+
+
+def key_id_of(told: str) -> str:
+    """Return a key's id as it was typed, or out of a whole key. Raises a usage error for another form."""
+    found = _KEY_ID.fullmatch(told)
+    if found is None:
+        raise typer.BadParameter(
+            "a key's id is 12 hexadecimal digits, such as 3f9a1c7e5b2d: hardwon keys list shows them"
+        )
+    return found["id"]
+
+
+KeyId = Annotated[
+    str, typer.Argument(parser=key_id_of, metavar="KEY_ID", help="The key's id, as `keys list` shows it.")
+]
+Span = Annotated[
+    timedelta | None,
+    typer.Option(parser=span_of, metavar="SPAN", help="When it ends, such as 90d or 12h from now; never if left out."),
+]
+
+
+@keys.command("create")
+def create(
+    scopes: Annotated[
+        list[Scope],
+        typer.Option(
+            "--scope",
+            help="capture: agents. query: the orchestrator, with capture. documents: one who asks documents, the user"
+            " that the key is named after. review: people who decide. admin: all. Repeatable.",
+        ),
+    ],
+    workspace: Annotated[str, typer.Option(help="The only workspace the key reaches.")] = DEFAULT_WORKSPACE,
+    name: Annotated[
+        str | None, typer.Option(help="Whose key it is; with the scope documents, the user it stands for.")
+    ] = None,
+    expires: Span = None,
+    *,
+    all_workspaces: Annotated[
+        bool, typer.Option("--all-workspaces", help="Reach every workspace; callers name the one they mean.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a key and print it, only this once. From the first key on, servers on TCP ask everybody for one."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.keys import print_made
+
+    async def work() -> None:
+        async with connect(warm=False) as knowledge:
+            where = None if all_workspaces else workspace
+            made = await knowledge.keys.create(scopes, workspace=where, name=name, expires_in=expires)
+        print_made(made, as_json=as_json)
+
+    run(work)
+
+
+@keys.command("list")
+def list_(*, as_json: Json = False) -> None:
+    """Show all keys, also those that ended. Without their secrets, which are kept nowhere."""
+    from knowledge.access.keys import MAX_PAGE, ApiKey
+    from orchestrator import connect
+    from orchestrator.cli.reports.keys import print_keys
+
+    async def work() -> None:
+        found: list[ApiKey] = []
+        async with connect(warm=False) as knowledge:
+            while page := await knowledge.keys.list(after=found[-1].key_id if found else None, limit=MAX_PAGE):
+                found += page
+                if len(page) < MAX_PAGE:
+                    break
+        print_keys(found, as_json=as_json)
+
+    run(work)
+
+
+@keys.command("rotate")
+def rotate(
+    key_id: KeyId,
+    overlap: Annotated[
+        timedelta,
+        typer.Option(parser=span_of, metavar="SPAN", help="How long the old key still works, such as 24h or 0s."),
+    ] = "24h",  # type: ignore[assignment] # parsed like what is typed
+    *,
+    as_json: Json = False,
+) -> None:
+    """Replace a key by a new one, and print that. The old one ends after the overlap."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.keys import print_made
+
+    async def work() -> None:
+        async with connect(warm=False) as knowledge:
+            made = await knowledge.keys.rotate(key_id, overlap=overlap)
+        print_made(made, as_json=as_json)
+
+    run(work)
+
+
+@keys.command("revoke")
+def revoke(key_id: KeyId, *, as_json: Json = False) -> None:
+    """End a key for good. At once on this server, within seconds on others of the same stores."""
+    from orchestrator import connect
+    from orchestrator.cli.terminal import print_json, print_text
+
+    async def work() -> None:
+        async with connect(warm=False) as knowledge:
+            await knowledge.keys.revoke(key_id)
+        if as_json:
+            print_json({"revoked": key_id})
+        else:
+            print_text(f"key {key_id} opens nothing any more")
+
+    run(work)

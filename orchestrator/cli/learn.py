@@ -1,0 +1,132 @@
+"""The commands that learn from what is already there, and the capture of what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from knowledge.errors import InvalidInput
+from knowledge.names import DEFAULT_WORKSPACE
+from orchestrator.cli.run import Json, Workspace, run
+
+if TYPE_CHECKING:
+    from knowledge.models import NewEntry
+
+learn = typer.Typer(help="Learn from git history, test and SARIF reports, reviews.", no_args_is_help=True)
+
+
+def capture_read(
+    rows: Iterator[tuple[int, NewEntry | InvalidInput]],
+    workspace: str,
+    *,
+    as_json: bool,
+    place: str,
+    nothing: str,
+    all_of_it: bool = False,
+) -> None:
+    """Capture what a reader reads and print what became of each, or `nothing` where it read none.
+
+    `all_of_it`: what was refused is an error, exit code 1, as somebody meant each of them to be captured.
+    """
+    from orchestrator import connect
+    from orchestrator.cli.capturing import capture_rows_of, read_batch
+    from orchestrator.cli.reports.memory import CaptureReport
+    from orchestrator.cli.terminal import stages
+
+    async def work() -> None:
+        with CaptureReport(place=place, as_json=as_json, nothing=nothing) as report:
+            first = await read_batch(rows)  # an unreadable file is told before any store is opened
+            async with connect(workspace=workspace, warm=False) as knowledge:
+                with stages(quiet=as_json) as progress:
+                    told = progress.stage("Capturing")
+                    await capture_rows_of(knowledge.capture, first, rows, report, told)
+            report.print()
+            if all_of_it and report.refused:
+                raise typer.Exit(1)
+
+    run(work)
+
+
+@learn.command("git")
+def learn_git(
+    path: Annotated[Path, typer.Argument(help="A git repository.")],
+    since: Annotated[str | None, typer.Option(help="Commits after this revision or date.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many fixes, the latest.")] = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the fix commits of a repository. The message is the failure, the diff the solution."""
+    from orchestrator.learn.git import read_fixes
+
+    capture_read(
+        enumerate(read_fixes(path, since=since, limit=limit), 1),
+        workspace,
+        as_json=as_json,
+        place="commit",
+        nothing="no commit says that it fixes something (fix, bug, hotfix, regression, revert, in its first line)",
+    )
+
+
+@learn.command("sarif")
+def learn_sarif(
+    file: Annotated[Path, typer.Argument(help="A SARIF 2.1.0 report.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the findings of a SARIF report. Those that a later run shows gone, with a remedy, are verified."""
+    from orchestrator.learn.sarif import read_findings
+
+    capture_read(
+        enumerate(read_findings(file), 1),
+        workspace,
+        as_json=as_json,
+        place="finding",
+        nothing="the report has no findings",
+    )
+
+
+@learn.command("junit")
+def learn_junit(
+    before: Annotated[Path, typer.Argument(help="The JUnit XML report of the run that failed.")],
+    after: Annotated[Path, typer.Argument(help="The JUnit XML report of a later run.")],
+    solution: Annotated[str | None, typer.Option(help="What made the tests pass.")] = None,
+    diff: Annotated[Path | None, typer.Option(help="The change that made them pass, as a file.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project; else the name of this directory.")] = None,
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn the tests that failed and pass again. Without a solution they stay open."""
+    from orchestrator.learn.junit import read_mended
+
+    if solution is not None and diff is not None:
+        raise typer.BadParameter("give either --solution or --diff")
+    named = Path.cwd().name if project is None else project
+    mended = read_mended(before, after, project=named, solution=solution, diff=diff)
+    capture_read(
+        enumerate(mended, 1), workspace, as_json=as_json, place="test", nothing="no test failed first and passed later"
+    )
+
+
+@learn.command("reviews")
+def learn_reviews(
+    file: Annotated[Path, typer.Argument(help="Pull requests, reviews and review comments, as `gh api` prints them.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Learn what reviewers on GitHub asked for and then accepted. Also what they approved at once."""
+    from orchestrator.learn.reviews import read_reviews
+
+    capture_read(
+        enumerate(read_reviews(file), 1),
+        workspace,
+        as_json=as_json,
+        place="decision",
+        nothing="no pull request was approved, or changed and then approved",
+    )

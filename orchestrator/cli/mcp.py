@@ -1,0 +1,39 @@
+"""`hardwon mcp`: the tools of an orchestrator on standard input and output."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import typer
+
+from knowledge.errors import InvalidSetting, NotFound
+from knowledge.names import DEFAULT_WORKSPACE
+from orchestrator.cli.run import Workspace, run
+
+
+def add_mcp(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def mcp(*, workspace: Workspace = DEFAULT_WORKSPACE) -> None:
+        """Serve MCP on standard input and output, until the input ends. Its tools are those of an orchestrator."""
+        if importlib.util.find_spec("mcp") is None:
+            raise InvalidSetting("hardwon mcp", "needs the SDK of the protocol: pip install 'hardwon[mcp]'")
+
+        async def work() -> None:
+            from orchestrator import connect
+            from orchestrator.client.knowledge_client import KnowledgeClient
+            from orchestrator.mcp.server import Caller, serve_streams
+
+            async with connect(workspace=workspace) as knowledge:
+                if not isinstance(knowledge, KnowledgeClient):
+                    await serve_streams(Caller(knowledge=knowledge, may=knowledge.principal.may))
+                    return
+                try:
+                    allowed = frozenset(await knowledge.allowed())
+                except NotFound:  # a server of the release before does not tell
+                    await serve_streams(Caller(knowledge=knowledge, may=lambda _: True))
+                    return
+                await serve_streams(Caller(knowledge=knowledge, may=allowed.__contains__))
+
+        run(work, until_stopped=True)

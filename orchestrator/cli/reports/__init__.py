@@ -1,0 +1,1 @@
+"""What commands print for people; with `--json` none of it is used."""

@@ -1,0 +1,164 @@
+"""Documents and passages, as one JSON document or for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from textwrap import dedent, indent
+
+from knowledge.documents.calibrating import Calibrated
+from knowledge.documents.indexing import IndexReport
+from knowledge.documents.library import Added
+from knowledge.documents.models import Document, DocumentStatus, Finding, Passage
+from knowledge.documents.ports import Source
+from knowledge.documents.syncing import SyncReport
+from orchestrator.cli.terminal import notes, out, print_json, print_text
+from orchestrator.context import harmless
+
+_SHOWN_OF_A_TEXT = 600
+
+
+def print_added(
+    added: Sequence[Added],
+    indexed: IndexReport | None,
+    passed: Sequence[str] = (),
+    reports: Sequence[SyncReport] = (),
+    *,
+    as_json: bool,
+) -> None:
+    """Print what came of files that were added, and of repositories beside them.
+
+    `passed` tells of files that were not even sent.
+    """
+    if as_json:
+        told = {"added": [asdict(each) for each in added], "indexed": indexed and asdict(indexed)}
+        synced = {"synced": [asdict(each) for each in reports]} if reports else {}
+        print_json(told | {"passed_over": list(passed)} | synced)
+        return
+    if reports:
+        print_reports(reports, as_json=False)
+    read = [each for each in added if not each.document.error]
+    changed = sum(each.changed for each in read)
+    unread = len(added) - len(read) + len(passed)
+    print_text(
+        f"{changed} new or changed, {len(read) - changed} as before"
+        + (f", {unread} could not be read" if unread else "")
+    )
+    if indexed is not None and (changed or indexed.indexed or indexed.failed or indexed.postponed):
+        print_text(_indexed(indexed))
+    for each in added:
+        if each.document.error:
+            out.print(f"{harmless(each.document.uri)}: {each.document.error}", style="red", markup=False)
+    for reason in passed:
+        out.print(harmless(reason), style="red", markup=False)
+
+
+def print_retried(again: int, indexed: IndexReport, *, as_json: bool) -> None:
+    """Print what came of documents that had failed."""
+    if as_json:
+        print_json({"documents": again, "indexed": asdict(indexed)})
+        return
+    print_text(f"{again} {'document' if again == 1 else 'documents'} begun again: {_indexed(indexed)}")
+    if indexed.failed:
+        notes.print("hardwon kb list says why", markup=False)
+
+
+def _indexed(report: IndexReport) -> str:
+    late = f", {report.postponed} put off: the `index` job tries again" if report.postponed else ""
+    return f"{report.indexed} indexed, {report.failed} failed{late}"
+
+
+def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
+    """Print documents with their states, and why one could not be indexed."""
+    if as_json:
+        print_json({"documents": [asdict(each) for each in documents]})
+        return
+    if not documents:
+        print_text("no documents here: hardwon kb add FILE")
+    for each in documents:
+        style = {DocumentStatus.INDEXED: "green", DocumentStatus.FAILED: "red"}.get(each.status, "yellow")
+        out.print(f"{each.status:8} {harmless(each.uri)}", style=style, markup=False)
+        out.print(f"  {each.document_id}  {each.document_type}, {each.lines:,} lines", style="dim", markup=False)
+        for told in (each.error, *each.notes):
+            if told:
+                out.print(f"  {harmless(told)}", markup=False)
+
+
+def print_passages(finding: Finding, *, as_json: bool) -> None:
+    """Print passages, best first, with where they stand."""
+    if as_json:
+        print_json(asdict(finding))
+        return
+    if finding.empty_scope:
+        print_text("there are no documents here: hardwon kb add FILE")
+    elif not finding.passages:
+        print_text("nothing found")
+    if finding.pending:
+        print_text(f"{finding.pending} documents wait to be indexed")
+    for number, passage in enumerate(finding.passages, 1):
+        out.print(f"{number}. {harmless(place(passage))}", style="bold", markup=False)
+        out.print(f"   relevance {passage.relevance:.2f}, score {passage.score:.2f}", style="dim", markup=False)
+        text = passage.text if len(passage.text) <= _SHOWN_OF_A_TEXT else f"{passage.text[:_SHOWN_OF_A_TEXT]} ..."
+        print_text(indent(harmless(dedent(text)), "   "))
+        out.print()
+    for told in finding.trace:
+        out.print(told, style="dim", markup=False)
+
+
+def place(passage: Passage) -> str:
+    """Return where a passage stands, in a line."""
+    told = f"{passage.title} ({passage.uri}" if passage.title != passage.name else f"{passage.uri} ("
+    told += f":{passage.line_start}" if passage.line_start else ""
+    told += f"-{passage.line_end})" if passage.line_end and passage.line_end != passage.line_start else ")"
+    return " > ".join(filter(None, (told.replace(" ()", "").replace("(:", "(line "), passage.section)))
+
+
+def print_reports(reports: Sequence[SyncReport], *, as_json: bool) -> None:
+    """Print what came of fetching repositories."""
+    if as_json:
+        print_json({"synced": [asdict(each) for each in reports]})
+        return
+    if not reports:
+        print_text("no repositories here: hardwon kb add https://...")
+    for each in reports:
+        if each.error:
+            out.print(f"{each.url}: {each.error}", style="red", markup=False)
+        else:
+            told = f"{each.added} new or changed, {each.unchanged} as before, {each.deleted} deleted"
+            told += f", {each.unreadable} could not be read: hardwon kb list says why" if each.unreadable else ""
+            print_text(f"{each.url} at {(each.commit or '')[:12]}: {told}")
+
+
+def print_sources(sources: Sequence[Source], *, as_json: bool) -> None:
+    """Print repositories with their state."""
+    if as_json:
+        print_json({"sources": [asdict(each) for each in sources]})
+        return
+    if not sources:
+        print_text("no repositories here: hardwon kb add https://...")
+    for each in sources:
+        told = " ".join(filter(None, (each.url, each.branch and f"branch {each.branch}", each.subdir, *each.globs)))
+        print_text(f"{each.source_id}  {told}  {(each.last_commit or '')[:12] or 'not fetched yet'}")
+        if each.last_error:
+            out.print(f"  {each.last_error}", style="red", markup=False)
+
+
+def print_calibrated(found: Calibrated, *, as_json: bool) -> None:
+    """Print the measured scale of relevance."""
+    if as_json:
+        print_json(asdict(found))
+        return
+    print_text(f"{found.model}, measured on {found.passages} passages:")
+    print_text(f"relevance 0 is cosine {found.low:.3f} (shipped {found.shipped_low:.3f})")
+    print_text(f"relevance 1 is cosine {found.high:.3f} (shipped {found.shipped_high:.3f})")
+
+
+def print_deleted(count: int, missing: int, *, closed: str | None, as_json: bool) -> None:
+    """Print how many documents were deleted, how many were not there, and which case is closed now."""
+    if as_json:
+        print_json({"documents": count})
+        return
+    told = "1 document" if count == 1 else f"{count:,} documents"
+    print_text(f"{told} deleted" + (f"; case {closed} is closed and takes no more" if closed else ""))
+    if missing:
+        notes.print(f"{missing:,} of them not here: hardwon kb list shows what is", style="red", markup=False)

@@ -1,0 +1,86 @@
+"""The commands of entries that wait for their resolution: which there are, and to give one its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from knowledge.names import DEFAULT_WORKSPACE, EntryId
+from orchestrator.cli.run import All, Json, Limit, Workspace, run
+from orchestrator.paging import paged
+
+
+def add_resolve(app: typer.Typer) -> None:
+    """Add the commands to an app."""
+    app.command()(unresolved)
+    app.command()(resolve)
+
+
+def unresolved(
+    project: Annotated[str | None, typer.Option("--project", help="Only those of this project.")] = None,
+    limit: Limit = 20,
+    *,
+    everything: All = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show what waits for its resolution, the latest first."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.entries import print_unresolved
+    from orchestrator.cli.terminal import note_more
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            capture = knowledge.capture
+            found = await paged(
+                lambda last, at_most: capture.unresolved(project_id=project, limit=at_most, after=last),
+                lambda entry: entry.entry_id,
+                most=None if everything else limit,
+            )
+        print_unresolved(found, as_json=as_json)
+        note_more(found, None if everything else limit, as_json=as_json)
+
+    run(work)
+
+
+def resolve(
+    entry_id: Annotated[UUID, typer.Argument(help="The open entry, as `hardwon unresolved` names it.")],
+    *,
+    solution: Annotated[str | None, typer.Option(help="What solved the failure.")] = None,
+    revision: Annotated[str | None, typer.Option(help="What was accepted after a rejection.")] = None,
+    verified_by: Annotated[
+        str | None, typer.Option(help="What showed that it works, such as a test; required with --solution.")
+    ] = None,
+    when_to_try: Annotated[
+        str | None, typer.Option(help="When to try it; if left out, hardwon says it from the entry.")
+    ] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Say what solved a failure, or was accepted after a rejection. The next checkpoint embeds it."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_resolved
+    from orchestrator.entries import resolve_entry
+
+    if (solution is None) == (revision is None):
+        raise typer.BadParameter(
+            "give the one of a failure or the other of a rejection", param_hint="--solution or --revision"
+        )
+    if solution is not None and verified_by is None:
+        raise typer.BadParameter("what showed that the solution works?", param_hint="--verified-by")
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            resolved = await resolve_entry(
+                knowledge.capture,
+                EntryId(entry_id),
+                solution_steps=solution,
+                revision_approach=revision,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+            )
+        print_resolved(EntryId(entry_id), resolved, as_json=as_json)
+
+    run(work)

@@ -1,0 +1,308 @@
+"""The commands of upkeep: is the index what Postgres says, and making it so; another model; deletion."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from knowledge.names import DEFAULT_WORKSPACE, EntryId
+from orchestrator.cli.run import All, Json, Limit, Workspace, run
+from orchestrator.paging import paged
+
+workspace_ = typer.Typer(help="List workspaces; keep the texts of one on this machine.", no_args_is_help=True)
+delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
+
+
+def add_upkeep(app: typer.Typer) -> None:
+    """Add the commands of upkeep to the command line."""
+    app.command()(verify)
+    app.command()(rebuild)
+    app.command()(reembed)
+    app.command()(dead)
+    app.command()(retry_dead)
+    app.command("export")(export)
+    app.command("import")(import_)
+    app.add_typer(delete, name="delete")
+    app.add_typer(workspace_, name="workspace")
+
+
+def verify(
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Put right what differs.")] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Compare the index with Postgres, point by point. Documents too; exit code 1 if they differ at the end."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_verify
+    from orchestrator.cli.terminal import stages
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.upkeep.verify(repair=repair, progress=progress.stage("Verifying"))
+        print_verify(report, as_json=as_json)
+        if not report.sound:
+            sys.exit(1)
+
+    run(work)
+
+
+def rebuild(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Drop the index and fill it again from Postgres. Ids stay; queries find less meanwhile."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import note_rebuild, print_rebuild
+    from orchestrator.cli.terminal import stages
+
+    async def work() -> None:
+        async with connect(warm=False) as knowledge:
+            cost = await knowledge.store_upkeep.rebuild(dry_run=True)
+            if dry_run:
+                print_rebuild(cost, as_json=as_json)
+                return
+            if not as_json:
+                note_rebuild(cost)
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.store_upkeep.rebuild(progress=progress.stage("Rebuilding"))
+        print_rebuild(report, as_json=as_json)
+
+    run(work)
+
+
+def reembed(
+    model: Annotated[
+        str, typer.Option(help="The model to change to; all-MiniLM-L6-v2 is the bundled one, a path a folder.")
+    ],
+    dims: Annotated[int | None, typer.Option(min=2, max=65536, help="Ask the endpoint for shorter vectors.")] = None,
+    revision: Annotated[
+        str | None, typer.Option(help="Any word for what now answers by the name of a model that was exchanged.")
+    ] = None,
+    query_prefix: Annotated[
+        str | None, typer.Option(help="What the endpoint's model wants before what is asked for, blank included.")
+    ] = None,
+    document_prefix: Annotated[str | None, typer.Option(help="What it wants before what is stored.")] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="The endpoint; it is sent this command's HARDWON_EMBEDDING_API_KEY.")
+    ] = None,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Switch even if the new model finds very different neighbours.")
+    ] = False,
+    forget_old: Annotated[
+        bool, typer.Option("--forget-old", help="Drop the vectors of other models: going back then costs embedding.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Change the embedding model. Everything is embedded with the new one, compared, then switched over.
+
+    Queries and captures go on meanwhile. Going back is the same command with the old model; it costs no embedding.
+    """
+    from knowledge.memory.store_upkeep import ModelChoice
+    from knowledge.settings import KnowledgeSettings
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_reembed
+    from orchestrator.cli.terminal import stages
+
+    key = KnowledgeSettings().embedding_api_key if base_url else None
+    secret = key.get_secret_value() if key else None
+    choice = ModelChoice(
+        model=model,
+        dims=dims,
+        revision=revision,
+        query_prefix=query_prefix,
+        document_prefix=document_prefix,
+        base_url=base_url,
+        api_key=secret,
+    )
+
+    async def work() -> None:
+        async with connect(warm=False) as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.store_upkeep.reembed_to(
+                    choice, force=force, forget_old=forget_old, progress=progress.stage("Embedding")
+                )
+        print_reembed(report, choice, as_json=as_json)
+
+    run(work)
+
+
+def dead(
+    limit: Limit = 20,
+    *,
+    everything: All = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Show entries that the embedder refused, and why. The latest first; retry-dead stages them again."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_dead
+    from orchestrator.cli.terminal import note_more
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            upkeep = knowledge.upkeep
+            found = await paged(
+                lambda last, at_most: upkeep.dead(at_most, after=last),
+                lambda entry: entry.entry_id,
+                most=None if everything else limit,
+            )
+        print_dead(found, as_json=as_json)
+        note_more(found, None if everything else limit, as_json=as_json)
+
+    run(work)
+
+
+def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
+    """Stage the entries again that the embedder refused. The next checkpoint embeds them."""
+    from orchestrator import connect
+    from orchestrator.cli.terminal import print_json, print_text
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            staged = await knowledge.upkeep.retry_dead()
+        if as_json:
+            print_json({"staged": staged})
+        else:
+            print_text(f"{staged:,} dead entries are staged again")
+
+    run(work)
+
+
+class Switch(StrEnum):
+    """On or off."""
+
+    ON = "on"
+    OFF = "off"
+
+
+@workspace_.command("list")
+def list_workspaces(limit: Limit = 100, *, everything: All = False, as_json: Json = False) -> None:
+    """Show the workspaces that hold anything."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_workspaces
+    from orchestrator.cli.terminal import note_more
+
+    async def work() -> None:
+        async with connect(warm=False) as knowledge:
+            found = await knowledge.workspaces(limit=None if everything else limit)
+        print_workspaces(found, as_json=as_json)
+        note_more(found, None if everything else limit, as_json=as_json)
+
+    run(work)
+
+
+@workspace_.command("local-only")
+def local_only(
+    workspace: Annotated[str, typer.Argument(help="The workspace.")],
+    switch: Annotated[Switch | None, typer.Argument(help="Without it, only say how it is.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Keep the texts of a workspace on this machine. Only the bundled model embeds them, and no model distils them."""
+    from orchestrator import connect
+    from orchestrator.cli.terminal import print_json, print_text
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            if switch is not None:
+                await knowledge.upkeep.keep_local(on=switch is Switch.ON)
+            on = await knowledge.upkeep.local_only()
+        if as_json:
+            print_json({"workspace": workspace, "local_only": on})
+        else:
+            print_text(f"workspace {workspace}: {'local only' if on else 'its texts may go to an endpoint'}")
+
+    run(work)
+
+
+@delete.command("entry")
+def delete_entry(
+    entry_id: Annotated[UUID, typer.Argument(help="The entry's id.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Delete an entry with what rests on it alone."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_deleted
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            await knowledge.capture.delete(EntryId(entry_id))
+        print_deleted(1, as_json=as_json)
+
+    run(work)
+
+
+@delete.command("project")
+def delete_project(
+    project_id: Annotated[str, typer.Argument(help="The project's id.")],
+    *,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    as_json: Json = False,
+) -> None:
+    """Delete a project with what rests on it alone. Its records go too; what other projects learned as well stays."""
+    from orchestrator import connect
+    from orchestrator.cli.reports.memory import print_deleted
+    from orchestrator.cli.terminal import stages
+
+    async def work() -> None:
+        async with connect(workspace=workspace, warm=False) as knowledge:
+            with stages(quiet=as_json) as progress:
+                gone = await knowledge.capture.delete_project(project_id, progress=progress.stage("Deleting"))
+        print_deleted(gone, as_json=as_json)
+
+    run(work)
+
+
+def export(
+    file: Annotated[str, typer.Argument(help="Where to write the archive; - is standard output.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Write all workspaces into one archive. It holds them as they are now; captures and checkpoints go on."""
+    from orchestrator import connect
+    from orchestrator.cli.archives import write_archive
+    from orchestrator.cli.reports.memory import print_exported
+    from orchestrator.cli.terminal import stages
+
+    if file == "-" and as_json:
+        raise typer.BadParameter("the archive itself goes to standard output: --json is for a FILE")
+
+    async def work() -> None:
+        async with connect(warm=False) as knowledge:
+            with stages(quiet=as_json) as progress:
+                pieces = knowledge.archives.export_archive(progress=progress.stage("Exporting"))
+                rows = await write_archive(file, pieces)
+        if rows is not None:
+            print_exported(file, rows, as_json=as_json)
+
+    run(work)
+
+
+def import_(
+    file: Annotated[str, typer.Argument(help="An archive that hardwon export wrote; - is standard input.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Read an archive into this store. Ids stay, nothing is embedded again; if it is broken off, run it again."""
+    from orchestrator import connect
+    from orchestrator.cli.archives import read_archive
+    from orchestrator.cli.reports.memory import print_imported
+    from orchestrator.cli.terminal import stages
+
+    async def work() -> None:
+        async with read_archive(file) as chunks, connect(warm=False) as knowledge:
+            with stages(quiet=as_json) as progress:
+                report = await knowledge.archives.import_archive(chunks, progress=progress.stage("Importing"))
+        print_imported(report, as_json=as_json)
+
+    run(work)

@@ -1,0 +1,41 @@
+"""Answers over HTTP, with the names and arguments they have in process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator.client.calls import Api, base_path
+from orchestrator.tools.document_qa_tool import ToolAnswer
+from orchestrator.tools.kb_query import KBQueryResponse
+from orchestrator.tools.selection import SelectionResponse
+
+PATIENCE_SECONDS = 300.0
+"""A model may take a while to write."""
+
+Said = Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAnswers:
+    """Answers of a server: who asks is who the key names."""
+
+    api: Api
+
+    async def ask(self, question: str, conversation: Said = ()) -> SelectionResponse:
+        """Answer from all documents that may be read."""
+        body = {"question": question, "conversation": [dict(turn) for turn in conversation]}
+        return await self.api.call("POST", "/api/ask", SelectionResponse, body=body, timeout_seconds=PATIENCE_SECONDS)
+
+    async def ask_base(self, kb: str, scope_id: str | None, question: str, k: int = 5) -> ToolAnswer:
+        """Answer from one knowledge base."""
+        path = f"{base_path(kb, scope_id)}/ask"
+        body = {"question": question, "k": k}
+        return await self.api.call("POST", path, ToolAnswer, body=body, timeout_seconds=PATIENCE_SECONDS)
+
+    async def query_knowledge_base(self, query: str) -> KBQueryResponse:
+        """Answer from the strict knowledge base."""
+        body = {"query": query}
+        return await self.api.call(
+            "POST", "/api/kb/query", KBQueryResponse, body=body, timeout_seconds=PATIENCE_SECONDS
+        )

@@ -1,0 +1,377 @@
+"""The Python client of the HTTP API: the same services, method names, arguments and errors as in process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+from uuid import UUID
+
+import httpx
+
+from knowledge.errors import InvalidInput, OwnerUnavailable
+from knowledge.memory.limits import as_id, check_text
+from knowledge.models import (
+    DEFAULT_WORKSPACE,
+    CheckpointId,
+    CheckpointReport,
+    CheckpointType,
+    Context,
+    ContextId,
+    Pattern,
+    PatternId,
+    PruneReport,
+    Task,
+    WorkspaceStats,
+)
+from knowledge.ports import Progress
+from knowledge.settings import KnowledgeSettings
+from knowledge.surroundings import check_surroundings
+from orchestrator.client.calls import LIMITS, Api, given, in_path, watched
+from orchestrator.paging import paged
+
+if TYPE_CHECKING:
+    from orchestrator.client.answers import RemoteAnswers
+    from orchestrator.client.capture import RemoteCapture
+    from orchestrator.client.custody import RemoteAudits, RemoteReviews, RemoteRevocations
+    from orchestrator.client.events import RemoteEvents
+    from orchestrator.client.journal import RemoteJournal
+    from orchestrator.client.kb import RemoteKnowledgeBases
+    from orchestrator.client.keys import RemoteKeys
+    from orchestrator.client.patterns import RemoteGrouping
+    from orchestrator.client.upkeep import RemoteArchives, RemoteStoreUpkeep, RemoteUpkeep
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteCheckpoints:
+    """`CheckpointEmbeddingService` over HTTP."""
+
+    api: Api
+
+    async def process_checkpoint(
+        self,
+        project_id: str,
+        checkpoint_type: CheckpointType | str,
+        *,
+        distill: bool = False,
+        progress: Progress | None = None,
+    ) -> CheckpointReport:
+        """Embed what a project has staged."""
+        body = {"project_id": project_id, "checkpoint_type": checkpoint_type}
+        return await self._process(body, progress, distill=distill)
+
+    async def process_all(self, *, distill: bool = False, progress: Progress | None = None) -> CheckpointReport:
+        """Embed what all projects have staged."""
+        return await self._process({}, progress, distill=distill)
+
+    async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
+        """Run a manual checkpoint for each project with something staged for that long."""
+        body = {"staged_for_seconds": staged_for.total_seconds()}
+        return await self.api.call("POST", "/v1/sweeps", list[CheckpointReport], body=body, timeout_seconds=None)
+
+    async def get(self, checkpoint_id: CheckpointId) -> CheckpointReport:
+        """Return the report of a checkpoint."""
+        return await self.api.call("GET", f"/v1/checkpoints/{as_id('checkpoint_id', checkpoint_id)}", CheckpointReport)
+
+    async def _process(self, body: dict[str, Any], progress: Progress | None, *, distill: bool) -> CheckpointReport:
+        if distill:  # else left out: a server of the release before does not know it
+            body = {**body, "distill": True}
+        async with watched(self.api, progress) as named:
+            return await self.api.call(
+                "POST", "/v1/checkpoints", CheckpointReport, body=body, params=named, timeout_seconds=None
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    patterns: list[Pattern]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteQueries:
+    """`RAGQueryService` over HTTP."""
+
+    api: Api
+
+    async def query_for_task(
+        self,
+        task_description: str,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        technology: str | None = None,
+        max_results: int = 5,
+        *,
+        min_relevance: float | None = None,
+        only_if_sure: bool = False,
+        facts: Mapping[str, str] | None = None,
+    ) -> list[Pattern]:
+        """Return the patterns to know before a task is assigned, best first."""
+        return await self._query(
+            "task",
+            task_description=task_description,
+            agent_type=agent_type,
+            task_type=task_type,
+            technology=technology,
+            max_results=max_results,
+            min_relevance=min_relevance,
+            only_if_sure=only_if_sure,
+            facts=facts,
+        )
+
+    async def query_for_failure(
+        self,
+        failure_description: str,
+        error_message: str | None = None,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        max_results: int = 3,
+        *,
+        technology: str | None = None,
+        min_relevance: float | None = None,
+        facts: Mapping[str, str] | None = None,
+    ) -> list[Pattern]:
+        """Return how failures like this one were solved, best first."""
+        return await self._query(
+            "failure",
+            failure_description=failure_description,
+            error_message=error_message,
+            agent_type=agent_type,
+            task_type=task_type,
+            technology=technology,
+            max_results=max_results,
+            min_relevance=min_relevance,
+            facts=facts,
+        )
+
+    async def query_for_gate(
+        self,
+        gate_type: str,
+        proposal: str,
+        *,
+        project_id: str | None = None,
+        max_results: int = 5,
+        min_relevance: float | None = None,
+    ) -> list[Pattern]:
+        """Return what people decided on proposals like this one at such a gate, best first."""
+        return await self._query(
+            "gate",
+            gate_type=gate_type,
+            proposal=proposal,
+            project_id=project_id,
+            max_results=max_results,
+            min_relevance=min_relevance,
+        )
+
+    async def get(self, pattern_id: PatternId) -> Pattern:
+        """Return a live pattern."""
+        return await self.api.call("GET", f"/v1/patterns/{as_id('pattern_id', pattern_id)}", Pattern)
+
+    async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
+        """Return live patterns in the order of their ids, from behind `after` on."""
+        params = {"limit": limit, **({"after": str(after)} if after else {})}
+        return (await self.api.call("GET", "/v1/patterns", _Found, params=params)).patterns
+
+    async def _query(self, kind: str, **body: Any) -> list[Pattern]:
+        told = {name: value for name, value in body.items() if value is not None}
+        return (await self.api.call("POST", f"/v1/queries/{kind}", _Found, body=told)).patterns
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOutcomes:
+    """`OutcomeService` over HTTP."""
+
+    api: Api
+
+    async def record_outcome(
+        self,
+        context_id: ContextId,
+        pattern_id: PatternId,
+        *,
+        worked: bool,
+        project_id: str | None = None,
+        task_id: str | None = None,
+        run_id: str | None = None,
+    ) -> PatternId:
+        """As in process."""
+        body = {
+            "context_id": str(as_id("context_id", context_id)),
+            "pattern_id": str(as_id("pattern_id", pattern_id)),
+            "worked": worked,
+            "project_id": project_id,
+            "task_id": task_id,
+            "run_id": run_id,
+        }
+        response = await self.api.send("POST", "/v1/outcomes", body=body)
+        with suppress(ValueError):
+            return PatternId(UUID(response.headers.get("Location", "").rpartition("/")[-1]))
+        return PatternId(as_id("pattern_id", pattern_id))  # a server of the release before does not say
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePruning:
+    """`KnowledgePruningService` over HTTP."""
+
+    api: Api
+
+    async def prune_old_knowledge(self) -> int:
+        """Delete expired knowledge from both stores; return how many entries went."""
+        return (await self.prune()).entries
+
+    async def prune(self, *, dry_run: bool = False, progress: Progress | None = None) -> PruneReport:
+        """Delete what is past its year, or say what would go."""
+        async with watched(self.api, progress) as named:
+            return await self.api.call(
+                "POST", "/v1/prune", PruneReport, params={**named, "dry_run": dry_run}, timeout_seconds=None
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    operations: list[str]
+
+
+_SERVICES: Final = {
+    "answers": ("orchestrator.client.answers", "RemoteAnswers"),
+    "archives": ("orchestrator.client.upkeep", "RemoteArchives"),
+    "audits": ("orchestrator.client.custody", "RemoteAudits"),
+    "capture": ("orchestrator.client.capture", "RemoteCapture"),
+    "checkpoints": (__name__, "RemoteCheckpoints"),
+    "events": ("orchestrator.client.events", "RemoteEvents"),
+    "grouping": ("orchestrator.client.patterns", "RemoteGrouping"),
+    "journal": ("orchestrator.client.journal", "RemoteJournal"),
+    "kb": ("orchestrator.client.kb", "RemoteKnowledgeBases"),
+    "keys": ("orchestrator.client.keys", "RemoteKeys"),
+    "outcomes": (__name__, "RemoteOutcomes"),
+    "pruning": (__name__, "RemotePruning"),
+    "queries": (__name__, "RemoteQueries"),
+    "reviews": ("orchestrator.client.custody", "RemoteReviews"),
+    "revocations": ("orchestrator.client.custody", "RemoteRevocations"),
+    "store_upkeep": ("orchestrator.client.upkeep", "RemoteStoreUpkeep"),
+    "upkeep": ("orchestrator.client.upkeep", "RemoteUpkeep"),
+}
+"""Where each service of a client is: they are loaded when they are asked for, for what they answer with takes longer
+to load than most questions take to answer."""
+
+
+class KnowledgeClient:
+    """Every service of one workspace behind a hardwon server; an async context manager.
+
+    Without a `workspace` it is that of the key. `place` is how errors name the server. Errors are those of
+    `knowledge.errors`, as in process. Raises InvalidInput for a `url` that is no address.
+    """
+
+    answers: RemoteAnswers
+    archives: RemoteArchives
+    audits: RemoteAudits
+    capture: RemoteCapture
+    checkpoints: RemoteCheckpoints
+    events: RemoteEvents
+    grouping: RemoteGrouping
+    journal: RemoteJournal
+    kb: RemoteKnowledgeBases
+    keys: RemoteKeys
+    outcomes: RemoteOutcomes
+    pruning: RemotePruning
+    queries: RemoteQueries
+    reviews: RemoteReviews
+    revocations: RemoteRevocations
+    store_upkeep: RemoteStoreUpkeep
+    upkeep: RemoteUpkeep
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        *,
+        workspace: str | None = None,
+        settings: KnowledgeSettings | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        place: str | None = None,
+    ) -> None:
+        headers = {b"Authorization": b"Bearer " + api_key.encode()} if api_key else {}
+        if transport is None:
+            check_surroundings()
+        try:
+            http = httpx.AsyncClient(base_url=url, headers=headers, transport=transport, limits=LIMITS)
+        except httpx.InvalidURL as error:
+            raise InvalidInput("url", f"{url} is no address of a server, such as http://127.0.0.1:8420") from error
+        self._use(Api(http=http, workspace=workspace, place=place or url), settings or KnowledgeSettings())
+
+    def _use(self, api: Api, settings: KnowledgeSettings) -> None:
+        if api.workspace is not None:
+            check_text("workspace", api.workspace)
+        self._api = api
+        self.workspace = api.workspace or DEFAULT_WORKSPACE
+        self.settings = settings
+
+    if not TYPE_CHECKING:  # for the checker the services are those declared above, and nothing else
+
+        def __getattr__(self, name: str) -> object:
+            """Make a service when it is first asked for."""
+            if name not in _SERVICES:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            module, kind = _SERVICES[name]
+            service = getattr(import_module(module), kind)(self._api)
+            setattr(self, name, service)
+            return service
+
+    def in_workspace(self, workspace: str) -> KnowledgeClient:
+        """Return a client of another workspace over the same connection."""
+        other = object.__new__(KnowledgeClient)
+        other._use(replace(self._api, workspace=workspace), self.settings)
+        return other
+
+    async def build_context(self, task: Task, agent_type: str) -> Context:
+        """Return the context of a task, built by the server in one hop."""
+        told = {name: value for name, value in asdict(task).items() if value is not None}
+        return await self._api.call("POST", "/v1/contexts", Context, body={"task": told, "agent_type": agent_type})
+
+    async def stats(self) -> WorkspaceStats:
+        """Return the workspace's counts."""
+        return await self._api.call("GET", "/v1/stats", WorkspaceStats)
+
+    async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
+        """Return the workspaces that hold anything, ascending; from behind `after` on, at most so many."""
+
+        async def page(last: str | None, at_most: int) -> list[str]:
+            params = given(after=last or after, limit=at_most)
+            return await self._api.call("GET", "/v1/workspaces", list[str], params=params)
+
+        return await paged(page, str, most=limit)
+
+    async def allowed(self) -> list[str]:
+        """Return the operations that this client's key may ask for."""
+        return (await self._api.call("GET", "/v1/access", _Allowed)).operations
+
+    async def run_job(self, name: str, *, once_per_slot: bool) -> int | None:
+        """Have the server run a job now; None if its slot was run already."""
+        params = {"once_per_slot": once_per_slot}
+        path = f"/v1/jobs/{in_path('job', name)}"
+        answer = await self._api.call("POST", path, dict[str, int | None], params=params, timeout_seconds=None)
+        return answer["dealt_with"]
+
+    async def healthy(self) -> bool:
+        """Return whether the server answers at all."""
+        try:
+            await self._api.send("GET", "/healthz", timeout_seconds=2)
+        except OwnerUnavailable:
+            return False
+        return True
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._api.http.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Use it for a block."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it after the block."""
+        await self.aclose()

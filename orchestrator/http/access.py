@@ -1,0 +1,182 @@
+"""Who is at the door: the key of a request, its rate, and what a server without keys answers to."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from knowledge.access.authentication import Authenticator
+from knowledge.access.keys import parse
+from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
+from knowledge.access.principals import Scope as KeyScope
+from knowledge.errors import AccessDenied, HardwonError, Overloaded
+from orchestrator.http.page import FILES
+from orchestrator.http.problems import answer
+from orchestrator.http.rates import Rates
+
+PRINCIPAL = "hardwon.principal"
+"""Where in the scope of a request its principal stands."""
+OPEN_PATHS = frozenset({"/healthz", "/readyz", *FILES})
+OPERATOR = "operator"
+OPERATORS = Principal(trust=Trust.KEY, scopes=frozenset(KeyScope), key_id=OPERATOR)
+"""Whoever has the key that the server itself was started with."""
+STRANGERS_PER_SECOND = 1.0
+STRANGERS_AT_ONCE = 10.0
+"""Keys nobody knows, from one address: each costs a look into the store."""
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]+)?")
+"""A Host header: a name or an address, and perhaps a port."""
+_BEARER = re.compile(r"bearer +(?P<key>\S+) *", re.IGNORECASE)
+_HOW = "make a key (hardwon keys create), or set HARDWON_API_KEY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doorway:
+    """What a server on TCP asks of whoever comes: `operator_key` is its own key, `host` the name it listens on."""
+
+    authenticator: Authenticator
+    operator_key: str | None
+    host: str
+    requests_per_second: float
+
+
+class OwnersDoor:
+    """ASGI middleware of the private socket: whoever reaches it has the data directory."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        scope[PRINCIPAL] = OWNER
+        await self._app(scope, receive, send)
+
+
+class GuardedDoor:
+    """ASGI middleware: finds out who asks, before anything of the request's body is read.
+
+    A key that was seen a moment ago costs no look into the store, so that strangers who try keys slow only each other.
+    """
+
+    def __init__(self, app: ASGIApp, *, doorway: Doorway) -> None:
+        self._app = app
+        self._doorway = doorway
+        self._names = {"localhost", name_of(doorway.host)}
+        rate = doorway.requests_per_second
+        self._rates = Rates(per_second=rate, burst=max(1.0, 2 * rate))
+        self._strangers = Rates(per_second=STRANGERS_PER_SECOND, burst=STRANGERS_AT_ONCE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope[PRINCIPAL] = await self._principal(scope)
+        except _NoKeyError as error:
+            told = answer(
+                AccessDenied(str(error)), status=HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"}
+            )
+            await told(scope, receive, send)
+        except HardwonError as error:
+            await answer(error)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _principal(self, scope: Scope) -> Principal:
+        """Return who asks. Raises AccessDenied, or Overloaded for one who asks too often."""
+        headers = scope["headers"]
+        given = [value for name, value in headers if name == b"authorization"]
+        if scope["path"] in OPEN_PATHS and not given:
+            return ANYONE
+        doorway = self._doorway
+        if doorway.operator_key is None and not await doorway.authenticator.any_key():
+            if foreign := self._foreign(headers):
+                raise AccessDenied(foreign)
+            return ANYONE
+        found = _BEARER.fullmatch(given[0].decode("latin-1")) if len(given) == 1 else None
+        if found is None:
+            raise _NoKeyError("this server needs a key: Authorization: Bearer ...")
+        principal = await self._known(found["key"], scope)
+        self._limit(principal)
+        return principal
+
+    async def _known(self, key: str, scope: Scope) -> Principal:
+        doorway = self._doorway
+        ours = (doorway.operator_key or "").encode()
+        # a key that was made may be in the environment, too: it is worth what it was made for
+        if ours and parse(doorway.operator_key or "") is None and hmac.compare_digest(key.encode("latin-1"), ours):
+            return OPERATORS
+        principal = doorway.authenticator.remembered(key)
+        if principal is not None:
+            return principal
+        if not ours and parse(key) is None:
+            raise _NoKeyError("this key opens nothing here: it has not the form of one")
+        address = _address(scope)
+        if wait := self._strangers.take(address):
+            raise Overloaded("too many unknown keys came from your address", retry_after_seconds=wait)
+        try:
+            principal = await doorway.authenticator.principal(key)
+        except AccessDenied as error:
+            raise _NoKeyError(str(error)) from error
+        self._strangers.give_back(address)
+        return principal
+
+    def _limit(self, principal: Principal) -> None:
+        if principal is OPERATORS or principal.key_id is None:
+            return
+        if wait := self._rates.take(principal.key_id):
+            rate = self._doorway.requests_per_second
+            raise Overloaded(f"this key may ask {rate:g} times a second", retry_after_seconds=wait)
+
+    def _foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """Return what is foreign about a request to a server without keys, None if nothing is.
+
+        A page of another site may post anywhere, and then says where it comes from (Origin); or have its own name
+        resolve to this machine, and is then asked for by that name (Host).
+        """
+        given = [(name, value.decode("latin-1").lower()) for name, value in headers]
+        hosts = [value for name, value in given if name == b"host"]
+        for host in hosts:
+            if not self._ours(host):
+                return f"this server has no key, so it answers to its own names only, not to {host!r}: {_HOW}"
+        for origin in (value for name, value in given if name == b"origin"):
+            if origin not in {f"http://{host}" for host in hosts}:
+                return f"this server has no key, so it answers no page of {origin!r}: {_HOW}"
+        return None
+
+    def _ours(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = found["name"].strip("[]")
+        try:
+            return name in self._names or ipaddress.ip_address(name).is_loopback
+        except ValueError:
+            return False
+
+
+class _NoKeyError(Exception):
+    """Nobody has shown who they are: 401, where a key that may not do a thing is 403."""
+
+
+def _address(scope: Scope) -> str:
+    """Return where a request comes from; of IPv6 the network, since one caller has all of it."""
+    host = (scope.get("client") or ("nobody", 0))[0]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return str(host)
+    if address.version == 4:
+        return str(address)
+    return str(ipaddress.ip_network((address, 64), strict=False))
+
+
+def name_of(host: str) -> str:
+    """Return a host as a Host header has it: an address of IPv6 without its zone."""
+    return host.lower().partition("%")[0]

@@ -1,0 +1,344 @@
+"""The routes of answers: the four systems, and what is told and thought of what they answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+from uuid import UUID
+
+from fastapi import Depends, FastAPI, Query, Request, Response
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic_core import PydanticCustomError
+
+from knowledge.documents.access import Principal
+from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
+from knowledge.errors import InvalidInput, NoAccess
+from orchestrator.http.kb import scope_in
+from orchestrator.http.opened import Open, performs
+from orchestrator.http.paging import LAST, Limit, link_next
+from orchestrator.http.principal import Asking
+from orchestrator.tools.agent import Conversation, MainAgent, intent_of
+from orchestrator.tools.document_qa_tool import ToolAnswer
+from orchestrator.tools.documentation import (
+    DocumentationQASubagent,
+    DocumentationRequest,
+    DocumentationResponse,
+)
+from orchestrator.tools.kb_query import KBQueryResponse, KnowledgeBaseQuery
+from orchestrator.tools.planner import DocumentationTool, PlannerResults
+from orchestrator.tools.selection import DocumentSelection, SelectionResponse
+from orchestrator.tools.telemetry import AnswerMetrics, Telemetry, metrics_of
+from orchestrator.tools.wrappers import TOOLS, document_tools
+
+_MOST_TURNS = 50
+_METRICS_OF = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnBody:
+    """Something said before."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
+    role: str
+    content: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return it as tools take it."""
+        return {"role": self.role, "content": self.content}
+
+
+def _as_text(told: str) -> str:
+    try:
+        told.encode()
+    except UnicodeEncodeError:
+        raise PydanticCustomError("text", "holds a lone surrogate, which is no Unicode text") from None
+    return told
+
+
+Text = Annotated[str, AfterValidator(_as_text)]
+"""What goes back in the answer as it came, which a lone surrogate cannot."""
+Turns = Annotated[list[TurnBody], Field(max_length=_MOST_TURNS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KBQueryBody:
+    """A question to the strict knowledge base; the global one unless another is named."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    query: str
+    kb: str = "global"
+    scope: str | None = None
+    conversation: Turns | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextBody:
+    """What was said before, and what the planner points at."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
+    conversation_tail: Turns | None = None
+    focus: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerPayloadBody:
+    """What the planner gets back as it gave it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
+    tool_name: Text = "documentation_qa"
+    result_key: Text | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentationBody:
+    """A planner's step."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
+    question: str
+    session_id: StrictInt | StrictStr | None = None
+    step_id: Text | None = None
+    context: ContextBody | None = None
+    planner_payload: PlannerPayloadBody | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskBody:
+    """A question, with what was said before."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    question: str
+    conversation: Turns | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskBaseBody(AskBody):
+    """The same of one knowledge base; `k`: from how many passages it is answered."""
+
+    k: Annotated[int, Field(ge=1, le=50, strict=True)] = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionBody:
+    """A question by itself."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    question: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageBody:
+    """A message to the agent, with what was said before."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    message: str
+    conversation: Turns | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedbackBody:
+    """What somebody thinks of an answer."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    answer_id: UUID
+    up: StrictBool
+    comment: Annotated[str | None, Field(max_length=2_000)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestEffort:
+    """What an operator may send while a question is looked into."""
+
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentReply:
+    """What the agent says; `intent` is chat_only where no document was asked, `tools` those that were."""
+
+    reply: str
+    intent: str
+    tools: list[str]
+
+
+async def _telemetry(knowledge: Open) -> Telemetry:
+    return Telemetry(knowledge.answering.journal, knowledge.answering.clock)
+
+
+Telling = Annotated[Telemetry, Depends(_telemetry)]
+
+
+async def _operator(principal: Asking) -> Principal:
+    if not principal.admin:
+        raise NoAccess("events, escalations and figures are for administrators")
+    return principal
+
+
+Operator = Annotated[Principal, Depends(_operator)]
+
+
+def add_answers(app: FastAPI) -> None:
+    """Add the routes of answers to an app."""
+    _add_systems(app)
+    _add_agent(app)
+    _add_journal(app)
+
+
+def _add_systems(app: FastAPI) -> None:
+    results = PlannerResults()
+
+    @app.post("/api/kb/query", tags=["answers"])
+    @performs("answering.ask")
+    async def query_knowledge_base(
+        body: KBQueryBody, knowledge: Open, principal: Asking, telemetry: Telling
+    ) -> KBQueryResponse:
+        """Answer from a knowledge base with the documents cited, or with the one sentence that says it does not."""
+        return await KnowledgeBaseQuery(knowledge.answering, telemetry).query_knowledge_base(
+            body.query, principal, kb=body.kb, scope_id=body.scope, conversation=_said(body.conversation)
+        )
+
+    @app.post("/subagents/documentation-qa", tags=["answers"])
+    @performs("answering.ask")
+    async def documentation_qa(
+        body: DocumentationBody, knowledge: Open, principal: Asking, telemetry: Telling
+    ) -> DocumentationResponse:
+        """Do a planner's documentation step; the same result key and question in a session is answered once."""
+        context, payload = body.context or ContextBody(), body.planner_payload or PlannerPayloadBody()
+        return await results.answer(
+            DocumentationQASubagent(knowledge.answering, telemetry),
+            DocumentationRequest(
+                question=body.question,
+                session_id=body.session_id,
+                step_id=body.step_id,
+                conversation_tail=_said(context.conversation_tail),
+                focus=context.focus or {},
+                tool_name=payload.tool_name,
+                result_key=payload.result_key,
+            ),
+            principal,
+        )
+
+    @app.post("/subagents/documentation-qa:best-effort", tags=["answers"])
+    @performs("documents.manage")
+    async def documentation_best_effort(
+        body: QuestionBody, knowledge: Open, principal: Operator, telemetry: Telling
+    ) -> BestEffort:
+        """Return what an operator may send meanwhile, with its caveats."""
+        subagent = DocumentationQASubagent(knowledge.answering, telemetry)
+        return BestEffort(answer=await subagent.best_effort(body.question, principal))
+
+    @app.post("/api/ask", tags=["answers"])
+    @performs("answering.ask")
+    async def ask_documents(body: AskBody, knowledge: Open, principal: Asking, telemetry: Telling) -> SelectionResponse:
+        """Answer from all documents that may be read; the model picks those to look into."""
+        selection = DocumentSelection(knowledge.answering, telemetry, knowledge.settings)
+        return await selection.ask(body.question, principal, _said(body.conversation))
+
+    @app.post("/api/kb/{kb}/{scope}/ask", tags=["answers"])
+    @performs("answering.ask")
+    async def ask_knowledge_base(
+        kb: str, scope: str, body: AskBaseBody, knowledge: Open, principal: Asking
+    ) -> ToolAnswer:
+        """Answer from one knowledge base, in its own form."""
+        tool = next((tool for tool in TOOLS if tool.config.base.name == kb), None)
+        if tool is None:
+            raise InvalidInput("kb", f"there is no {kb} knowledge base")
+        scope_id = scope_in(scope)
+        tool.config.base.partition(scope_id)  # a tool says what is missing to a model, in the words of its arguments
+        asked = tool(knowledge.answering, principal)
+        return await asked.ask(scope_id, body.question, body.k, _said(body.conversation))
+
+
+def _add_agent(app: FastAPI) -> None:
+    @app.post("/api/agent", tags=["answers"])
+    @performs("answering.ask")
+    async def ask_agent(body: MessageBody, knowledge: Open, principal: Asking, telemetry: Telling) -> AgentReply:
+        """Have the main agent reply, with the document tools of whoever asks."""
+        model = await knowledge.answering.main()
+        if model is None:
+            raise InvalidInput("HARDWON_MAIN_MODEL", "names no model, so there is no agent: set it, or ask a base")
+        conversation = Conversation()
+        for turn in body.conversation or ():
+            conversation.say("assistant" if turn.role == "assistant" else "user", turn.content)
+        intent = intent_of(body.message)
+        tools = document_tools(knowledge.answering, principal) if intent == "kb_query" else []
+        planned = knowledge.settings.enable_documentation_qa_subagent and intent == "kb_query"
+        subagent = DocumentationQASubagent(knowledge.answering, telemetry)
+        documentation = DocumentationTool(subagent, principal) if planned else None
+        reply = await MainAgent(model, tools, documentation).reply(body.message, conversation)
+        asked = [entry.tool for entry in conversation.entries if entry.tool]
+        return AgentReply(reply=reply, intent=intent, tools=asked)
+
+
+def _add_journal(app: FastAPI) -> None:
+    @app.get("/api/events", tags=["answers"])
+    @performs("documents.manage", problems=(404,))
+    async def list_events(
+        knowledge: Open,
+        _: Operator,
+        request: Request,
+        response: Response,
+        *,
+        name: str | None = None,
+        session: str | None = None,
+        after: Annotated[UUID | None, Query(description=LAST)] = None,
+        limit: Limit = 100,
+    ) -> list[Event]:
+        """Return what happened to questions, the latest first."""
+        following = None if after is None else EventId(after)
+        found = await knowledge.answering.journal.events(name=name, session=session, limit=limit, after=following)
+        if len(found) == limit:
+            link_next(request, response, after=found[-1].event_id, limit=limit)
+        return found
+
+    @app.post("/api/events/{event_id}/review", status_code=204, tags=["answers"])
+    @performs("documents.manage")
+    async def review_event(event_id: UUID, knowledge: Open, _: Operator) -> None:
+        """Note that a person looked at an event."""
+        await knowledge.answering.journal.review(EventId(event_id))
+
+    @app.get("/api/escalations", tags=["answers"])
+    @performs("documents.manage", problems=(404,))
+    async def list_escalations(
+        knowledge: Open,
+        _: Operator,
+        request: Request,
+        response: Response,
+        *,
+        overdue: bool = False,
+        after: Annotated[UUID | None, Query(description=LAST)] = None,
+        limit: Limit = 100,
+    ) -> list[Escalation]:
+        """Return questions that wait for better documents, the most urgent first."""
+        found = await knowledge.answering.journal.escalations(
+            knowledge.answering.clock.now(),
+            overdue=overdue,
+            limit=limit,
+            after=None if after is None else EscalationId(after),
+        )
+        if len(found) == limit:
+            link_next(request, response, after=found[-1].escalation_id, limit=limit)
+        return found
+
+    @app.post("/api/escalations/{escalation_id}/close", status_code=204, tags=["answers"])
+    @performs("documents.manage")
+    async def close_escalation(escalation_id: UUID, knowledge: Open, _: Operator) -> None:
+        """Note that the documents answer a question now."""
+        await knowledge.answering.journal.close(EscalationId(escalation_id), knowledge.answering.clock.now())
+
+    @app.post("/api/feedback", status_code=204, tags=["answers"])
+    @performs("answering.ask")
+    async def give_feedback(body: FeedbackBody, knowledge: Open, _: Asking) -> None:
+        """Keep what somebody thinks of an answer."""
+        await knowledge.answering.journal.feedback(
+            body.answer_id, up=body.up, comment=body.comment, now=knowledge.answering.clock.now()
+        )
+
+    @app.get("/api/answer-metrics", tags=["answers"])
+    @performs("documents.manage")
+    async def answer_metrics(knowledge: Open, _: Operator) -> AnswerMetrics:
+        """Return figures of the last thousand answers."""
+        return metrics_of(await knowledge.answering.journal.events(name="question_answered", limit=_METRICS_OF))
+
+
+def _said(turns: list[TurnBody] | None) -> list[dict[str, str]]:
+    return [turn.as_dict() for turn in turns or ()]

@@ -1,0 +1,26 @@
+"""Who asks over HTTP: whoever the key names; without keys, whoever can reach the server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends
+
+from knowledge.documents.access import Principal
+from knowledge.documents.askers import asker
+from knowledge.documents.service import KnowledgeBases
+from orchestrator.http.opened import Open
+
+
+async def _asking(knowledge: Open) -> Principal:
+    return asker(knowledge.principal)
+
+
+Asking = Annotated[Principal, Depends(_asking)]
+
+
+async def _bases(knowledge: Open, principal: Asking) -> KnowledgeBases:
+    return knowledge.documents.asked_by(principal)
+
+
+Bases = Annotated[KnowledgeBases, Depends(_bases)]

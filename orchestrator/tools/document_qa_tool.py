@@ -1,0 +1,107 @@
+"""The core that every document tool is: a question and an authorised scope to a cited answer. Knows no kind of base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import NoReturn
+
+from typing_extensions import TypedDict
+
+from knowledge.documents.access import Scope
+from knowledge.documents.answering import Request
+from knowledge.documents.answers import Answering
+from knowledge.documents.kb_configs import KBConfig, metadata_of
+from knowledge.documents.models import Answer, Passage, Profile
+from knowledge.documents.rendering import chunks_of, in_form, sources_of
+from orchestrator.tools.answer_json import CitationJson, citation_json, turns_of
+
+DEFAULT_K = 5
+MOST_K = 50
+MAX_TOKENS = 500
+
+
+class ToolAnswer(TypedDict):
+    """What a tool answers. `status` is answered, not_found, empty_scope, indexing or error."""
+
+    answer: str
+    sources: list[str]
+    chunk_count: int
+    confidence: float
+    status: str
+    citations: list[CitationJson]
+    searched: list[str]
+    extractive: bool
+    cached: bool
+    error: str | None
+
+
+class DocumentQATool:
+    """Answers questions within a scope that was authorised before; what sets kinds apart is in its `config`.
+
+    Async, stateless and read-only: it takes no conversation unless one is given, and keeps none.
+    """
+
+    def __init__(self, answering: Answering, config: KBConfig, *, temperature: float | None = 0.0) -> None:
+        self._answering = answering
+        self._config = config
+        self._profile = Profile(
+            name=config.kb,
+            system_prompt=f"{config.system_prompt}\n- {config.guidance}",
+            k=DEFAULT_K,
+            max_tokens=MAX_TOKENS,
+            temperature=temperature,
+            cache_ttl=timedelta(seconds=config.cache_ttl),
+        )
+
+    def run(self, *_: object, **__: object) -> NoReturn:
+        """Refuse: there is no synchronous form."""
+        raise NotImplementedError("document tools are async only: await answer_question")
+
+    async def answer_question(
+        self,
+        question: str,
+        scope: Scope,
+        k: int = DEFAULT_K,
+        conversation_context: Sequence[Mapping[str, str]] | None = None,
+    ) -> ToolAnswer:
+        """Return the answer with its sources. Raises InvalidInput for a question that is none."""
+        return self._told(await self.answer(question, scope, k, conversation_context), scope)
+
+    async def answer(
+        self,
+        question: str,
+        scope: Scope,
+        k: int = DEFAULT_K,
+        conversation_context: Sequence[Mapping[str, str]] | None = None,
+    ) -> Answer:
+        """Return the whole answer, with what was found and left out. Raises InvalidInput."""
+        return await self._answering.answerer.answer(
+            Request(
+                question=question,
+                k=max(1, min(k, MOST_K)),
+                conversation=turns_of(conversation_context or ()),
+                describe=self._describe,
+            ),
+            scope,
+            replace(self._profile, render=lambda found: in_form(self._config, found, scope.partitions[0])),
+            self._answering.direct,
+        )
+
+    def _describe(self, passage: Passage) -> str:
+        return self._config.format_chunk_metadata(metadata_of(passage), passage.relevance or passage.score)
+
+    def _told(self, answer: Answer, scope: Scope) -> ToolAnswer:
+        return ToolAnswer(
+            answer=answer.text or self._config.nothing(answer),
+            sources=sources_of(self._config, answer, scope.partitions[0]),
+            chunk_count=chunks_of(answer),
+            confidence=answer.confidence,
+            status=answer.status.value,
+            citations=[citation_json(citation) for citation in answer.citations],
+            searched=list(answer.searched),
+            extractive=answer.extractive,
+            cached=answer.cached,
+            error=answer.error,
+        )

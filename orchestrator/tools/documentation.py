@@ -1,0 +1,229 @@
+"""The documentation subagent: what a planner's documentation steps call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from knowledge.documents.access import Principal
+from knowledge.documents.answering import Request
+from knowledge.documents.answers import Answering
+from knowledge.documents.journal import NewEscalation
+from knowledge.documents.models import Answer, AnswerStatus, Passage, Profile
+from knowledge.documents.rendering import GUIDANCE, with_guidance
+from orchestrator.tools.answer_json import CitationJson, citation_json, turns_of
+from orchestrator.tools.telemetry import ANSWERED, Telemetry
+
+TOOL_NAME = "documentation_qa"
+LOOKUP_TYPE = "documentation_lookup"
+STARTED = "subagent_invocation_started"
+COMPLETED = "subagent_invocation_completed"
+
+COVERING = (2, 0.55)
+"""So many passages above so much relevance end the search."""
+LEAST_MEAN = 0.45
+MAX_QUERIES = 2
+
+DOCUMENTATION_PROMPT = """You answer questions about a product from its documentation.
+
+- Adhere to the retrieved documentation only.
+- Name the labels of the user interface exactly as the documentation does.
+- Refuse where the documentation is insufficient: found is false.
+- Continue the conversation: do not repeat what was said before."""
+
+PROFILE = Profile(
+    name="documentation",
+    system_prompt=DOCUMENTATION_PROMPT,
+    k=6,
+    gate_mean=LEAST_MEAN,
+    coverage=COVERING,
+    max_queries=MAX_QUERIES,
+    render=with_guidance,
+)
+
+Identifier = str | int
+"""As the planner gives it; it gets back the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentationRequest:
+    """A planner's step, as its contract has it."""
+
+    question: str
+    session_id: Identifier | None = None
+    step_id: str | None = None
+    conversation_tail: Sequence[Mapping[str, str]] = ()
+    focus: Mapping[str, Any] = field(default_factory=dict)
+    tool_name: str = TOOL_NAME
+    result_key: str | None = None
+
+
+class ErrorJson(TypedDict):
+    """What went wrong, and the id by which the log knows it."""
+
+    message: str
+    trace_id: str
+
+
+class MetricsJson(TypedDict):
+    """How long it took, and how many passages were looked at."""
+
+    latency_ms: int
+    retrieval_count: int
+
+
+class DocumentationResponse(TypedDict):
+    """What the planner gets; `error` stands where the status is error, and nowhere else."""
+
+    step_id: str | None
+    status: str
+    answer: str
+    citations: list[CitationJson]
+    reasoning: str
+    metrics: MetricsJson
+    result_key: str | None
+    answer_id: str
+    extractive: bool
+    coverage_score: float
+    error: NotRequired[ErrorJson]
+
+
+def claims_step(step: Mapping[str, Any]) -> bool:
+    """Return whether a planner's step is for this subagent: by its exact tool name or lookup type."""
+    return step.get("tool_name") == TOOL_NAME or step.get("lookup_type") == LOOKUP_TYPE
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentationQASubagent:
+    """Answers from the documentation, the global knowledge base of the workspace."""
+
+    answering: Answering
+    telemetry: Telemetry
+
+    async def answer(self, request: DocumentationRequest, principal: Principal) -> DocumentationResponse:
+        """Return the answer in the planner's contract. Raises InvalidInput or NoAccess."""
+        scope = await self.answering.access.scope(principal, "global")
+        session = None if request.session_id is None else str(request.session_id)
+        await self.telemetry.log_event(
+            STARTED,
+            {"question": request.question, "focus": dict(request.focus)},
+            session=session,
+            step=request.step_id,
+        )
+        answer = await self.answering.answerer.answer(
+            Request(
+                question=request.question,
+                conversation=turns_of(request.conversation_tail),
+                focus=_hints(request.focus),
+            ),
+            scope,
+            PROFILE,
+            self.answering.by_queries,
+        )
+        response = _response(request, answer)
+        told = {
+            "question": request.question,
+            "focus": dict(request.focus),
+            "status": response["status"],
+            "coverage_score": response["coverage_score"],
+            "retrieval_count": response["metrics"]["retrieval_count"],
+            "latency_ms": response["metrics"]["latency_ms"],
+            "searched": list(answer.searched),
+            "passages": [_brief(passage) for passage in answer.found],
+            "error": answer.error,
+        }
+        event_id = await self.telemetry.log_event(COMPLETED, told, session=session, step=request.step_id)
+        await self.telemetry.log_event(
+            ANSWERED, {"system": "documentation", **told, "status": answer.status.value}, session=session
+        )
+        response["answer_id"] = str(event_id)
+        if response["status"] == "no_answer":
+            await self._escalate(request, answer)
+        return response
+
+    async def _escalate(self, request: DocumentationRequest, answer: Answer) -> None:
+        nearest = answer.found[0] if answer.found else None
+        place = _place(nearest) if nearest else None
+        fix = f"Answer it in the documentation; nearest is {place}." if place else "Add documentation: nothing is near."
+        await self.telemetry.escalate(
+            NewEscalation(
+                question=request.question,
+                transcript=[*map(dict, request.conversation_tail), {"role": "user", "content": request.question}],
+                passage_ids=[passage.passage_id for passage in answer.found],
+                suggested_fix=fix,
+            )
+        )
+
+    async def best_effort(self, question: str, principal: Principal) -> str:
+        """Return what an operator may send meanwhile: caveats, and the passages that come nearest, word for word."""
+        scope = await self.answering.access.scope(principal, "global")
+        answer = await self.answering.answerer.answer(
+            Request(question=question), scope, PROFILE, self.answering.by_queries
+        )
+        if answer.status is AnswerStatus.ANSWERED:
+            return answer.text
+        lines = ["Not a confirmed answer: the documentation does not answer this with certainty, and is being checked."]
+        for passage in answer.found[:3]:
+            name = f"{passage.title}, {passage.section}" if passage.section else passage.title
+            lines.append(f"May help: {name} ({passage.link or passage.uri}): {' '.join(passage.text.split())[:300]}")
+        return "\n".join(lines)
+
+
+def _brief(passage: Passage) -> dict[str, object]:
+    return {
+        "id": str(passage.passage_id),
+        "title": passage.title,
+        "section": passage.section,
+        "score": round(passage.relevance, 4),
+    }
+
+
+_STATUS = {AnswerStatus.ANSWERED: "success", AnswerStatus.ERROR: "error"}
+
+
+def _hints(focus: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a focus tells in words: what a planner left empty is none, and of a list each one is."""
+    told: dict[str, str] = {}
+    for name, value in focus.items():
+        words = [str(each) for each in (value if isinstance(value, list | tuple) else [value]) if each is not None]
+        if any(words):
+            told[name] = " ".join(words)
+    return told
+
+
+def _place(passage: Passage) -> str:
+    """Return where a passage stands: a document's section, whose path often begins with its title."""
+    if not passage.section or passage.section.startswith(passage.title):
+        return passage.section or passage.title
+    return f"{passage.title}, {passage.section}"
+
+
+def _response(request: DocumentationRequest, answer: Answer) -> DocumentationResponse:
+    status = _STATUS.get(answer.status, "no_answer")
+    sections = dict.fromkeys(each.section or each.title for each in answer.citations)
+    response = DocumentationResponse(
+        step_id=request.step_id,
+        status=status,
+        answer=answer.text if status == "success" else GUIDANCE if status == "no_answer" else "",
+        citations=[citation_json(citation) for citation in answer.citations],
+        reasoning=(
+            f"Summarized available guidance from {', '.join(sections)}"
+            if sections
+            else f"Searched {len(answer.searched)} times: {answer.status.value.replace('_', ' ')}"
+        ),
+        metrics=MetricsJson(
+            latency_ms=round(answer.metrics.get("latency_ms", 0)),
+            retrieval_count=round(answer.metrics.get("retrieval_count", 0)),
+        ),
+        result_key=request.result_key,
+        answer_id="",
+        extractive=answer.extractive,
+        coverage_score=answer.coverage or 0.0,
+    )
+    if status == "error":
+        trace = next((each.removeprefix("trace id ") for each in answer.trace if each.startswith("trace id ")), "")
+        response["error"] = ErrorJson(message=answer.error or "unknown", trace_id=trace)
+    return response

@@ -1,0 +1,136 @@
+"""The strict knowledge base: an answer that cites its documents, or one exact sentence and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from knowledge.documents.access import Principal
+from knowledge.documents.answering import Request, check_question
+from knowledge.documents.answers import Answering
+from knowledge.documents.links import commit_of
+from knowledge.documents.models import Answer, AnswerStatus, Passage, Profile
+from knowledge.documents.rendering import NOT_IN_THE_KNOWLEDGE_BASE, strictly
+from orchestrator.tools.answer_json import turns_of
+from orchestrator.tools.telemetry import ANSWERED, Telemetry
+
+QNA_SYSTEM_PROMPT = """You answer questions strictly from the documents of a knowledge base.
+
+- Answer ONLY from the documents you are given. Which of them are relevant is for you to judge.
+- There are two possible outcomes: the documents answer the question, and you say how, or they do not, and found is
+  false.
+- Make no suggestions, use no general knowledge, assume nothing, and extrapolate nothing.
+- Give exact values, such as addresses, names and settings, as they stand in the documents."""
+
+EXCERPT = 300
+
+
+class SourceJson(TypedDict):
+    """A document that was cited, with the way to it."""
+
+    title: str
+    url: str
+    path: str
+    category: str | None
+    excerpt: str
+    relevance_score: float
+    commit: str | None
+
+
+class KBQueryResponse(TypedDict):
+    """What a question to the strict knowledge base gets; not found is a success without sources."""
+
+    status: str
+    query: str
+    answer: str
+    sources: list[SourceJson]
+    total_sources: int
+    answer_id: str
+    extractive: bool
+    reason: NotRequired[str]
+
+
+def _title_and_category(passage: Passage) -> str:
+    parts = [f"Title: {passage.title}", f"Category: {passage.category}" if passage.category else ""]
+    return ", ".join(part for part in parts if part)
+
+
+PROFILE = Profile(
+    name="strict",
+    system_prompt=QNA_SYSTEM_PROMPT,
+    render=strictly,
+    cache_ttl=timedelta(hours=1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseQuery:
+    """Asks one knowledge base, the global one unless another is named."""
+
+    answering: Answering
+    telemetry: Telemetry
+
+    async def query_knowledge_base(
+        self,
+        query: str,
+        principal: Principal,
+        *,
+        kb: str = "global",
+        scope_id: str | None = None,
+        conversation: list[dict[str, str]] | None = None,
+    ) -> KBQueryResponse:
+        """Return the answer. Raises InvalidInput or NoAccess; what fails besides comes as the status error."""
+        check_question(query, "query")
+        scope = await self.answering.access.scope(principal, kb, scope_id)
+        answer = await self.answering.answerer.answer(
+            Request(question=query, conversation=turns_of(conversation or []), describe=_title_and_category),
+            scope,
+            PROFILE,
+            self.answering.by_keywords,
+        )
+        sources = _sources(answer)
+        told = {
+            "system": "strict",
+            "question": query,
+            "status": answer.status.value,
+            "cached": answer.cached,
+            "sources": len(sources),
+            **answer.metrics,
+        }
+        answer_id = await self.telemetry.log_event(ANSWERED, told)
+        response = KBQueryResponse(
+            status="success",
+            query=query,
+            answer=answer.text or NOT_IN_THE_KNOWLEDGE_BASE,
+            sources=sources,
+            total_sources=len(sources),
+            answer_id=str(answer_id),
+            extractive=answer.extractive,
+        )
+        if answer.status is AnswerStatus.ERROR:
+            response["status"] = "error"
+            response["answer"] = ""
+            response["reason"] = answer.error or "unknown"
+        return response
+
+
+def _sources(answer: Answer) -> list[SourceJson]:
+    """Return exactly the documents that are cited, by first use; the excerpt is the first quote."""
+    found: dict[str, SourceJson] = {}
+    for citation in answer.citations:
+        found.setdefault(
+            str(citation.document_id),
+            SourceJson(
+                title=citation.title,
+                url=citation.link or citation.uri,
+                path=citation.uri,
+                category=citation.category,
+                excerpt=citation.quote[:EXCERPT],
+                relevance_score=citation.score,
+                commit=commit_of(citation.link),
+            ),
+        )
+    return list(found.values())
