@@ -19,7 +19,7 @@ from orchestrator.http.app import make_app
 from orchestrator.http.page import FILES, POLICY
 from tests.support.processes import entry
 
-PAGE = Path(__file__).resolve().parents[2] / "orchestrator" / "page"
+PAGE = Path(__file__).resolve().parents[2] / "orchestrator" / "http" / "page"
 AT_ONCE = Path(__file__).resolve().parents[1] / "support" / "asked_at_once.js"
 BROWSER = Path(__file__).resolve().parents[1] / "support" / "small_browser.js"
 CORPUS = [
