@@ -102,6 +102,13 @@ class KeyStore(Protocol):
         """Return whether a key was ever made, a dead one included."""
         ...
 
+    async def prune(self, before: datetime) -> int:
+        """Delete the keys that ended before a moment; return how many. The last one that was made stays.
+
+        For a store that had a key never is as one that had none, which is open to its own machine.
+        """
+        ...
+
 
 class Forgets(Protocol):
     """Whoever remembers keys for a moment, and is told of a change."""
@@ -223,6 +230,17 @@ class KeyService:
         self.memory.forget(key_id)
         await self.audit.note("key revoked", key=key_id)
         log.info("key_revoked", key_id=key_id)
+
+    async def prune(self, before: datetime) -> int:
+        """Delete the keys of all workspaces that ended before a moment; return how many. The audit log still has them.
+
+        The last one that was made stays: else the store would count as one that never had a key.
+        """
+        gone = await self.store.prune(before)
+        if gone:
+            await self.audit.note("ended keys pruned", keys=gone)
+            log.info("keys_pruned", keys=gone)
+        return gone
 
     async def _add(self, key: ApiKey) -> NewKey:
         secret = secrets.token_urlsafe(SECRET_BYTES)

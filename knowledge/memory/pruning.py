@@ -1,4 +1,4 @@
-"""Pruning: a year after embedding, knowledge goes from both stores."""
+"""Pruning: a year after embedding, knowledge goes from both stores; what is on record of the work goes as late."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgePruningService:
-    """Automatically prunes knowledge past its year, and what was told of it, and of documents, as long ago."""
+    """Automatically prunes knowledge past its year; contexts, checkpoints and what was told of documents go as late."""
 
     stores: Stores
     retention_years: int
@@ -66,7 +66,7 @@ class KnowledgePruningService:
                 progress(done.entries, None)
         await settle(self.stores)
         await reach_if_possible(self.stores)
-        for told in (self.stores.contexts, self.beside):
+        for told in (self.stores.contexts, self.stores.checkpoints, self.beside):
             while told is not None and await told.prune(add_years(now, -self.retention_years), limit=SLICE):
                 continue
         if done.entries or done.never_resolved:

@@ -104,6 +104,23 @@ async def test_a_slot_is_run_once_whoever_asks(knowledge: Knowledge, clock: SetC
         await run_job(knowledge, "nonsense", once_per_slot=True)
 
 
+async def test_the_prune_lets_go_of_checkpoints_and_ended_keys_of_long_ago_and_keeps_the_audit_log(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    ended, live = [await knowledge.keys.create(["query"], workspace=None, name=name) for name in ("ended", "live")]
+    await knowledge.keys.revoke(ended.key.key_id)
+    await fail(knowledge)
+    await knowledge.checkpoints.process_all()
+    for days, keys, checkpoints in ((364, 2, 1), (2, 1, 0)):
+        clock.move(timedelta(days=days))
+        await run_job(knowledge, "prune", once_per_slot=False)
+        assert len(await knowledge.keys.list()) == keys
+        assert (await knowledge.stats()).checkpoints == checkpoints
+    assert [key.key_id for key in await knowledge.keys.list()] == [live.key.key_id]
+    told = [row.what for row in await knowledge.audits.list(whole_store=True)]
+    assert told == ["ended keys pruned", "key revoked", "key made", "key made"]
+
+
 def test_a_slot_begins_at_the_same_moment_everywhere() -> None:
     moment = datetime(2026, 11, 21, 14, 15, 16, tzinfo=UTC)
     assert slot_of(JOBS["sweep"], moment) == datetime(2026, 11, 21, 14, tzinfo=UTC)
