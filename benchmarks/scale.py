@@ -207,7 +207,7 @@ async def measure(entries: int, *, progress: Stages) -> Scale:
         clock.move(_TWO_YEARS)
         progress.stage("Pruning them")
         pruning = time.perf_counter()
-        pruned = await knowledge.pruning.prune()
+        pruned = await knowledge.pruning.prune(force=True)
         pruned_at = time.perf_counter()
         stats = await knowledge.stats()
     progress.stage("The engine alone, in a process of its own")

@@ -48,6 +48,8 @@ _WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
 class SystemClock(Clock):
     """The machine's clock, in UTC."""
 
+    of_machine = True
+
     def now(self) -> datetime:
         """Return the present moment."""
         return datetime.now(UTC)

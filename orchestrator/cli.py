@@ -366,6 +366,7 @@ def outcome(
 def prune(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Go by the clock, though it seems wrong.")] = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
@@ -377,7 +378,7 @@ def prune(
     async def work() -> None:
         async with connect(workspace=workspace, warm=False) as knowledge:
             with stages(quiet=as_json) as progress:
-                report = await knowledge.pruning.prune(dry_run=dry_run, progress=progress.stage("Pruning"))
+                report = await knowledge.pruning.prune(dry_run=dry_run, force=force, progress=progress.stage("Pruning"))
         print_prune(report, as_json=as_json)
 
     run(work)

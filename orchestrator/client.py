@@ -221,11 +221,14 @@ class RemotePruning:
         """Delete expired knowledge from both stores; return how many entries went."""
         return (await self.prune()).entries
 
-    async def prune(self, *, dry_run: bool = False, progress: Progress | None = None) -> PruneReport:
-        """Delete what is past its year, or say what would go."""
+    async def prune(
+        self, *, dry_run: bool = False, force: bool = False, progress: Progress | None = None
+    ) -> PruneReport:
+        """Delete what is past its year, though the clock seems wrong where `force`; or say what would go."""
+        asked = {"dry_run": dry_run} | ({"force": True} if force else {})  # a server of before knows no force
         async with watched(self.api, progress) as named:
             return await self.api.call(
-                "POST", "/v1/prune", PruneReport, params={**named, "dry_run": dry_run}, timeout_seconds=None
+                "POST", "/v1/prune", PruneReport, params={**named, **asked}, timeout_seconds=None
             )
 
 

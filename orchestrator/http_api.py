@@ -402,9 +402,15 @@ def _add_operations(app: FastAPI) -> None:
 
     @app.post("/v1/prune", tags=["operations"])
     @performs("pruning.prune", problems=(409,))
-    async def prune(knowledge: Open, told: Told, *, dry_run: Annotated[bool, Query()] = False) -> PruneReport:
-        """Delete what is past its year, or say what would go."""
-        return await knowledge.pruning.prune(dry_run=dry_run, progress=told)
+    async def prune(
+        knowledge: Open,
+        told: Told,
+        *,
+        dry_run: Annotated[bool, Query()] = False,
+        force: Annotated[bool, Query()] = False,
+    ) -> PruneReport:
+        """Delete what is past its year, or say what would go; refused where the clock seems wrong, unless forced."""
+        return await knowledge.pruning.prune(dry_run=dry_run, force=force, progress=told)
 
     @app.post("/v1/jobs/{name}", tags=["operations"])
     @performs("run_job", problems=(409, 502))

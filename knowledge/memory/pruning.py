@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from knowledge.errors import Conflict
 from knowledge.logs import get_logger
 from knowledge.memory.beside import ToldBeside
 from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle
-from knowledge.models import PruneReport
+from knowledge.models import EntryStatus, PruneReport
 from knowledge.ports import Progress, Stores
 from knowledge.provenance import UNHEARD, Auditor
 from knowledge.steps import step
@@ -20,6 +22,15 @@ UNRESOLVED_FOR = timedelta(days=90)
 
 SLICE = 5_000
 """Rows deleted in one transaction."""
+
+CLOCKS_APART = timedelta(hours=1)
+"""By which this machine may be ahead of Postgres; ours."""
+
+LONG_DUE = timedelta(days=90)
+"""What is due for longer would have gone with a daily prune; ours. Either none ran, or the clock stepped ahead."""
+
+OPEN_ENDED = frozenset({EntryStatus.STAGED, EntryStatus.DEAD})
+"""What no prune takes."""
 
 log = get_logger(__name__)
 
@@ -39,16 +50,21 @@ class KnowledgePruningService:
         return report.entries
 
     @step("prune")
-    async def prune(self, *, dry_run: bool = False, progress: Progress | None = None) -> PruneReport:
+    async def prune(
+        self, *, dry_run: bool = False, force: bool = False, progress: Progress | None = None
+    ) -> PruneReport:
         """Delete expired entries, their points and patterns, and what was never resolved; or say what would go.
 
         The index goes first, by its own filter: a kill in between leaves rows that the next run deletes. Slice by
-        slice, so that no transaction is long.
+        slice, so that no transaction is long. Raises Conflict where the clock seems wrong, unless `force`: what is
+        deleted by a clock that is years ahead does not come back.
         """
         now = self.stores.clock.now()
         before = now - UNRESOLVED_FOR
         if dry_run:
             return await self.stores.patterns.prunable(now, open_before=before)
+        if not force:
+            await self._doubt_clock(now, before)
         for space in await self.stores.spaces.known():
             await self.stores.index.delete_expired(space, self.stores.workspace, now)
         done = PruneReport(entries=0, points=0, patterns=0, never_resolved=0)
@@ -73,3 +89,23 @@ class KnowledgePruningService:
             await self.audit.note("knowledge pruned", entries=done.entries, never_resolved=done.never_resolved)
         log.info("knowledge_pruned", entries=done.entries, points=done.points, patterns=done.patterns)
         return done
+
+    async def _doubt_clock(self, now: datetime, open_before: datetime) -> None:
+        """Raise Conflict where it is earlier in Postgres, or where most would go and was due long ago."""
+        due = await self.stores.patterns.due(now, open_before=open_before)
+        if self.stores.clock.of_machine and now - due.database_now > CLOCKS_APART:
+            raise Conflict(
+                f"nothing is pruned, as the clock of this machine says {now:%Y-%m-%d %H:%M} and that of Postgres"
+                f" {due.database_now:%Y-%m-%d %H:%M} (UTC): set the wrong one"
+            )
+        if due.since is None or now - due.since <= LONG_DUE:
+            return
+        going = await self.stores.patterns.prunable(now, open_before=open_before)
+        stored = (await self.stores.checkpoints.stats()).entries
+        most = sum(number for status, number in stored.items() if status not in OPEN_ENDED)
+        if 2 * (gone := going.entries + going.never_resolved) > most:
+            raise Conflict(
+                f"nothing of workspace {self.stores.workspace} is pruned, as {gone:,} of {most:,} entries would go and"
+                f" were due up to {(now - due.since).days:,} days ago: if it is {now:%Y-%m-%d} and no prune ran for so"
+                f" long, run hardwon prune --force --workspace {shlex.quote(self.stores.workspace)}; else set the clock"
+            )

@@ -76,6 +76,14 @@ class PruneReport:
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """Since when the first thing that a prune would delete is due, if any is, and what time Postgres says it is."""
+
+    since: datetime | None
+    database_now: datetime
+
+
 class RowSecurity(StrEnum):
     """How Postgres keeps workspaces apart, beside the conditions of every statement.
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from knowledge.models import (
     Decision,
     Distillation,
+    Due,
     EmbeddingSpace,
     Entry,
     EntryId,
@@ -112,6 +113,10 @@ class PatternStore(Protocol):
 
         Expired points go too: the index is pruned first, by its own filter. Others of these entries are noted down.
         """
+        ...
+
+    async def due(self, now: datetime, *, open_before: datetime) -> Due:
+        """Return since when the first entry is due that a prune would delete, and the time of the store itself."""
         ...
 
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:

@@ -21,9 +21,10 @@ import sqlalchemy as sa
 
 from jobs.scheduler import scheduling
 from jobs.table import JOBS, TRIES, Job, run_job, slot_of, waits
-from knowledge.errors import InvalidInput, LocalOnly, StorageRejected
+from knowledge.errors import Conflict, InvalidInput, LocalOnly, StorageRejected
 from knowledge.models import Embedded
-from knowledge.wiring import Knowledge
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge, SystemClock, open_knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http_api import make_app
 from tests.conftest import Opens, SetClock
@@ -107,7 +108,9 @@ async def test_a_slot_is_run_once_whoever_asks(knowledge: Knowledge, clock: SetC
 async def test_the_prune_lets_go_of_checkpoints_and_ended_keys_of_long_ago_and_keeps_the_audit_log(
     knowledge: Knowledge, clock: SetClock
 ) -> None:
-    ended, live = [await knowledge.keys.create(["query"], workspace=None, name=name) for name in ("ended", "live")]
+    ended = await knowledge.keys.create(["query"], workspace=None)
+    clock.move(timedelta(seconds=1))
+    live = await knowledge.keys.create(["query"], workspace=None)
     await knowledge.keys.revoke(ended.key.key_id)
     await fail(knowledge)
     await knowledge.checkpoints.process_all()
@@ -119,6 +122,47 @@ async def test_the_prune_lets_go_of_checkpoints_and_ended_keys_of_long_ago_and_k
     assert [key.key_id for key in await knowledge.keys.list()] == [live.key.key_id]
     told = [row.what for row in await knowledge.audits.list(whole_store=True)]
     assert told == ["ended keys pruned", "key revoked", "key made", "key made"]
+
+
+async def test_a_clock_that_stepped_years_ahead_deletes_nothing_until_somebody_says_it_is_right(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """All there was went at the next prune, the one at the start of the scheduler included."""
+    other = knowledge.in_workspace("it's another")
+    for number in range(4):
+        await fail(knowledge, f"it broke in way {number}")
+        await knowledge.checkpoints.process_all()
+        clock.move(timedelta(days=100))
+    await capture(other, failure(solution_steps=None))
+    clock.move(timedelta(days=100))
+    assert await knowledge.pruning.prune_old_knowledge() == 2, "half of a store in use, without a prune for 135 days"
+    clock.move(timedelta(days=1000))
+    with pytest.raises(Conflict, match=r"2 of 2 entries would go and were due up to 935 days ago: if it is 2030-"):
+        await run_job(knowledge, "prune", once_per_slot=False)
+    assert [sum((await each.stats()).entries.values()) for each in (knowledge, other)] == [2, 1]
+    assert (await knowledge.pruning.prune(dry_run=True)).entries == 2
+    with pytest.raises(Conflict, match=r"run hardwon prune --force --workspace 'it'\"'\"'s another'; else set the"):
+        await other.pruning.prune()
+    async with KnowledgeClient("http://hardwon", transport=httpx.ASGITransport(app=make_app(knowledge))) as client:
+        with pytest.raises(Conflict, match="due up to 935 days ago"):
+            await client.pruning.prune_old_knowledge()
+        assert (await client.pruning.prune(force=True)).entries == 2
+
+
+async def test_a_clock_ahead_of_the_one_of_postgres_deletes_nothing(
+    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = datetime.now(UTC)
+    now = real
+    monkeypatch.setattr(SystemClock, "now", lambda _: now)
+    async with open_knowledge(settings, embedder=HashingEmbedder(dims=64)) as knowledge:
+        await fail(knowledge)
+        await knowledge.checkpoints.process_all()
+        now = real + timedelta(days=370)
+        with pytest.raises(Conflict, match=r"the clock of this machine says .* and that of Postgres .*: set the wrong"):
+            await knowledge.pruning.prune()
+        now = real + timedelta(minutes=50)
+        assert (await knowledge.pruning.prune()).entries == 0
 
 
 def test_a_slot_begins_at_the_same_moment_everywhere() -> None:
@@ -245,8 +289,8 @@ async def test_a_running_job_may_finish_when_the_scheduler_stops(
 
 @pytest.fixture
 async def expired(opens: Opens, clock: SetClock) -> None:
-    """A store with one entry that is past its year."""
-    clock.time = LONG_AGO
+    """A store with one entry that is past its year, by the clock of this machine."""
+    clock.time = datetime.now(UTC) - timedelta(days=400)
     async with opens() as knowledge:
         await fail(knowledge)
         await knowledge.checkpoints.process_all()

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.adapters.qdrant_server import connect
 from knowledge.models import EntryId
+from knowledge.ports import Clock
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from tests.faults.old_release import OldRelease
@@ -28,7 +29,7 @@ from tests.support.revisions import database_of
 OLD = "0001"
 
 
-class Now:
+class Now(Clock):
     """The machine's clock."""
 
     def now(self) -> datetime:

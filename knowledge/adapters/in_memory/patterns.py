@@ -23,6 +23,7 @@ from knowledge.models import (
     Circumstance,
     Decision,
     Distilled,
+    Due,
     EmbeddingSpace,
     Entry,
     EntryId,
@@ -286,6 +287,12 @@ class InMemoryPatterns(PatternStore):
                 patterns=len(patterns),
                 never_resolved=len(unresolved),
             )
+
+    async def due(self, now: datetime, *, open_before: datetime) -> Due:
+        entries = {i: row.entry for i, row in self._state.entries.items()}
+        expired = [_embedded_until(entries[i]) for i in self._expired(now)]
+        unresolved = [entries[i].captured_at + (now - open_before) for i in self._never_resolved(open_before)]
+        return Due(since=min([*expired, *unresolved], default=None), database_now=now)
 
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
         expired, unresolved = list(self._expired(now)), list(self._never_resolved(open_before))

@@ -39,6 +39,7 @@ from knowledge.models import (
     AppliesWhen,
     Circumstance,
     Distilled,
+    Due,
     EmbeddingSpace,
     Entry,
     EntryId,
@@ -356,6 +357,15 @@ class PostgresPatterns(PatternStore):
         chosen = sa.select(_E.id).where(which).limit(limit).with_for_update(skip_locked=True).cte("chosen")
         gone = sa.delete(knowledge_staging).where(_E.id.in_(sa.select(chosen.c.id))).returning(_E.pattern_id)
         return list((await connection.execute(gone)).scalars())
+
+    async def due(self, now: datetime, *, open_before: datetime) -> Due:
+        expired = sa.select(sa.func.min(_E.expires_at)).where(self._expired(knowledge_staging, now))
+        unresolved = sa.select(sa.func.min(_E.timestamp)).where(self._unresolved(knowledge_staging, open_before))
+        query = sa.select(expired.scalar_subquery(), unresolved.scalar_subquery(), sa.func.now())
+        async with reading(self._engine) as connection:
+            expired_at, captured_at, database_now = (await connection.execute(query)).one()
+        since = [moment for moment in (expired_at, captured_at and captured_at + (now - open_before)) if moment]
+        return Due(since=min(since, default=None), database_now=database_now)
 
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
         others = knowledge_staging.alias("others")
