@@ -219,6 +219,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
         version="1",
         docs_url=None,  # FastAPI's would load scripts from elsewhere: http_page.py has our own
         redoc_url=None,
+        redirect_slashes=False,  # a client that does not follow would take an empty answer for one
         responses={500: {"model": Problem, "description": "A defect of hardwon's own."}},
     )
     app.router.route_class = OperationRoute
