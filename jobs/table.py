@@ -11,6 +11,7 @@ from jobs import documents
 from jobs.workspaces import in_each_workspace
 from knowledge.errors import InvalidInput
 from knowledge.logs import get_logger
+from knowledge.memory.retention import add_years
 from knowledge.ports import CANCELLED
 from knowledge.wiring import Knowledge
 
@@ -64,7 +65,9 @@ async def _prune(knowledge: Knowledge) -> int:
         report = await one.pruning.prune()
         return report.entries + report.never_resolved
 
-    return await in_each_workspace(knowledge, prune)
+    pruned = await in_each_workspace(knowledge, prune)
+    await knowledge.keys.prune(add_years(knowledge.stores.clock.now(), -knowledge.settings.retention_years))
+    return pruned
 
 
 _MINUTE = timedelta(minutes=1)

@@ -241,12 +241,12 @@ class KnowledgeSettings(BaseSettings):
     @field_validator("retention_years", mode="before")
     @classmethod
     def _years(cls, value: Any) -> Any:
-        """Accept `1`, `1 year` and `2 years`."""
+        """Accept `1 year` and `2 years`; a bare number may be meant as days, and would keep all for decades."""
         if isinstance(value, str):
             number, _, unit = value.strip().partition(" ")
-            if unit.strip() in {"", "year", "years"}:
-                return number
-            raise ValueError("give whole years, such as '1 year'")
+            if unit.strip() not in {"year", "years"}:
+                raise ValueError("give whole years and say so, such as '1 year'")
+            return number
         return value
 
     @field_validator("home")

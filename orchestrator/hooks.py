@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 from uuid import UUID
 
-from knowledge.errors import Unavailable, reason_of
+from knowledge.errors import InvalidInput, Unavailable, reason_of
+from knowledge.forms import as_id
 from knowledge.logs import get_logger
 from knowledge.memory.events import Kept, TaskEventService
 from knowledge.models import CheckpointType, Context, Task
@@ -61,8 +64,10 @@ def _hook(
 
     @functools.wraps(event)
     async def tell(self: OrchestratorHooks, /, *told: _Told.args, **named: _Told.kwargs) -> Kept:
-        kept = {name: _told(name, value) for name, value in named.items()}
-        return await self.keep(event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*told, **kept))
+        fitting = {name: _told(name, value) for name, value in named.items()}
+        strange = _take_out_strange(fitting)
+        kept = await self.keep(event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*told, **fitting))
+        return self._without(event.__name__, kept, strange) if strange and kept.degraded is None else kept
 
     tell.__doc__ = (event.__doc__ or "").partition("\n")[0] + " Never raises."
     return tell
@@ -83,6 +88,24 @@ def _as_key(value: Any) -> Any:
 def _fitting(text: object) -> object:
     """Return a text as it can be kept: its ends, and that something was between, and no character that cannot be."""
     return ends_within_limit(storable(text), "cut: there was more here") if isinstance(text, str) else text
+
+
+def _take_out_strange(told: dict[str, Any]) -> list[str]:
+    """Take out of `tried` what is no id, as agents make some up, and return it; the event itself is true."""
+    tried = told.get("tried")
+    if not isinstance(tried, list | tuple | set | frozenset):
+        return []
+    strange = [each for each in tried if not _is_id(each)]
+    if strange:
+        told["tried"] = [each for each in tried if _is_id(each)]
+    return [repr(each)[:50] for each in strange]
+
+
+def _is_id(told: object) -> bool:
+    with suppress(InvalidInput):
+        as_id("tried", told)
+        return True
+    return False
 
 
 class OrchestratorHooks:
@@ -150,6 +173,11 @@ class OrchestratorHooks:
             return Kept(degraded=self._degraded(event, error))
         self._breaker.succeeded()
         return kept
+
+    def _without(self, event: str, kept: Kept, strange: Sequence[str]) -> Kept:
+        """Return what was kept of an event, and say what was not."""
+        error = InvalidInput("tried", f"passed over what is no id of a pattern: {', '.join(strange)}")
+        return replace(kept, degraded=self._degraded(event, error))
 
     def _broken(self, event: str, error: Unavailable) -> Kept:
         self._breaker.failed(str(error))

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from knowledge.access.operations import Scope
 from knowledge.access.pepper import Pepper
 from knowledge.errors import AccessDenied, InvalidInput, NotFound
+from knowledge.forms import as_whole, check_named
 from knowledge.logs import get_logger
 from knowledge.provenance import UNHEARD, Auditor
 
@@ -102,6 +103,13 @@ class KeyStore(Protocol):
         """Return whether a key was ever made, a dead one included."""
         ...
 
+    async def prune(self, before: datetime) -> int:
+        """Delete the keys that ended before a moment; return how many. The last one that was made stays.
+
+        For a store that had a key never is as one that had none, which is open to its own machine.
+        """
+        ...
+
 
 class Forgets(Protocol):
     """Whoever remembers keys for a moment, and is told of a change."""
@@ -133,6 +141,8 @@ def check_scopes(scopes: Collection[str]) -> tuple[Scope, ...]:
 
 def check_span(field: str, span: timedelta | None, *, least: timedelta) -> None:
     """Raise InvalidInput for a span of time that is too short or beyond a hundred years."""
+    if span is not None and not isinstance(span, timedelta):
+        raise InvalidInput(field, f"must be a span of time, not {type(span).__name__}")
     if span is not None and not least <= span <= _LONGEST:
         raise InvalidInput(field, "must be positive and at most 100 years" if least else "must be at most 100 years")
 
@@ -162,6 +172,7 @@ class KeyService:
         """
         if self.within is not None and workspace != self.within:
             raise AccessDenied("a key of one workspace makes keys of that workspace only")
+        check_named(workspace=workspace, name=name)
         if workspace is not None and (not workspace.strip() or len(workspace) > LONGEST_WORKSPACE):
             raise InvalidInput("workspace", f"must not be blank, nor have more than {LONGEST_WORKSPACE} characters")
         chosen = check_scopes(scopes)
@@ -183,8 +194,8 @@ class KeyService:
 
     async def list(self, *, after: str | None = None, limit: int = 100) -> Sequence[ApiKey]:
         """Return keys in the order of their ids, from behind `after` on. Raises InvalidInput for a wrong limit."""
-        if not 1 <= limit <= MAX_PAGE:
-            raise InvalidInput("limit", f"must be 1 to {MAX_PAGE}")
+        as_whole("limit", limit, least=1, most=MAX_PAGE)
+        check_named(after=after)
         if after is not None and not _ID.fullmatch(after):
             raise InvalidInput("after", "is no id of a key")
         return await self.store.list(self.within, after=after, limit=limit)
@@ -224,6 +235,17 @@ class KeyService:
         await self.audit.note("key revoked", key=key_id)
         log.info("key_revoked", key_id=key_id)
 
+    async def prune(self, before: datetime) -> int:
+        """Delete the keys of all workspaces that ended before a moment; return how many. The audit log still has them.
+
+        The last one that was made stays: else the store would count as one that never had a key.
+        """
+        gone = await self.store.prune(before)
+        if gone:
+            await self.audit.note("ended keys pruned", keys=gone)
+            log.info("keys_pruned", keys=gone)
+        return gone
+
     async def _add(self, key: ApiKey) -> NewKey:
         secret = secrets.token_urlsafe(SECRET_BYTES)
         await self.store.add(key, hashed(self.pepper(), secret))
@@ -235,10 +257,10 @@ class KeyService:
         log.info("key_made", key_id=key.key_id, scopes=list(key.scopes))
         return NewKey(key=key, secret=f"{PREFIX}_{key.key_id}_{secret}")
 
-    async def _seen(self, key_id: str) -> ApiKey:
-        found = await self.store.find(key_id) if _ID.fullmatch(key_id) else None
+    async def _seen(self, key_id: object) -> ApiKey:
+        found = await self.store.find(key_id) if isinstance(key_id, str) and _ID.fullmatch(key_id) else None
         if found is None or (self.within is not None and found[0].workspace != self.within):
-            raise NotFound(f"there is no key {key_id[:LONGEST_NAME]} here: hardwon keys list shows them")
+            raise NotFound(f"there is no key {str(key_id)[:LONGEST_NAME]} here: hardwon keys list shows them")
         return found[0]
 
 

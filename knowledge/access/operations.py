@@ -106,6 +106,7 @@ OPERATIONS: Final[Mapping[str, Needed]] = {
     "keys.list": _KEYS,
     "keys.rotate": _KEYS,
     "keys.revoke": _KEYS,
+    "keys.prune": _STORE,
     "documents.asked_by": _DOCUMENTS,
     "documents.manage": _ADMIN,
     "answering.ask": _DOCUMENTS,

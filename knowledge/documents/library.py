@@ -15,6 +15,7 @@ from knowledge.documents.models import Document, DocumentId, DocumentType, NewDo
 from knowledge.documents.parsing import LONGEST_NAME, MOST_TAGS, Unreadable, converts, described, is_pointer, read
 from knowledge.documents.ports import Converter, DocumentStore, Parsed, Received
 from knowledge.errors import InvalidInput, NoAccess
+from knowledge.forms import as_id, as_whole, check_named
 from knowledge.logs import get_logger
 from knowledge.redaction import redact
 
@@ -28,6 +29,7 @@ _READER: Final = "4"
 
 _LONGEST_URI: Final = 1000
 _LONGEST_PRINCIPAL: Final = 200
+_MOST_LISTED: Final = 2**31 - 1
 _PAGE: Final = 500
 
 
@@ -121,6 +123,7 @@ class DocumentLibrary:
         """Return documents of a scope with their states, ascending by uri within a partition."""
         if after:
             _check_text("after", after, _LONGEST_URI)
+        limit = as_whole("limit", limit, least=0, most=_MOST_LISTED)
         found: list[Document] = []
         for partition in scope.partitions:
             found += await self.documents.listed(partition, limit=limit, after=after)
@@ -128,7 +131,8 @@ class DocumentLibrary:
 
     async def delete(self, scope: Scope, document_ids: Collection[DocumentId]) -> int:
         """Delete documents for good; nothing shows them any more once this returns. Returns how many there were."""
-        return await self.documents.hide(scope.writable(), document_ids)
+        ids = [DocumentId(as_id("document_ids", each)) for each in document_ids]
+        return await self.documents.hide(scope.writable(), ids)
 
     async def close_case(self, principal: Principal, case_id: str) -> int:
         """Close a case: its documents go, at once or after the retention of the settings, and it takes no more."""
@@ -191,11 +195,17 @@ def _hash(new: NewDocument, parsed: Parsed | None, *, redaction: bool) -> str:
 
 
 def _check_text(field: str, text: str, longest: int) -> None:
+    check_named(**{field: text})
     if not text.strip() or len(text) > longest or not text.isprintable():
         raise InvalidInput(field, f"give 1 to {longest} printable characters")
 
 
 def _check(new: NewDocument) -> None:
+    if not isinstance(new.content, bytes):
+        raise InvalidInput("content", f"must be the bytes of a file, not {type(new.content).__name__}")
+    tags: object = new.tags
+    if isinstance(tags, str):
+        raise InvalidInput("tags", "must be several texts, not one")
     for field, text, longest in (
         ("uri", new.uri, _LONGEST_URI),
         ("title", new.title, LONGEST_NAME),

@@ -27,6 +27,7 @@ from knowledge.documents.models import (
 from knowledge.documents.ports import PassageIndex, PassageStore, Searcher
 from knowledge.documents.scale import Scale, shipped
 from knowledge.errors import IndexUnavailable, InvalidInput
+from knowledge.forms import as_relevance, as_whole
 from knowledge.models import SparseVector, Vector
 from knowledge.search.lexical import query_vector, term_counts
 
@@ -234,9 +235,9 @@ def _told(wish: Wanted) -> str:
 
 
 def _check(query: Query) -> None:
+    if not isinstance(query.question, str):
+        raise InvalidInput("question", f"must be a text, not {type(query.question).__name__}")
     if not query.question.strip() or len(query.question) > _LONGEST_QUESTION:
         raise InvalidInput("question", f"give 1 to {_LONGEST_QUESTION} characters")
-    if not 1 <= query.k <= MOST:
-        raise InvalidInput("k", f"give 1 to {MOST}")
-    if not 0 <= query.min_relevance <= 1:
-        raise InvalidInput("min_relevance", "give 0 to 1")
+    as_whole("k", query.k, least=1, most=MOST)
+    as_relevance("min_relevance", query.min_relevance)

@@ -16,6 +16,7 @@ from knowledge.documents.searching import DocumentSearch
 from knowledge.documents.syncing import GitSync, NewSource, SyncReport
 from knowledge.documents.upkeep import DocumentUpkeep
 from knowledge.errors import InvalidInput, NoAccess
+from knowledge.forms import as_id
 from knowledge.ports import Progress
 
 LOCAL = Principal(name="local", admin=True)
@@ -117,9 +118,8 @@ class KnowledgeBases:
             raise InvalidInput("kb", f"name the knowledge base that {scope_id} is of")
         access = self.documents.access
         scope = await (access.everything(self.principal) if kb is None else access.scope(self.principal, kb, scope_id))
-        query = Query(
-            question=question, k=k, documents=frozenset(documents) if documents else None, min_relevance=min_relevance
-        )
+        named = frozenset(DocumentId(as_id("documents", each)) for each in documents) or None
+        query = Query(question=question, k=k, documents=named, min_relevance=min_relevance)
         return await self.documents.search.search(query, scope)
 
     async def calibrate(self) -> Calibrated:
@@ -143,6 +143,7 @@ class KnowledgeBases:
 
     async def forget_source(self, kb: str, scope_id: str | None, source_id: SourceId) -> int:
         """Forget a git repository, with its documents."""
+        source_id = SourceId(as_id("source_id", source_id))
         return await self.documents.syncing.forget(await self._writable(kb, scope_id), source_id)
 
     async def grant(self, kb: str, scope_id: str, principal: str) -> None:

@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass
 
 from knowledge.errors import AccessDenied, InvalidInput
+from knowledge.forms import as_whole, check_named
 from knowledge.provenance import FIRST, AuditEntry, AuditStore, ChainReport
 
 MAX_LISTED = 1000
 _MOST_PROBLEMS = 20
+_LAST = 2**63 - 1
 _HEAD = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
 
 
@@ -29,8 +31,9 @@ class AuditService:
 
         Raises AccessDenied for the log of the whole store, which names what is in other workspaces.
         """
-        if not 1 <= limit <= MAX_LISTED:
-            raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_LISTED}")
+        limit = as_whole("limit", limit, least=1, most=MAX_LISTED)
+        if after is not None:
+            after = as_whole("after", after, least=0, most=_LAST)
         return await self.store.latest(self._chain(whole_store=whole_store), limit=limit, after=after)
 
     async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
@@ -39,6 +42,7 @@ class AuditService:
         Only `head`, as an earlier report gave it and somebody kept, tells that the last rows were removed. Raises as
         `list` does.
         """
+        check_named(head=head)
         if head is not None and not _HEAD.fullmatch(head):
             raise InvalidInput("head", f"is not what an earlier verify printed, such as {_head(0, FIRST)}")
         problems: list[str] = []

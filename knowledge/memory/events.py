@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 class Kept:
     """What was kept of an event: the entries opened, resolved or added, and of how many patterns an outcome was told.
 
-    `degraded` says why nothing was kept, where a hook could not.
+    `degraded` says what a hook could not keep, all of the event or a part, and why.
     """
 
     entry_ids: tuple[EntryId, ...] = ()

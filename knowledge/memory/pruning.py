@@ -1,10 +1,11 @@
-"""Pruning: a year after embedding, knowledge goes from both stores."""
+"""Pruning: a year after embedding, knowledge goes from both stores; what is on record of the work goes as late."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from knowledge.errors import Conflict
 from knowledge.logs import get_logger
 from knowledge.memory.beside import ToldBeside
 from knowledge.memory.reaching import reach_if_possible
@@ -21,12 +22,15 @@ UNRESOLVED_FOR = timedelta(days=90)
 SLICE = 5_000
 """Rows deleted in one transaction."""
 
+CLOCKS_APART = timedelta(hours=1)
+"""By which this machine may be ahead of Postgres; ours."""
+
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgePruningService:
-    """Automatically prunes knowledge past its year, and what was told of it, and of documents, as long ago."""
+    """Automatically prunes knowledge past its year; contexts, checkpoints and what was told of documents go as late."""
 
     stores: Stores
     retention_years: int
@@ -43,12 +47,14 @@ class KnowledgePruningService:
         """Delete expired entries, their points and patterns, and what was never resolved; or say what would go.
 
         The index goes first, by its own filter: a kill in between leaves rows that the next run deletes. Slice by
-        slice, so that no transaction is long.
+        slice, so that no transaction is long. Raises Conflict where the clock seems wrong: what is deleted by one
+        that is years ahead does not come back.
         """
         now = self.stores.clock.now()
         before = now - UNRESOLVED_FOR
         if dry_run:
             return await self.stores.patterns.prunable(now, open_before=before)
+        await self._compare_clocks(now)
         for space in await self.stores.spaces.known():
             await self.stores.index.delete_expired(space, self.stores.workspace, now)
         done = PruneReport(entries=0, points=0, patterns=0, never_resolved=0)
@@ -66,10 +72,21 @@ class KnowledgePruningService:
                 progress(done.entries, None)
         await settle(self.stores)
         await reach_if_possible(self.stores)
-        for told in (self.stores.contexts, self.beside):
+        for told in (self.stores.contexts, self.stores.checkpoints, self.beside):
             while told is not None and await told.prune(add_years(now, -self.retention_years), limit=SLICE):
                 continue
         if done.entries or done.never_resolved:
             await self.audit.note("knowledge pruned", entries=done.entries, never_resolved=done.never_resolved)
         log.info("knowledge_pruned", entries=done.entries, points=done.points, patterns=done.patterns)
         return done
+
+    async def _compare_clocks(self, now: datetime) -> None:
+        """Raise Conflict where it is much earlier in Postgres: one of the two clocks is wrong."""
+        if not getattr(self.stores.clock, "of_machine", False):
+            return
+        database_now = await self.stores.patterns.database_now()
+        if now - database_now > CLOCKS_APART:
+            raise Conflict(
+                f"nothing is pruned, as the clock of this machine says {now:%Y-%m-%d %H:%M} and that of Postgres"
+                f" {database_now:%Y-%m-%d %H:%M} (UTC): set the wrong one"
+            )

@@ -23,6 +23,10 @@ class CheckpointStore(Protocol):
         """Return a checkpoint's report. Raises NotFound."""
         ...
 
+    async def prune(self, before: datetime, *, limit: int) -> int:
+        """Delete up to `limit` checkpoints that began before a moment; return how many."""
+        ...
+
     async def stats(self) -> WorkspaceStats:
         """Return the counts of the workspace; `points` is left None."""
         ...

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from knowledge.documents.service import LOCAL
+from knowledge.forms import as_whole
+from knowledge.memory.limits import check_text
 from orchestrator.client.answers import RemoteAnswers, Said
 from orchestrator.client.knowledge_client import KnowledgeClient
-from orchestrator.tools.document_qa_tool import ToolAnswer
+from orchestrator.tools.document_qa_tool import MOST_K, ToolAnswer
 from orchestrator.tools.kb_query import KBQueryResponse, KnowledgeBaseQuery
 from orchestrator.tools.selection import DocumentSelection, SelectionResponse
 from orchestrator.tools.telemetry import Telemetry
-from orchestrator.tools.wrappers import TOOLS
+from orchestrator.tools.wrappers import tool_of
 
 if TYPE_CHECKING:
     from knowledge.wiring import Knowledge
@@ -30,8 +32,10 @@ class LocalAnswers:
         return await selection.ask(question, LOCAL, conversation)
 
     async def ask_base(self, kb: str, scope_id: str | None, question: str, k: int = 5) -> ToolAnswer:
-        """Answer from one knowledge base."""
-        tool = next(tool for tool in TOOLS if tool.config.base.name == kb)
+        """Answer from one knowledge base. Raises InvalidInput for one that does not exist."""
+        check_text("question", question)
+        as_whole("k", k, least=1, most=MOST_K)
+        tool = tool_of(kb)
         tool.config.base.partition(scope_id)  # as over HTTP: a tool says it to a model
         return await tool(self.knowledge.answering, LOCAL).ask(scope_id, question, k, None)
 

@@ -28,7 +28,7 @@ from orchestrator.tools.kb_query import KBQueryResponse, KnowledgeBaseQuery
 from orchestrator.tools.planner import DocumentationTool, PlannerResults
 from orchestrator.tools.selection import DocumentSelection, SelectionResponse
 from orchestrator.tools.telemetry import AnswerMetrics, Telemetry, metrics_of
-from orchestrator.tools.wrappers import TOOLS, document_tools
+from orchestrator.tools.wrappers import document_tools, tool_of
 
 _MOST_TURNS = 50
 _METRICS_OF = 1_000
@@ -239,9 +239,7 @@ def _add_systems(app: FastAPI) -> None:
         kb: str, scope: str, body: AskBaseBody, knowledge: Open, principal: Asking
     ) -> ToolAnswer:
         """Answer from one knowledge base, in its own form."""
-        tool = next((tool for tool in TOOLS if tool.config.base.name == kb), None)
-        if tool is None:
-            raise InvalidInput("kb", f"there is no {kb} knowledge base")
+        tool = tool_of(kb)
         scope_id = scope_in(scope)
         tool.config.base.partition(scope_id)  # a tool says what is missing to a model, in the words of its arguments
         asked = tool(knowledge.answering, principal)

@@ -219,6 +219,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
         version="1",
         docs_url=None,  # FastAPI's would load scripts from elsewhere: `page` has our own
         redoc_url=None,
+        redirect_slashes=False,  # a client that does not follow would take an empty answer for one
         responses={500: {"model": Problem, "description": "A defect of hardwon's own."}},
     )
     app.router.route_class = OperationRoute
@@ -403,7 +404,7 @@ def _add_operations(app: FastAPI) -> None:
     @app.post("/v1/prune", tags=["operations"])
     @performs("pruning.prune", problems=(409,))
     async def prune(knowledge: Open, told: Told, *, dry_run: Annotated[bool, Query()] = False) -> PruneReport:
-        """Delete what is past its year, or say what would go."""
+        """Delete what is past its year, or say what would go; refused where the clock is ahead of that of Postgres."""
         return await knowledge.pruning.prune(dry_run=dry_run, progress=told)
 
     @app.post("/v1/jobs/{name}", tags=["operations"])

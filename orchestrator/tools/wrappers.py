@@ -13,6 +13,7 @@ from knowledge.documents.answers import Answering
 from knowledge.documents.kb_configs import CaseEvidenceConfig, GlobalKBConfig, KBConfig, TeamKBConfig, UserKBConfig
 from knowledge.documents.language_model import Tool
 from knowledge.documents.models import Answer
+from knowledge.errors import InvalidInput
 from knowledge.logs import get_logger
 from orchestrator.tools.document_qa_tool import DEFAULT_K, MOST_K, DocumentQATool, ToolAnswer
 
@@ -205,6 +206,14 @@ TOOLS: tuple[type[DocumentTool], ...] = (
     AnswerFromGlobalKB,
     AnswerFromTeamKB,
 )
+
+
+def tool_of(kb: str) -> type[DocumentTool]:
+    """Return the tool of a knowledge base. Raises InvalidInput for one that does not exist."""
+    for tool in TOOLS:
+        if tool.config.base.name == kb:
+            return tool
+    raise InvalidInput("kb", f"there is no {kb} knowledge base")
 
 
 def document_tools(answering: Answering | None, principal: Principal) -> list[DocumentTool]:

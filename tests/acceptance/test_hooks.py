@@ -288,6 +288,20 @@ async def test_only_what_the_agent_went_by_is_told_of_where_it_says_so(hooks: Or
     assert await record(hooks) == (2, 2, 2)
 
 
+async def test_what_is_no_id_of_a_pattern_is_named_and_the_rest_of_the_event_is_kept(hooks: OrchestratorHooks) -> None:
+    """An agent made one up, and the solution that it had found was lost with it."""
+    await learned(hooks)
+    pattern = await started(hooks)
+    told = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
+    tried: list[Any] = ["pattern 1", pattern.pattern_id, 5]
+    kept = await hooks.task_solved(**told, tried=tried)
+    assert (kept.outcomes, kept.degraded) == (1, "tried: passed over what is no id of a pattern: 'pattern 1', 5")
+    assert await record(hooks) == (2, 2, 2)
+    assert hooks.counts["task_solved_degraded"] == 1
+    with pytest.raises(InvalidInput):
+        await hooks.knowledge.events.task_solved(**told, tried=tried)
+
+
 # gates
 
 

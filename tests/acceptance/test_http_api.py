@@ -55,6 +55,7 @@ from tests.support.relay import Relay, Wire
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 IN_PROCESS = {
+    "keys.prune",
     "upkeep.refill",
     "upkeep.backfill",
     "store_upkeep.reembed",
@@ -212,6 +213,8 @@ async def test_a_deleted_pattern_goes_with_all_its_evidence(http: httpx.AsyncCli
         ("DELETE", f"/v1/entries/{NOBODY}", {"dry_run": True}, (422, "dry_run")),
         ("POST", "/v1/jobs/none", None, (422, "job")),
         ("GET", "/v1/nothing", None, (404, None)),
+        ("GET", "/v1/stats/", None, (404, None)),
+        ("POST", "/v1/entries/", entry(), (404, None)),
         ("PUT", "/v1/stats", None, (405, None)),
     ],
 )

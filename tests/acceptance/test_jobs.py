@@ -21,9 +21,10 @@ import sqlalchemy as sa
 
 from jobs.scheduler import scheduling
 from jobs.table import JOBS, TRIES, Job, run_job, slot_of, waits
-from knowledge.errors import InvalidInput, LocalOnly, StorageRejected
+from knowledge.errors import Conflict, InvalidInput, LocalOnly, StorageRejected
 from knowledge.models import Embedded
-from knowledge.wiring import Knowledge
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge, SystemClock, open_knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
 from tests.conftest import Opens, SetClock
@@ -102,6 +103,41 @@ async def test_a_slot_is_run_once_whoever_asks(knowledge: Knowledge, clock: SetC
         assert await run_job(client, "prune", once_per_slot=True) == 0
     with pytest.raises(InvalidInput, match="must be one of sweep, prune"):
         await run_job(knowledge, "nonsense", once_per_slot=True)
+
+
+async def test_the_prune_lets_go_of_checkpoints_and_ended_keys_of_long_ago_and_keeps_the_audit_log(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    ended = await knowledge.keys.create(["query"], workspace=None)
+    clock.move(timedelta(seconds=1))
+    live = await knowledge.keys.create(["query"], workspace=None)
+    await knowledge.keys.revoke(ended.key.key_id)
+    await fail(knowledge)
+    await knowledge.checkpoints.process_all()
+    for days, keys, checkpoints in ((364, 2, 1), (2, 1, 0)):
+        clock.move(timedelta(days=days))
+        await run_job(knowledge, "prune", once_per_slot=False)
+        assert len(await knowledge.keys.list()) == keys
+        assert (await knowledge.stats()).checkpoints == checkpoints
+    assert [key.key_id for key in await knowledge.keys.list()] == [live.key.key_id]
+    told = [row.what for row in await knowledge.audits.list(whole_store=True)]
+    assert told == ["ended keys pruned", "key revoked", "key made", "key made"]
+
+
+async def test_a_clock_ahead_of_the_one_of_postgres_deletes_nothing(
+    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = datetime.now(UTC)
+    now = real
+    monkeypatch.setattr(SystemClock, "now", lambda _: now)
+    async with open_knowledge(settings, embedder=HashingEmbedder(dims=64)) as knowledge:
+        await fail(knowledge)
+        await knowledge.checkpoints.process_all()
+        now = real + timedelta(days=370)
+        with pytest.raises(Conflict, match=r"the clock of this machine says .* and that of Postgres .*: set the wrong"):
+            await knowledge.pruning.prune()
+        now = real + timedelta(minutes=50)
+        assert (await knowledge.pruning.prune()).entries == 0
 
 
 def test_a_slot_begins_at_the_same_moment_everywhere() -> None:

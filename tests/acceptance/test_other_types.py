@@ -15,14 +15,15 @@ from pydantic import SecretStr
 
 from knowledge.documents.models import DocumentId, NewDocument
 from knowledge.documents.service import LOCAL, KnowledgeBases
-from knowledge.errors import InvalidInput
+from knowledge.errors import InvalidInput, NotFound
 from knowledge.models import ContextId, EntryStatus, PatternId
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.client import KnowledgeClient
+from orchestrator.cli.asking import LocalAnswers
 from orchestrator.client.calls import in_path
 from orchestrator.client.kb import RemoteKnowledgeBases
+from orchestrator.client.knowledge_client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
 from orchestrator.http.app import make_app
 
@@ -161,6 +162,51 @@ async def test_what_can_be_no_scope_is_refused_by_its_name(opened: AnyKnowledge,
     for call in TAKES_A_SCOPE:
         with pytest.raises(InvalidInput, match=r"^scope_id: (?!there is nothing at)"):
             await call(opened, told)
+
+
+def _document(**told: Any) -> NewDocument:
+    given: dict[str, Any] = {"uri": "a.md", "content": b"x"}
+    return NewDocument(**given | told)
+
+
+OF_ANOTHER_TYPE: list[tuple[str, Callable[[Knowledge, Any], Awaitable[object]], list[Any]]] = [
+    ("question", lambda opened, told: opened.kb.search(told), [5, None, b"x"]),
+    ("k", lambda opened, told: opened.kb.search("x", k=told), ["5", 1.5, None, 0]),
+    ("kb", lambda opened, told: opened.kb.search("x", kb=told), [5, ["global"]]),
+    ("min_relevance", lambda opened, told: opened.kb.search("x", min_relevance=told), ["x", float("nan"), None]),
+    ("documents", lambda opened, told: opened.kb.search("x", documents=told), ["x", ["x"], [5]]),
+    ("content", lambda opened, told: opened.kb.add("global", None, _document(content=told)), ["text", None]),
+    ("uri", lambda opened, told: opened.kb.add("global", None, _document(uri=told)), [5, b"a.md"]),
+    ("tags", lambda opened, told: opened.kb.add("global", None, _document(tags=told)), ["text", (5,)]),
+    ("limit", lambda opened, told: opened.kb.listed("global", None, limit=told), ["5", 1.5, -1]),
+    ("after", lambda opened, told: opened.kb.listed("global", None, after=told), [5, b"x"]),
+    ("document_ids", lambda opened, told: opened.kb.delete("global", None, told), ["x", ["x"], [5]]),
+    ("source_id", lambda opened, told: opened.kb.forget_source("global", None, told), ["x", 5, None]),
+    ("principal", lambda opened, told: opened.kb.grant("team", "t", told), [5]),
+    ("limit", lambda opened, told: opened.audits.list(limit=told), ["5", 1.5, None, True, 0, 1001]),
+    ("after", lambda opened, told: opened.audits.list(after=told), ["5", 1.5, 2**70, -1]),
+    ("head", lambda opened, told: opened.audits.verify(head=told), [5]),
+    ("limit", lambda opened, told: opened.keys.list(limit=told), ["5", 1.5, None, 0]),
+    ("after", lambda opened, told: opened.keys.list(after=told), [5]),
+    ("workspace", lambda opened, told: opened.keys.create(["query"], workspace=told), [5]),
+    ("name", lambda opened, told: opened.keys.create(["query"], workspace=None, name=told), [5]),
+    ("expires", lambda opened, told: opened.keys.create(["query"], workspace=None, expires_in=told), [5, "1 day"]),
+    ("kb", lambda opened, told: LocalAnswers(opened).ask_base(told, None, "x"), ["nonsense", 5]),
+    ("question", lambda opened, told: LocalAnswers(opened).ask_base("global", None, told), [5, None]),
+    ("k", lambda opened, told: LocalAnswers(opened).ask_base("global", None, "x", told), ["5", 0]),
+]
+
+
+async def test_an_argument_of_another_type_is_refused_by_its_name_in_process(knowledge: Knowledge) -> None:
+    """Errors of Python and of the database came through, and some calls answered as if nothing were wrong."""
+    for field, call, values in OF_ANOTHER_TYPE:
+        for told in values:
+            with pytest.raises(InvalidInput, match=rf"^{field}: "):
+                await call(knowledge, told)
+    for none in (5, None):
+        key_id: Any = none
+        with pytest.raises(NotFound, match=f"there is no key {none} here"):
+            await knowledge.keys.revoke(key_id)
 
 
 async def test_a_base_that_is_one_takes_an_empty_scope_for_none(opened: AnyKnowledge) -> None:

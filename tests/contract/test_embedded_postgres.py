@@ -347,6 +347,27 @@ def test_ensure_restarts_a_server_killed_under_a_living_holder(home: Path) -> No
     assert postmaster(home) is None
 
 
+def test_a_server_that_stands_still_is_named_at_once_and_neither_started_again_nor_waited_for(home: Path) -> None:
+    """Whoever came waited for two minutes, and whoever left for one."""
+    with server(home) as held:
+        kept = write(held.dsn)
+        running = postmaster(home)
+        assert running
+        began = time.monotonic()
+        os.kill(running, signal.SIGSTOP)
+        try:
+            with pytest.raises(StorageUnavailable, match=f"stands still: have it go on with kill -CONT {running}"):
+                server(home).__enter__()
+            held.__exit__(None, None, None)
+            assert time.monotonic() - began < 5
+        finally:
+            os.kill(running, signal.SIGCONT)
+        with held:
+            assert postmaster(home) == running
+            assert ask(held.dsn, kept)
+        held.__enter__()
+
+
 @pytest.mark.parametrize("name", ["sleep", "postgres"])
 def test_a_stale_pid_that_is_now_another_program_is_forgotten_and_that_program_left_alone(
     home: Path, place: Path, name: str

@@ -92,3 +92,19 @@ async def test_a_key_is_revoked_once_and_its_last_use_never_moves_back(keys: Key
     found = await kept(keys, 1)
     assert found.revoked_at == NOON + timedelta(hours=1)
     assert found.last_used_at == NOON + timedelta(hours=5)
+
+
+async def test_keys_that_ended_long_ago_go_and_the_last_one_made_stays(keys: KeyStore) -> None:
+    """Without any the store would count as one that never had a key, and is open to its own machine."""
+    await keys.add(key(1), HASH)
+    await keys.add(key(2, expires_at=NOON + DAY), HASH)
+    await keys.add(key(3, expires_at=NOON + 3 * DAY), HASH)
+    await keys.add(key(4, expires_at=NOON + 9 * DAY), HASH)
+    await keys.add(key(5, created_at=NOON + DAY, expires_at=NOON + DAY), HASH)
+    for number in (1, 4):
+        await keys.revoke(key(number).key_id, NOON + number * DAY)
+    assert await keys.prune(NOON + 3 * DAY) == 2
+    assert [each.key_id[-1] for each in await keys.list(None, after=None, limit=9)] == ["3", "4", "5"]
+    assert await keys.prune(NOON + 30 * DAY) == 2
+    assert await keys.prune(NOON + 30 * DAY) == 0
+    assert await keys.any()

@@ -77,6 +77,17 @@ async def test_a_checkpoint_of_another_workspace_is_neither_found_nor_changed(st
             await checkpoints.get(checkpoint_id)
 
 
+async def test_checkpoints_of_long_ago_go_slice_by_slice_and_those_of_others_stay(store: Store) -> None:
+    """A row for each checkpoint stayed for good."""
+    ours, theirs = store.of("ours").checkpoints, store.of("theirs").checkpoints
+    old = [await of.start("p", CheckpointType.MANUAL, NOON) for of in (ours, ours, ours, theirs)]
+    young = await ours.start("p", CheckpointType.MANUAL, NOON + HOUR)
+    assert [await ours.prune(NOON + HOUR, limit=2) for _ in range(3)] == [2, 1, 0]
+    assert await ours.get(young.checkpoint_id) == young
+    assert await theirs.get(old[-1].checkpoint_id) == old[-1]
+    assert (await ours.stats()).checkpoints == 1
+
+
 # counts
 
 

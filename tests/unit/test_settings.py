@@ -99,7 +99,8 @@ REFUSED = [
     ("HARDWON_FAILURE_RELEVANCE", "-0.1"),
     ("HARDWON_REDACTION", "some"),
     ("HARDWON_REVIEW", "some"),
-    ("HARDWON_RETENTION", "0"),
+    ("HARDWON_RETENTION", "0 years"),
+    ("HARDWON_RETENTION", "90"),
     ("HARDWON_RETENTION", "1.5"),
     ("HARDWON_RETENTION", "365 days"),
     ("HARDWON_RETENTION", "a year"),
@@ -162,7 +163,7 @@ def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> N
     assert KnowledgeSettings().home == default_home()
 
 
-@pytest.mark.parametrize("told", ["3", "3 years", " 3 "])
+@pytest.mark.parametrize("told", ["3 years", " 3  years "])
 def test_retention_is_told_in_whole_years(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARDWON_RETENTION", told)
     assert KnowledgeSettings().retention_years == 3

@@ -44,5 +44,14 @@ class InMemoryKeys(KeyStore):
     async def any(self) -> bool:
         return bool(self._kept)
 
+    async def prune(self, before: datetime) -> int:
+        keys = sorted((key for key, _ in self._kept.values()), key=lambda key: key.key_id)
+        keys.sort(key=lambda key: key.created_at, reverse=True)
+        ends = {key.key_id: [at for at in (key.revoked_at, key.expires_at) if at is not None] for key in keys[1:]}
+        gone = [key_id for key_id, moments in ends.items() if moments and min(moments) < before]
+        for key_id in gone:
+            del self._kept[key_id]
+        return len(gone)
+
     def _change(self, key: ApiKey) -> None:
         self._kept[key.key_id] = (key, self._kept[key.key_id][1])

@@ -7,7 +7,7 @@ from collections import ChainMap, Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from typing import TypeVar
 
@@ -286,6 +286,9 @@ class InMemoryPatterns(PatternStore):
                 patterns=len(patterns),
                 never_resolved=len(unresolved),
             )
+
+    async def database_now(self) -> datetime:
+        return datetime.now(UTC)
 
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
         expired, unresolved = list(self._expired(now)), list(self._never_resolved(open_before))

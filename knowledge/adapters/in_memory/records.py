@@ -54,6 +54,13 @@ class InMemoryCheckpoints(CheckpointStore):
             raise NotFound(f"there is no checkpoint {checkpoint_id} in workspace {self._workspace}")
         return report
 
+    async def prune(self, before: datetime, *, limit: int) -> int:
+        mine = [row for workspace, row in self._state.checkpoints.values() if workspace == self._workspace]
+        old = [row.checkpoint_id for row in mine if row.started_at < before][:limit]
+        for checkpoint_id in old:
+            del self._state.checkpoints[checkpoint_id]
+        return len(old)
+
     async def stats(self) -> WorkspaceStats:
         state, mine = self._state, self._workspace
         entries = [row.entry for row in state.entries.values() if row.entry.workspace == mine]

@@ -81,6 +81,12 @@ class PostgresCheckpoints(CheckpointStore):
             raise NotFound(f"there is no checkpoint {checkpoint_id} in workspace {self._workspace}")
         return _REPORT.validate_python(report)
 
+    async def prune(self, before: datetime, *, limit: int) -> int:
+        of = checkpoints.c
+        old = sa.select(of.id).where(of.workspace == self._workspace, of.started_at < before).limit(limit)
+        async with reading(self._engine) as connection:
+            return (await connection.execute(sa.delete(checkpoints).where(of.id.in_(old)))).rowcount
+
     async def stats(self) -> WorkspaceStats:
         async with reading(self._engine) as connection:
 

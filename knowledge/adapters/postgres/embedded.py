@@ -62,8 +62,12 @@ SETTINGS: Mapping[str, str] = {
 SOCKET_BYTES = 100
 """Longest path of a socket we ask for: Linux allows 107 bytes, macOS 103."""
 LOCK_SECONDS = 300
+STOP_SECONDS = 60
 START_SECONDS = 120
 START_TRIES = 10
+SILENT_SECONDS = 8
+"""What one that runs and does not answer is tried for: a server that was killed may still be leaving; ours."""
+GIVE_UP_SECONDS = 3
 FULL_BYTES = 64 * 1024
 """Postgres starts with less, but nothing can be kept there: where a start fails with this little, that is why."""
 _UNSAFE_IN_SOCKET_PATHS = frozenset(',:"\\%?#$`')
@@ -143,9 +147,9 @@ class EmbeddedPostgres:
 
     def _give_up(self) -> None:
         with contextlib.suppress(HardwonError):  # why entering failed is what counts
-            self._leave()
+            self._leave(wait_seconds=GIVE_UP_SECONDS)
 
-    def _leave(self) -> None:
+    def _leave(self, *, wait_seconds: int = STOP_SECONDS) -> None:
         with self._explained(), self._users, self._alone(), contextlib.ExitStack() as undo:
             undo.callback(fcntl.flock, self._users, fcntl.LOCK_UN)  # a fork of us has the file, too, and would keep it
             try:
@@ -155,8 +159,8 @@ class EmbeddedPostgres:
             self._drop_stale_pid()
             # whether it answers does not matter: on a busy machine it may take longer than anybody asks for
             running = (self.data / "postmaster.pid").exists()
-            if running and os.environ.get("HARDWON_PG_KEEP", "0") == "0":
-                stopped = self._run("pg_ctl", "-D", self.data, "-w", "-m", "fast", "stop")
+            if running and os.environ.get("HARDWON_PG_KEEP", "0") == "0" and not self._held_still():
+                stopped = self._run("pg_ctl", "-D", self.data, "-w", "-t", str(wait_seconds), "-m", "fast", "stop")
                 if stopped.returncode != 0:
                     log.warning("embedded_postgres_did_not_stop", home=str(self.home))
                 elif self.socket_dir != self.data:
@@ -230,6 +234,10 @@ class EmbeddedPostgres:
 
     def _ensure_running(self) -> None:
         made = (self.data / "PG_VERSION").exists()
+        if made and (pid := self._held_still()):
+            raise StorageUnavailable(
+                f"the Postgres of {self.data} was stopped and stands still: have it go on with kill -CONT {pid}"
+            )
         if made and self._ready():
             return
         if not made and self.data.is_dir() and any(self.data.iterdir()):
@@ -278,6 +286,7 @@ class EmbeddedPostgres:
         settings = {**self._settings, "unix_socket_directories": f'"{self.socket_dir}"'}
         options = " ".join("-c " + shlex.quote(f"{name}={value}") for name, value in settings.items())
         said = ""
+        silent_until = time.monotonic() + SILENT_SECONDS
         for _ in range(START_TRIES):
             self._drop_stale_pid()
             before = self._log_sizes()
@@ -289,6 +298,8 @@ class EmbeddedPostgres:
                 return
             said = self._logged_since(before) or started.stdout + started.stderr
             if _full(said) or ("shared memory block" not in said and "lock file" not in said):
+                break
+            if "lock file" in said and time.monotonic() > silent_until:
                 break
             time.sleep(0.5)  # backends of a server that was killed, still leaving
         if "lock file" in said and not _full(said):
@@ -309,6 +320,15 @@ class EmbeddedPostgres:
             name, state = _program(pid)
             if name != "postgres" or state == "Z" or _elsewhere(pid, self.data):
                 pid_file.unlink()
+
+    def _held_still(self) -> int | None:
+        """Return the process of a server that somebody stopped, by SIGSTOP, and that neither answers nor ends so."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            pid = int((self.data / "postmaster.pid").read_text().split()[0])
+            name, state = _program(pid)
+            if name == "postgres" and state == "T" and not _elsewhere(pid, self.data):
+                return pid
+        return None
 
     def _log_sizes(self) -> dict[Path, int]:
         logs = (self.data / "start.log", *self.data.glob("log/*.log"))

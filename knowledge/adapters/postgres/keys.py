@@ -89,6 +89,12 @@ class PostgresKeys(KeyStore):
         async with reading(self._engine) as connection:
             return bool(await connection.scalar(sa.select(sa.exists(sa.select(_K.id)))))
 
+    async def prune(self, before: datetime) -> int:
+        last = sa.select(_K.id).order_by(_K.created_at.desc(), _K.id).limit(1).scalar_subquery()
+        ended = sa.func.least(_K.revoked_at, _K.expires_at)  # passes over a NULL
+        async with transaction(self._engine) as connection:
+            return (await connection.execute(sa.delete(api_keys).where(ended < before, _K.id != last))).rowcount
+
     async def _set(self, key_id: str, **values: Any) -> None:
         async with transaction(self._engine) as connection:
             await connection.execute(sa.update(api_keys).where(_K.id == key_id).values(**values))
