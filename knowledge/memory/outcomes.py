@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
@@ -11,7 +13,7 @@ from knowledge.memory import texts
 from knowledge.memory.likeness import says_otherwise
 from knowledge.memory.limits import as_id, check_flag, check_text
 from knowledge.memory.ranking import shared
-from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Outcome, PatternId, Provenance
+from knowledge.models import TRUSTED, ContextId, Entry, EntryId, HandedOut, Outcome, PatternId, Provenance
 from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
 from knowledge.search.wording import Reading
@@ -81,6 +83,26 @@ async def joined_to(stores: Stores, pattern_id: PatternId) -> PatternId:
     Whoever was given it before knows no other.
     """
     return await stores.patterns.bound_to(texts.pattern_key(pattern_id)) or pattern_id
+
+
+async def certain(stores: Stores, handed_out: Sequence[HandedOut], solution: str | None) -> set[PatternId]:
+    """Return, of the patterns of which nothing was told, those that share the fate of their task.
+
+    Of rivals that were shown for it one was tried at most, and nobody said which: none counts but the one that the
+    `solution` repeats.
+    """
+    untold = {pattern_id for each in handed_out for pattern_id in each.pattern_ids}
+    shown = untold.union(*(each.worked for each in handed_out))
+    if len(shown) < 2:
+        return untold
+    found = set()
+    for pattern_id in untold:
+        with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
+            evidence = await stores.patterns.get(pattern_id, now=stores.clock.now())
+            told = solution is not None and repeats(solution, texts.resolution(evidence.words))
+            if told or shown.isdisjoint(evidence.rivals):
+                found.add(pattern_id)
+    return found
 
 
 async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | None = None) -> EntryId | None:
