@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import lru_cache
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import InvalidSpecifier
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.expressions import expression
+from knowledge.memory.versions import as_range, lies_within, required
 from knowledge.models import AppliesWhen
 
 MAX_CHARS = 200
@@ -57,7 +56,7 @@ def check_conditions(conditions: object) -> None:
         if conditions.technology is None:
             raise InvalidInput("applies_when.version", "is a version of what? give applies_when.technology too")
         try:
-            _range(conditions.version)
+            as_range(conditions.version)
         except InvalidSpecifier as error:
             raise InvalidInput("applies_when.version", "is no range of versions, such as >=3.10,<3.13") from error
     if conditions.error is not None:
@@ -67,9 +66,24 @@ def check_conditions(conditions: object) -> None:
             raise InvalidInput("applies_when.error", str(error)) from error
 
 
-def may_apply(conditions: Collection[AppliesWhen], facts: Facts) -> bool:
-    """Return whether a pattern may help: unless all the conditions that its entries tell are known not to hold."""
-    return not conditions or any(holds(each, facts) is not False for each in conditions)
+def may_apply(conditions: Collection[AppliesWhen], facts: Facts, when_to_try: str | None = None) -> bool:
+    """Return whether a pattern may help: unless all the conditions that its entries tell are known not to hold.
+
+    So it is where `when_to_try` is nothing but versions of the same technology, and no condition is known to hold.
+    """
+    held = [holds(each, facts) for each in conditions]
+    if True in held:
+        return True
+    return (not held or None in held) and (when_to_try is None or not _rules_out(when_to_try, facts))
+
+
+def _rules_out(when_to_try: str, facts: Facts) -> bool:
+    needs = required(when_to_try)
+    return (
+        needs is not None
+        and bool(_same(needs.technology, facts.technology))
+        and (_within(needs.versions, facts.version) is False)
+    )
 
 
 def holds(conditions: AppliesWhen, facts: Facts) -> bool | None:
@@ -100,12 +114,7 @@ def _same(wanted: str | None, fact: str | None) -> bool | None:
 
 def _within(wanted: str, fact: str | None) -> bool | None:
     """Return whether a version lies in a range; None where either is none: an import may bring any text."""
-    if fact is None or len(fact) > MAX_CHARS:
-        return None
-    try:
-        return _range(wanted).contains(Version(fact), prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
-        return None
+    return None if fact is None or len(fact) > MAX_CHARS else lies_within(wanted, fact)
 
 
 def _matches(wanted: str, fact: str | None) -> bool | None:
@@ -115,11 +124,6 @@ def _matches(wanted: str, fact: str | None) -> bool | None:
         return expression(wanted).found_in(fact)
     except ValueError:
         return None
-
-
-@lru_cache(maxsize=512)
-def _range(told: str) -> SpecifierSet:
-    return SpecifierSet(told)
 
 
 def _check(field: str, value: object) -> None:

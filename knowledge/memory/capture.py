@@ -10,7 +10,7 @@ from uuid import uuid4
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
 from knowledge.memory.limits import as_id, as_whole, check_text
 from knowledge.memory.outcomes import taken_for_outcome, told_before
-from knowledge.memory.redacting import as_stored, redacted
+from knowledge.memory.redacting import as_stored, redacted, without_contexts
 from knowledge.memory.settling import settle_if_possible
 from knowledge.memory.suspicion import SHOWN, UNREVIEWED, suspicions
 from knowledge.memory.validation import content_hash, first_status, validate
@@ -372,11 +372,12 @@ class KnowledgeCaptureService:
         return gone
 
     async def _checked(self, told: NewEntry, turned_down: Collection[_Gate] = ()) -> Entry:
-        """Return an entry that can be stored, without its secrets: all captures pass here.
+        """Return an entry that can be stored, without secrets and contexts that it quotes: all captures pass here.
 
         `turned_down`: the gates of rejections that are captured along with it.
         """
         validate(told)
+        told = without_contexts(told)
         told = redacted(told) if self.redaction else told
         if told.workspace not in {None, self.stores.workspace}:
             raise InvalidInput("workspace", f"is {told.workspace!r}, but {self.stores.workspace!r} is open")

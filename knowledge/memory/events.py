@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.limits import as_id, check_text
-from knowledge.memory.outcomes import OutcomeService, joined_to
+from knowledge.memory.outcomes import OutcomeService, certain, joined_to
 from knowledge.memory.redacting import as_stored
 from knowledge.memory.texts import normalised, resolution, situation
 from knowledge.models import (
@@ -71,11 +71,14 @@ class TaskEventService:
         task_description: str | None = None,
         applies_when: AppliesWhen | None = None,
         run_id: str | None = None,
+        tried: Collection[PatternId] | None = None,
     ) -> Kept:
         """Open a failure until the task is solved; what was handed out for this run and is untold of did not work.
 
+        `tried`: the patterns that the agent went by; of others nothing is told. Without it, nothing is told of rivals.
         Raises InvalidInput.
         """
+        tried = _as_tried(tried)
         entry_id = await self._capture.capture(
             NewEntry(
                 entry_type=EntryType.FAILURE_SOLUTION,
@@ -91,7 +94,7 @@ class TaskEventService:
                 run_id=run_id,
             )
         )
-        told = await self._tell(project_id, task_id, run_id, worked=False, tried=None)
+        told = await self._tell(project_id, task_id, run_id, worked=False, tried=tried)
         return Kept(entry_ids=(entry_id,), outcomes=told)
 
     async def task_solved(
@@ -110,11 +113,11 @@ class TaskEventService:
         Of one that several runs told alike, only this run's or the latest, as it was solved once: others are abandoned.
 
         Without `solution_steps` failures stay open: that it works is no solution for others. `tried`: the patterns
-        that the agent went by; of others nothing is told. Raises InvalidInput.
+        that the agent went by; of others nothing is told. Without it, of rivals only the one that `solution_steps`
+        repeat worked. Raises InvalidInput.
         """
         _check(project_id=project_id, task_id=task_id, run_id=run_id)
-        if tried is not None:
-            tried = [PatternId(as_id("tried", pattern_id)) for pattern_id in tried]
+        tried = _as_tried(tried)
         resolved: list[EntryId] = []
         if solution_steps is not None:
             solution_steps = self._text("solution_steps", solution_steps)
@@ -131,7 +134,7 @@ class TaskEventService:
                             when_to_try=when_to_try,
                         )
                     )
-        told = await self._tell(project_id, task_id, run_id, worked=True, tried=tried)
+        told = await self._tell(project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps)
         return Kept(entry_ids=tuple(dict.fromkeys(resolved)), outcomes=told)
 
     async def gate_decided(
@@ -204,16 +207,26 @@ class TaskEventService:
         return tuple(dict.fromkeys(resolved))
 
     async def _tell(
-        self, project_id: str, task_id: str, run_id: str | None, *, worked: bool, tried: Collection[PatternId] | None
+        self,
+        project_id: str,
+        task_id: str,
+        run_id: str | None,
+        *,
+        worked: bool,
+        tried: Collection[PatternId] | None,
+        solution: str | None = None,
     ) -> int:
         """Tell the outcome of what was handed out for a run and nothing was told of since; return of how many."""
         done: set[PatternId] = set()
         outcomes = replace(self.outcomes, by=self.by)
-        if tried is not None:
-            tried = {*tried, *[await joined_to(self.stores, pattern_id) for pattern_id in tried]}
-        for context in await self.stores.contexts.untold(project_id, task_id, run_id):
+        handed_out = await self.stores.contexts.untold(project_id, task_id, run_id)
+        if tried is None:
+            told_of = await certain(self.stores, handed_out, solution)
+        else:
+            told_of = {*tried, *[await joined_to(self.stores, pattern_id) for pattern_id in tried]}
+        for context in handed_out:
             for pattern_id in context.pattern_ids:
-                if pattern_id in done or (tried is not None and pattern_id not in tried):
+                if pattern_id in done or pattern_id not in told_of:
                     continue
                 with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
                     await outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
@@ -239,6 +252,10 @@ class TaskEventService:
     @property
     def _capture(self) -> KnowledgeCaptureService:
         return replace(self.capture, by=self.by)
+
+
+def _as_tried(tried: Collection[PatternId] | None) -> list[PatternId] | None:
+    return None if tried is None else [PatternId(as_id("tried", pattern_id)) for pattern_id in tried]
 
 
 def _check(**told: str | None) -> None:

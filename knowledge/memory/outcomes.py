@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
@@ -11,15 +13,28 @@ from knowledge.memory import texts
 from knowledge.memory.likeness import says_otherwise
 from knowledge.memory.limits import as_id, check_flag, check_text
 from knowledge.memory.ranking import shared
-from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Outcome, PatternId, Provenance
+from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Evidence, HandedOut, Outcome, PatternId, Provenance
 from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
+from knowledge.search.tokens import NEGATIONS, written_words
 from knowledge.search.wording import Reading
 
 _LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-+*]|\d{1,3}[.)])[ \t]+")
 
 ECHO = 0.8
 """A resolution that shares so much of its words with one that was handed out repeats it; ours."""
+
+QUOTED = 5
+"""A part of what was handed out repeats it from so many words on; ours."""
+
+MOST_QUOTED = 200
+"""Of a text of more sentences nobody asks whether they are quoted, which takes time; ours."""
+
+_SENTENCE = re.compile(r"[.;!?](?=\s|$)|\n")
+_FRAME = re.compile(
+    r"(?m)^[ \t>*]{0,20}(?:Pattern \d+ \(.*\):$|- (?:Record|Alternative to): .*$|- (?:Problem|Solution|When to try): )"
+)
+"""What stands around the texts of a pattern in a context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +98,25 @@ async def joined_to(stores: Stores, pattern_id: PatternId) -> PatternId:
     return await stores.patterns.bound_to(texts.pattern_key(pattern_id)) or pattern_id
 
 
+async def certain(stores: Stores, handed_out: Sequence[HandedOut], solution: str | None) -> set[PatternId]:
+    """Return, of the patterns of which nothing was told, those that share the fate of their task.
+
+    Of rivals that were shown for it one was tried at most, and nobody said which: none counts but the one that the
+    `solution` repeats.
+    """
+    untold = {pattern_id for each in handed_out for pattern_id in each.pattern_ids}
+    shown = untold.union(*(each.worked for each in handed_out))
+    if len(shown) < 2:
+        return untold
+    found = set()
+    for pattern_id in untold:
+        with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
+            evidence = await stores.patterns.get(pattern_id, now=stores.clock.now())
+            if (solution is not None and echoes(solution, evidence)) or shown.isdisjoint(evidence.rivals):
+                found.add(pattern_id)
+    return found
+
+
 async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | None = None) -> EntryId | None:
     """Take an entry that repeats what was handed out for its very task for an outcome of that pattern, and delete it.
 
@@ -100,10 +134,11 @@ async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | No
     for handed_out in itertools.chain.from_iterable(contexts):
         for pattern_id in handed_out.pattern_ids:
             try:
-                words = (await stores.patterns.get(pattern_id, now=now)).words
+                evidence = await stores.patterns.get(pattern_id, now=now)
             except NotFound:
                 continue
-            if words.entry_id == entry.entry_id or not repeats(resolution, texts.resolution(words)):
+            words = evidence.words
+            if words.entry_id == entry.entry_id or not echoes(resolution, evidence):
                 continue
             outcome = Outcome(
                 context_id=handed_out.context_id,
@@ -132,13 +167,50 @@ async def told_before(stores: Stores, entry_id: EntryId, resolution: str) -> Ent
     pattern_id = await stores.contexts.told_by(entry_id)
     if pattern_id is None:
         return None
-    words = (await stores.patterns.get(pattern_id, now=stores.clock.now())).words
-    if not repeats(resolution, texts.resolution(words)):
+    evidence = await stores.patterns.get(pattern_id, now=stores.clock.now())
+    if not echoes(resolution, evidence):
         raise NotOpen(
             f"entry {entry_id} was resolved with what had been handed out, and is an outcome of pattern {pattern_id}:"
             " it cannot be given another resolution"
         )
-    return words.entry_id
+    return evidence.words.entry_id
+
+
+def echoes(told: str, evidence: Evidence) -> bool:
+    """Return whether a text says what a pattern does: repeats its resolution, or quotes it in part."""
+    words = evidence.words
+    known = texts.resolution(words)
+    return repeats(told, known) or _quotes(told, known, f"{texts.situation(words)}\n{texts.when_to_try(evidence)}")
+
+
+def _quotes(told: str, known: str, beside: str) -> bool:
+    """Return whether each sentence of a text stands in a resolution, or some `beside` it, and enough words of it do."""
+    sentences = set(_sentences(_FRAME.sub("", told)))
+    if len(sentences) > MOST_QUOTED:
+        return False
+    own, others, quoted = "\n".join(_sentences(known)), "\n".join(_sentences(beside)), 0
+    for sentence in sentences:
+        if _stands_in(own, sentence):
+            quoted += sentence.count(" ") - 1
+        elif not _stands_in(others, sentence):
+            return False
+    return quoted >= QUOTED
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the words of each sentence, a blank around each."""
+    split = (written_words(each.casefold()) for each in _SENTENCE.split(text))
+    return [f" {' '.join(words)} " for words in split if words]
+
+
+def _stands_in(text: str, part: str) -> bool:
+    """Whether words stand together in a sentence of a text, and what else that one says does not deny them."""
+    at = text.find(part)
+    if at < 0:
+        return False
+    begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    rest = text[begin:at] + text[at + len(part) - 1 : end if end >= 0 else None]
+    return NEGATIONS.isdisjoint(rest.split())
 
 
 def repeats(told: str, known: str) -> bool:

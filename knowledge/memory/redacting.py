@@ -1,7 +1,11 @@
-"""What of an entry is redacted, before it is stored: every text that a person or an agent wrote. Ids are left."""
+"""What of an entry is left out before it is stored, of every text that a person or an agent wrote. Ids are left.
+
+Secrets, and contexts that were handed out: told back in a text, they would come back as lessons of their own.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +31,42 @@ TEXTS = (
     "verified_by",
 )
 
+_OPENING, _CLOSING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]", "[END CONTEXT]"
+"""How the block of a context begins and ends: `orchestrator.context`."""
+
+
+def without_contexts(entry: NewEntry) -> NewEntry:
+    """Return a valid entry without contexts that its texts quote. Raises InvalidInput where one has nothing else."""
+    told = {name: value for name in TEXTS if (value := getattr(entry, name)) is not None}
+    changed: dict[str, Any] = {
+        name: text for name, value in told.items() if (text := _without_context(name, value)) is not value
+    }
+    return replace(entry, **changed) if changed else entry
+
+
+def _without_context(field: str, text: str) -> str:
+    kept, rest = "", text
+    while _OPENING in rest:
+        before, _, after = rest.partition(_OPENING)
+        _, closing, after = after.partition(_CLOSING)
+        if not closing:
+            break
+        kept, rest = kept + _without_task(before), after
+    if rest is text:
+        return text
+    told = (kept + rest).strip()
+    if not re.search(r"\w", told):
+        raise InvalidInput(
+            field, "holds nothing but a context that was handed out: tell what happened, or what was done"
+        )
+    return told
+
+
+def _without_task(before: str) -> str:
+    """Return what stands before a block, without the paragraph about the task that a context begins with."""
+    above, blank, last = before.removesuffix("\n\n").rpartition("\n\n")
+    return above + blank if before.endswith("\n\n") and last.lstrip().startswith("Task: ") else before
+
 
 def redacted(entry: NewEntry) -> NewEntry:
     """Return a valid entry with its texts redacted.
@@ -50,6 +90,7 @@ def redacted(entry: NewEntry) -> NewEntry:
 def as_stored(field: str, text: str, *, redaction: bool) -> str:
     """Return a text of a resolution as it is stored. Raises InvalidInput."""
     check_text(field, text)
+    text = _without_context(field, text)
     told = _without(field, text) if redaction else text
     if told is not text:
         check_text(field, told)

@@ -5,14 +5,24 @@ The situation is what happened; the resolution, what worked, is never embedded: 
 
 from __future__ import annotations
 
+import errno
+import re
 from collections import Counter
 from collections.abc import Iterable
 from hashlib import sha256
 
 from knowledge.models import Distilled, EntryType, Evidence, NewEntry, PatternId, View, Words
 
-_OF_ANY_FAILURE = frozenset({"ERROR", "ERRORS", "EXCEPTION", "EXIT", "EXPECTED"})
-"""Words of logs in the form of an error's code (`EACCES`): what they stand before is the error."""
+_SYSTEM_ERRORS = frozenset(errno.errorcode.values()) | {
+    *("EBADENGINE", "EINTEGRITY", "EJSONPARSE", "ELIFECYCLE", "ENEEDAUTH", "ENOTFOUND", "EPEERINVALID", "ERESOLVE"),
+    *("ESOCKETTIMEDOUT", "ETARGET", "EUNSUPPORTEDPROTOCOL", "EUSAGE"),
+}
+"""Codes without a digit: of the system, and of Node's resolver and npm. Other words in capitals (`EMPTY`) are none."""
+
+_NO_CODE = re.compile(
+    r"(?:AES|AMD|ARM|ASCII|CP|CUDA|CVE|ES|GMT|ID|IEEE|IPV|ISO|MD|PEP|PR|PY|RFC|RSA|SHA|TLS|UTC|UTF|X)-?\d+|[A-Z]-\d+"
+)
+"""Names of things in the form of a code: formats, standards, tickets."""
 
 
 def failure_situation(failure_description: str, error_message: str | None) -> str:
@@ -65,7 +75,7 @@ def when_to_try(evidence: Evidence) -> str:
         case EntryType.FAILURE_SOLUTION:
             kind = _listed((each.task_type, each.entries) for each in facts)
             technology = _listed((each.technology, each.entries) for each in facts)
-            error = _listed((None if each.error in _OF_ANY_FAILURE else each.error, each.entries) for each in facts)
+            error = _listed((_told_error(each.error), each.entries) for each in facts)
             task = f"a {kind} task" if kind else "a task"
             where = f" in {technology}" if technology else ""
             how = f"with {error}" if error else "in this way"
@@ -74,6 +84,14 @@ def when_to_try(evidence: Evidence) -> str:
             return f"Before a proposal like this goes to the {gate} gate{projects}."
         case EntryType.GATE_APPROVAL:
             return f"When a proposal like this goes to the {gate} gate{projects}."
+
+
+def _told_error(signature: str | None) -> str | None:
+    """Return the name or code of an error; None for what only looks like a code."""
+    if signature is None or not signature.isupper():
+        return signature
+    is_code = signature in _SYSTEM_ERRORS if signature.isalpha() else not _NO_CODE.fullmatch(signature)
+    return signature if is_code else None
 
 
 def _listed(told: Iterable[tuple[str | None, int]]) -> str:

@@ -40,13 +40,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOut:
-    """A context that was handed out: for which task, with which patterns."""
+    """A context that was handed out: for which task, with which patterns; with those of it that `worked`, if asked."""
 
     context_id: ContextId
     project_id: str | None
     task_id: str | None
     run_id: str | None
     pattern_ids: tuple[PatternId, ...]
+    worked: tuple[PatternId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,10 @@ class ContextStore(Protocol):
         ...
 
     async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
-        """Return those contexts, the latest first, with those of their patterns of which nothing was told since."""
+        """Return those contexts, the latest first, with those of their patterns of which nothing was told since.
+
+        And with those that were told to have worked since; contexts with neither are left out.
+        """
         ...
 
     async def record_outcomes(

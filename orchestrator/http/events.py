@@ -19,7 +19,7 @@ _FORBID: dict[str, Any] = {"extra": "forbid"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedBody:
-    """A task that failed: which one, and how."""
+    """A task that failed: which one, how, and in spite of which patterns of its contexts."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     project_id: str
@@ -32,6 +32,7 @@ class FailedBody:
     task_description: str | None = None
     applies_when: AppliesWhen | None = None
     run_id: str | None = None
+    tried: Annotated[list[UUID] | None, Field(max_length=_MOST_TRIED)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

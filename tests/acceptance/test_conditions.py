@@ -69,6 +69,11 @@ async def test_what_does_not_apply_is_not_injected(learned: Knowledge) -> None:
     assert solutions(context.patterns) == {"for this error", "for all"}
     assert "for old ones" not in context.text
 
+    await learn(learned, failure(solution_steps="for old ones in words", when_to_try="Only on Python<3.12."))
+    for version, shown in (("3.13", False), ("3.x", True), ("3.13.*", False), ("Python 3.11.2", True)):
+        found = await learned.queries.query_for_task(CART, technology="python", facts={"version": version})
+        assert ("for old ones in words" in solutions(found)) is shown, version
+
     mistyped = await builder.build_context_for_task(replace(task, facts={"verison": "3.13"}), "backend")
     assert (mistyped.patterns, mistyped.degraded) == (
         (),

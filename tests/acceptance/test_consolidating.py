@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.adapters.postgres.tables import links, match_keys
-from knowledge.models import EntryId, PatternId
+from knowledge.models import EntryId, PatternId, Task
 from knowledge.wiring import Knowledge
+from orchestrator import OrchestratorContextBuilder
 from orchestrator.context import render
 from tests.acceptance.test_merging import NAMES, in_two_wordings
 from tests.acceptance.test_the_loop import fail
-from tests.conftest import Opens
+from tests.conftest import Opens, SetClock
 
 
 @pytest.fixture
@@ -150,6 +153,53 @@ async def test_a_model_that_nobody_measured_merges_only_equal_texts(knowledge: K
     await knowledge.checkpoints.process_all()
     assert len({await pattern_of(knowledge, entry_id) for entry_id in entries}) == 2
     assert await kinds(knowledge) == {}
+
+
+async def test_of_rivals_shown_for_a_task_only_the_one_known_to_be_tried_is_told_of(
+    opens: Opens, clock: SetClock
+) -> None:
+    """Each was a success whichever had worked, so that their records never told them apart."""
+    ways, text = (SOLUTION, OTHER_SOLUTION), in_two_wordings(NAMES[0])[0]
+    run: dict[str, Any] = {"project_id": "r", "task_id": "T", "run_id": "1"}
+    async with opens(embedder=LocalEmbedder(), query_deadline_ms=30_000) as bundled:
+        for way in ways:
+            await told(bundled, text, solution=way)
+        await bundled.checkpoints.process_all()
+
+        async def given() -> PatternId:
+            """Hand both out; return the first way's."""
+            clock.move(timedelta(minutes=1))
+            task = Task(description=text, **run)
+            context = await OrchestratorContextBuilder(bundled).build_context_for_task(task, "backend")
+            clock.move(timedelta(minutes=1))
+            of = {pattern.solution: pattern.pattern_id for pattern in context.patterns}
+            assert of.keys() == set(ways)
+            return of[ways[0]]
+
+        async def records() -> list[tuple[int, int]]:
+            found = await bundled.queries.query_for_failure(text, min_relevance=0)
+            of = {pattern.solution: (pattern.success_count, pattern.attempt_count) for pattern in found}
+            return [of[way] for way in ways]
+
+        failed = {**run, "agent_type": "backend", "failure_description": text}
+        await given()
+        assert (await bundled.events.task_failed(**failed)).outcomes == 0, "which of them was tried?"
+        assert (await bundled.events.task_solved(**run)).outcomes == 0
+        assert await records() == [(1, 1), (1, 1)]
+        assert (await bundled.events.task_failed(**failed, tried=[await given()])).outcomes == 1
+        assert await records() == [(1, 2), (1, 1)]
+        await bundled.events.task_solved(**run, solution_steps=ways[1], verified_by="pytest")
+        assert await records() == [(1, 2), (2, 2)], "the echo was tried"
+        run["run_id"] = "2"
+        await given()
+        for outcomes in (1, 0):
+            kept = await bundled.events.task_solved(**run, solution_steps=ways[1], verified_by="pytest")
+            assert (kept.outcomes, await records()) == (outcomes, [(1, 2), (3, 3)]), "nothing failed; told again"
+        run["run_id"] = "3"
+        first = await given()
+        await bundled.events.task_failed(**run, agent_type="backend", failure_description=text, tried=[first])
+        assert (await bundled.events.task_solved(**run)).outcomes == 1, "the other one did not work: it is known"
+        assert await records() == [(1, 3), (4, 4)]
 
 
 async def test_rivals_are_shown_side_by_side_with_their_records(bundled: Knowledge) -> None:

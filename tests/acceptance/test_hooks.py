@@ -278,12 +278,19 @@ async def test_a_solution_told_back_worked_in_the_run_that_solved_it_alone(
     assert dict((await hooks.knowledge.stats()).entries) == {"embedded": 1}
 
 
-async def test_only_what_the_agent_went_by_is_told_of_where_it_says_so(hooks: OrchestratorHooks) -> None:
+async def test_only_what_the_agent_went_by_is_told_of_where_it_says_so(
+    hooks: OrchestratorHooks, clock: SetClock
+) -> None:
     await learned(hooks)
     pattern = await started(hooks)
     told = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
     assert (await hooks.task_solved(**told, tried=[])).outcomes == 0
+    assert (await fails(hooks, **told, tried=[])).outcomes == 0
     assert await record(hooks) == (1, 1, 1)
+    assert (await fails(hooks, **told, tried=[pattern.pattern_id])).outcomes == 1
+    assert await record(hooks) == (1, 2, 1)
+    clock.move(MINUTE)
+    pattern = await started(hooks)
     assert (await hooks.task_solved(**told, tried=[pattern.pattern_id])).outcomes == 1
     assert await record(hooks) == (2, 2, 2)
 

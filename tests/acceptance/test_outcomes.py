@@ -174,6 +174,62 @@ async def test_what_was_handed_out_and_told_with_more_besides_is_an_outcome(know
     assert record(await the_pattern(knowledge)) == (2, 2, 2)
 
 
+LONG = f"{SOLUTION}; then mend the prices of the old products by hand. Do not build the catalogue again before that"
+
+
+async def test_what_quotes_a_part_of_what_was_handed_out_is_an_outcome(knowledge: Knowledge) -> None:
+    """Each part was a pattern of its own, shown beside the one that it was taken from."""
+    await fail(knowledge, failure_description=FAILURE, error_message=None, solution_steps=LONG)
+    await knowledge.checkpoints.process_all()
+    parts = (
+        SOLUTION,
+        f"> - Solution: {SOLUTION.upper()}",
+        "Then mend the prices of the old products by hand.\nDo not build the catalogue again before that",
+        (await given(knowledge)).text.split("these ways:\n\n")[1].split("\n\nRecommendation")[0],
+    )
+    for number, part in enumerate(parts):
+        await given(knowledge, str(number))
+        told = replace(OWN, solution_steps=part, run_id=str(number))
+        (answer,) = await knowledge.capture.capture_all([told])
+        assert (answer.outcome, record(await the_pattern(knowledge))[0]) == ("duplicate", number + 2), part
+    own = (
+        f"{SOLUTION}, and then refuse it at the door",
+        f"{SOLUTION}. That did it, with the flag of the checkout turned on",
+        "Build the catalogue again before that",
+        "Treat a missing price",
+        FAILURE,
+    )
+    answers = await knowledge.capture.capture_all([replace(OWN, solution_steps=told) for told in own])
+    assert [answer.outcome for answer in answers] == ["accepted"] * len(own)
+
+
+async def test_a_context_that_is_told_back_whole_is_left_out_of_what_is_kept(knowledge: Knowledge) -> None:
+    """A program that keeps all its agent was told fed it to the memory, each time with one more context inside."""
+    await learned(knowledge)
+    text = (await given(knowledge)).text
+    assert text.startswith("Task: ")
+    both = replace(
+        OWN,
+        task_description=f"You are a coder.\n\n{text}\nGo on.",
+        failure_description=f"{text}{text}\nThe cart broke",
+        solution_steps=f"As told:\n{text[text.index('[') :]}\nI moved the prices into a table",
+    )
+    entry = await knowledge.capture.get(await knowledge.capture.capture(both))
+    assert entry.task_description == "You are a coder.\n\n\n\nGo on."
+    assert entry.failure_description == "The cart broke"
+    assert entry.solution_steps == "As told:\n\n\nI moved the prices into a table"
+    for told in (OWN, replace(OWN, success_verified=False)):
+        with pytest.raises(InvalidInput, match="nothing but a context that was handed out") as refused:
+            await knowledge.capture.capture(replace(told, solution_steps=text))
+        assert refused.value.field == "solution_steps"
+    open_one = await fail(knowledge, project_id="second", solution_steps=None, success_verified=False)
+    with pytest.raises(InvalidInput, match="nothing but a context"):
+        await knowledge.capture.resolve_failure(open_one, solution_steps=text, verified_by="pytest")
+    cut = replace(OWN, run_id="2", solution_steps=f"It said {text[text.index('[') : 200]} and I moved on")
+    entry = await knowledge.capture.get(await knowledge.capture.capture(cut))
+    assert entry.solution_steps == cut.solution_steps, "where it does not end, nobody knows where it ends"
+
+
 async def test_what_is_handed_out_for_another_task_is_no_echo(knowledge: Knowledge) -> None:
     await learned(knowledge)
     await given(knowledge)

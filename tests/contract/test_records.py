@@ -216,6 +216,12 @@ async def test_what_is_untold_of_a_run_is_what_was_handed_out_since_anything_was
         [replace(outcome, context_id=second, pattern_id=each) for each in known], NOON + 3 * HOUR
     )
     assert await untold() == []
+    await ours.contexts.record_outcomes(
+        [replace(outcome, context_id=second, pattern_id=known[1], worked=True)], NOON + 4 * HOUR
+    )
+    (worked, again) = await ours.contexts.untold("web-shop", "T-1", "1")
+    assert (worked.context_id, worked.pattern_ids, worked.worked) == (second, (), (known[1],))
+    assert (again.context_id, again.worked) == (first, (known[1],))
     assert await untold("2") == [(other, tuple(known))]
     assert await store.of("theirs").contexts.untold("web-shop", "T-1", "1") == []
 

@@ -27,6 +27,57 @@ def test_a_version_lies_in_the_range_or_not_or_is_no_version(version: str | None
     assert holds(PYTHON, Facts(technology="Python ", version=version)) is expected
 
 
+@pytest.mark.parametrize(
+    ("told", "below_two", "from_2_5"),
+    [
+        ("v2", False, False), ("2.7", False, True), ("2.0a1", False, False), ("Python 2.7.18", False, True),
+        ("3.11.7 (main, Nov  1) [GCC 9]", False, True), ("pydantic==2.7", False, None), ("pydantic 1.10", True, False),
+        ("2.x", False, None), ("2.*", False, None), ("2.4.x", False, False), ("1.x", None, False),
+        (">=2", False, None), (">=1", None, None), (">1,<=2", None, False), (">=1,<2", None, False),
+        ("~=2.1", False, None), ("==2.4", False, False), ("^2.1", False, None), ("^0.3", None, False),
+        ("^0", None, False), ("~2.1", False, False), ("~1", None, False), ("!=2", None, None), ("===2", None, None),
+        ("2 or 3", None, None), ("latest", None, None), ("^", None, None), ("1..2", None, None), ("main", None, None),
+    ],
+)  # fmt: skip
+def test_a_version_may_be_told_as_programs_and_files_tell_it(
+    told: str,
+    below_two: bool | None,  # noqa: FBT001
+    from_2_5: bool | None,  # noqa: FBT001
+) -> None:
+    """Of a range it is known only that no version of it lies in the other one; else nothing is."""
+    facts = Facts(technology="pydantic", version=told)
+    assert holds(AppliesWhen(technology="pydantic", version="<2"), facts) is below_two
+    assert holds(AppliesWhen(technology="pydantic", version=">=2.5"), facts) is from_2_5
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "pydantic<2", "Only with pydantic < 2.", "pydantic 1.x", "when you use Pydantic v1 only", "pydantic 1.10",
+        "pydantic>=1.8, <2", "if pydantic==1.*", "pydantic ~= 1.10",
+    ],
+)  # fmt: skip
+def test_a_sentence_of_versions_alone_is_a_condition(sentence: str) -> None:
+    """A fix for pydantic 1 was handed out for pydantic 2, where its author had said so in words."""
+    for version, may in (("2.7", False), ("1.10.13", True), ("latest", True), (None, True)):
+        assert may_apply((), Facts(technology="pydantic", version=version), sentence) is may
+    assert may_apply((), Facts(technology="python", version="3.12"), sentence), "a version of something else"
+    two = Facts(technology="pydantic", version="2.7")
+    assert not may_apply((AppliesWhen(tool="pytest"),), two, sentence)
+    assert may_apply((AppliesWhen(technology="pydantic", version=">=2"),), two, sentence), "it is known to apply"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Not with pydantic<2", "When moving from pydantic<2 to pydantic 2", "pydantic<2 or after the upgrade",
+        "When a bugfix task in pydantic fails with E42.", "pydantic", "", "<2", "pydantic<2 " + "x" * 200,
+    ],
+)  # fmt: skip
+def test_a_sentence_that_says_more_or_something_else_leaves_a_pattern_in(sentence: str) -> None:
+    assert may_apply((), Facts(technology="pydantic", version="2.7"), sentence)
+
+
 def test_a_version_is_one_of_the_technology_that_is_asked_for() -> None:
     assert holds(PYTHON, Facts(technology="go", version="3.12")) is False
     assert holds(PYTHON, Facts(version="3.9")) is None, "of which technology is not known"

@@ -93,6 +93,22 @@ def test_when_to_try_is_else_made_of_what_all_the_evidence_tells() -> None:
     assert told(*errors) == "When a bugfix task in python fails with E9, E7 or another."
     assert told(of(error="ERROR")) == "When a bugfix task in python fails in this way.", "as any line of a log begins"
     assert told(of(error="ERROR"), of(error="EACCES")) == "When a bugfix task in python fails with EACCES."
+    codes = ("ENOTFOUND", "E0308", "ORA-00942", "TS2322", "F401", "P0001", "C4996", "HTTP502", "SEGV_Error")
+    assert [told(of(error=code)) for code in codes] == [f"When a bugfix task in python fails with {c}." for c in codes]
+    words = (
+        "EMPTY",
+        "EXISTS",
+        "ENABLED",
+        "EXPLAIN",
+        "UTF-16",
+        "SHA256",
+        "ISO-8859",
+        "X509",
+        "RFC7807",
+        "T-17",
+        "PR-260",
+    )
+    assert {told(of(error=word)) for word in words} == {"When a bugfix task in python fails in this way."}
     assert told(of(3), of(2, error="KeyError")) == "When a bugfix task in python fails in this way.", "most name none"
     one, two = rejection(), rejection(gate_type="security_review")
     assert (

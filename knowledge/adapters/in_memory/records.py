@@ -121,8 +121,9 @@ class InMemoryContexts(ContextStore):
             keys = {p: (self._workspace, p, *run) for p in each.pattern_ids}
             outcomes = self._state.outcomes
             left = tuple(p for p, key in keys.items() if key not in outcomes or self._state.told_at[key] < made)
-            if left:
-                found.append(replace(each, pattern_ids=left))
+            worked = tuple(p for p, key in keys.items() if p not in left and outcomes[key].worked)
+            if left or worked:
+                found.append(replace(each, pattern_ids=left, worked=worked))
         return found
 
     async def record_outcomes(

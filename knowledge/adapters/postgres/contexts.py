@@ -80,7 +80,7 @@ class PostgresContexts(ContextStore):
     async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
         of_task = (_O.workspace == self._workspace, _O.project_id == project_id, _O.task_id == task_id)
         query = (
-            sa.select(_C.id, _O.pattern_id)
+            sa.select(_C.id, _O.pattern_id, _O.worked)
             .join(outcomes, sa.and_(*of_task, _O.pattern_id == sa.any_(_C.pattern_ids)))
             .where(
                 *self._of_run(project_id, task_id, run_id),
@@ -90,12 +90,14 @@ class PostgresContexts(ContextStore):
         )
         handed_out = await self.handed_out(project_id, task_id, run_id)
         async with reading(self._engine) as connection:
-            told = {(row.id, row.pattern_id) for row in await connection.execute(query)}
-        return [
-            replace(each, pattern_ids=left)
-            for each in handed_out
-            if (left := tuple(p for p in each.pattern_ids if (each.context_id, p) not in told))
-        ]
+            told = {(row.id, row.pattern_id): row.worked for row in await connection.execute(query)}
+        found = []
+        for each in handed_out:
+            left = tuple(p for p in each.pattern_ids if (each.context_id, p) not in told)
+            worked = tuple(p for p in each.pattern_ids if told.get((each.context_id, p)))
+            if left or worked:
+                found.append(replace(each, pattern_ids=left, worked=worked))
+        return found
 
     @step("record_outcomes")
     async def record_outcomes(

@@ -1,0 +1,139 @@
+"""Versions as programs and people tell them, against ranges of versions; pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+_NAME = re.compile(r"^[A-Za-z][A-Za-z_.-]*(?:\s+(?=[\dv<>=!~^])|(?=[<>=!~]=|[<>]))")
+"""What a version is of, before it: `Python 3.12.1`, `pydantic==2.7`."""
+_WILDCARD = re.compile(r"(?:={2,3}\s*)?v?(\d+(?:\.\d+)*)\.[xX*](?:\.[xX*])?$")
+_ABOUT = re.compile(r"([~^])\s*v?(\d+(?:\.\d+)*)$")
+_ALONE = re.compile(r"(v?\d\S*)(?:\s+[(\[|].*)?", re.DOTALL)
+
+_CLAUSE = r"(?:[<>=!~]=|[<>])\s*v?\d\w*(?:\.[\w*]+)*"
+_REQUIREMENT = re.compile(
+    r"(?i:(?:(?:only|just|when|if|where|while|with|on|for|in|under|you|we|use|using|have|run|running|is|are)\s+)*)"
+    r"(?P<name>[A-Za-z][\w.-]*?)\s*"
+    rf"(?:(?P<range>{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)|\s[vV]?(?P<version>\d+(?:\.\d+)*(?:\.[x*])?))"
+    r"(?:\s+only)?\s*[.!]?"
+)
+_MAX_CHARS = 200
+
+
+class Bound(NamedTuple):
+    """An end of a range, and whether it belongs to it."""
+
+    version: Version
+    included: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """A technology and the range of its versions."""
+
+    technology: str
+    versions: str
+
+
+def as_range(told: str) -> SpecifierSet:
+    """Return a range as it was told. Raises InvalidSpecifier."""
+    return _specifiers(told)
+
+
+def lies_within(wanted: str, told: str) -> bool | None:
+    """Return whether the version that is told lies in a range; None where that is not known.
+
+    It may be told as `python --version` and `sys.version` print it, or as a range (`2.x`, `^2.1`, `~2.1`, `>=2,<3`):
+    then only that no version of it lies in the other one is known.
+    """
+    told = _NAME.sub("", told.strip())
+    try:
+        within = _specifiers(wanted)
+        version = _version(told)
+        if version is not None:
+            return within.contains(version, prereleases=True)
+        return False if _apart(within, _range(told)) else None
+    except (InvalidSpecifier, InvalidVersion):
+        return None
+
+
+def required(when_to_try: str) -> Requirement | None:
+    """Return what a sentence requires that says nothing else (`Only with pydantic<2.`), None for any other."""
+    return _required(when_to_try) if len(when_to_try) <= _MAX_CHARS else None
+
+
+@lru_cache(maxsize=512)
+def _required(when_to_try: str) -> Requirement | None:
+    found = _REQUIREMENT.fullmatch(when_to_try.strip())
+    if found is None:
+        return None
+    version = found["version"]
+    return Requirement(
+        technology=found["name"], versions=found["range"] or f"=={version.removesuffix('.x').removesuffix('.*')}.*"
+    )
+
+
+@lru_cache(maxsize=512)
+def _specifiers(told: str) -> SpecifierSet:
+    return SpecifierSet(told)
+
+
+def _version(told: str) -> Version | None:
+    """Return the version that a text tells alone, maybe with a note in brackets; None where it tells a range."""
+    alone = None if _WILDCARD.match(told) else _ALONE.fullmatch(told)
+    return None if alone is None else Version(alone[1])
+
+
+def _range(told: str) -> SpecifierSet:
+    if wildcard := _WILDCARD.match(told):
+        return SpecifierSet(f"=={wildcard[1]}.*")
+    if about := _ABOUT.match(told):  # as npm, Cargo and Poetry have them
+        release = Version(about[2]).release
+        first = next((at for at, part in enumerate(release) if part), len(release) - 1) if about[1] == "^" else 1
+        return SpecifierSet(f">={about[2]},<{_after(release[: first + 1])}")
+    return SpecifierSet(told)
+
+
+def _apart(one: SpecifierSet, other: SpecifierSet) -> bool:
+    """Return whether no version lies in both ranges, as far as their ends tell."""
+    (low, high), (others_low, others_high) = _ends(one), _ends(other)
+    return _ends_before(high, others_low) or _ends_before(others_high, low)
+
+
+def _ends_before(high: Bound | None, low: Bound | None) -> bool:
+    if high is None or low is None:
+        return False
+    return high.version < low.version or (high.version == low.version and not (high.included and low.included))
+
+
+def _ends(of: SpecifierSet) -> tuple[Bound | None, Bound | None]:
+    lows, highs = [], []
+    for each in of:
+        release = each.version.removesuffix(".*")
+        version = Version(release)
+        match each.operator:
+            case ">=" | ">":
+                lows.append(Bound(version, each.operator == ">="))
+            case "<=" | "<":
+                highs.append(Bound(version, each.operator == "<="))
+            case "==" if release == each.version:
+                lows.append(Bound(version, included=True))
+                highs.append(Bound(version, included=True))
+            case "==" | "~=":
+                lows.append(Bound(version, included=True))
+                parts = version.release if each.operator == "==" else version.release[:-1]
+                highs.append(Bound(Version(_after(parts)), included=False))
+            case _:
+                continue
+    return max(lows, default=None), min(highs, default=None)
+
+
+def _after(release: tuple[int, ...]) -> str:
+    """Return the version after all that begin with these numbers."""
+    return ".".join(map(str, (*release[:-1], release[-1] + 1)))
