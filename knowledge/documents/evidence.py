@@ -70,7 +70,8 @@ class LogEvidence(EvidenceSource):
         terms = _terms(question, visible)
         plain = None if terms else _plain(question, visible)
         among = [each for each in visible if documents is None or each.document_id in documents]
-        meant = bool(wish.document_ids) or speaks_of_logs(question) or len(logs) == len(among)
+        telling = [each for each in among if each.document_type is not DocumentType.CONFIG]  # settings have no errors
+        meant = bool(wish.document_ids) or speaks_of_logs(question) or len(logs) == len(telling)
         found: list[Passage] = []
         for log in numbered[:_MOST_LOGS] if wish.lines else ():
             found += await self._lines(log, scope, wish.lines)

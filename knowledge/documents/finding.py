@@ -201,7 +201,7 @@ class KeywordFinder(Finder):
 
     async def _pieces(self, query: Query, scope: Scope, wholes: Sequence[WholeDocument]) -> list[Passage]:
         ids = frozenset(whole.document.document_id for whole in wholes)
-        found = await self.searcher.search(replace(query, k=_MOST_CHUNKS, documents=ids), scope)
+        found = await self.searcher.search(replace(query, k=_MOST_CHUNKS, documents=ids, filtering=False), scope)
         return list(found.passages)
 
 

@@ -216,8 +216,9 @@ class UserKBConfig(KBConfig):
 
     def cite(self, citation: Citation, metadata: Mapping[str, Any]) -> str:
         """Return such as "Database Timeout Runbook" section 3."""
-        section = f" section {citation.section}" if citation.section else ""
-        return f'"{self.extract_source_name(metadata)}"{section}'
+        title = self.extract_source_name(metadata)
+        section = (citation.section or "").removeprefix(f"{title} > ")
+        return f'"{title}" section {section}' if section and section != title else f'"{title}"'
 
     def format_response(self, answer: str, sources: Sequence[str], chunk_count: int, confidence: float) -> str:
         """Return the answer with its runbooks below."""

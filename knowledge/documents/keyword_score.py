@@ -1,7 +1,8 @@
 """How well a document fits a question by its words alone: the score of the strict knowledge base; pure.
 
-Words are words, not parts of words: "ai" is not in "maintain". A phrase that is the whole question counts once in a
-content, as the whole question (X-14), so that "github onboarding" scores 4.6 where all of it matches.
+Words are words, not parts of words: "ai" is not in "maintain", and in "the API's" there is "API". A phrase that is the
+whole question counts once in a content, as the whole question (X-14), so that "github onboarding" scores 4.6 where all
+of it matches.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import pairwise
 from knowledge.search.lexical import words_and_wholes
 
 _WORD = re.compile(r"\w+(?:['’.:/@-]\w+)*")  # noqa: RUF001
+_POSSESSIVE = re.compile(r"['\u2019]s$")
 _QUESTION_WORDS = frozenset({"please", "tell", "show", "give", "find", "many", "much"})
 
 
@@ -79,7 +81,7 @@ class _Words:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.lower() for word in _WORD.findall(text))
+    return tuple(_POSSESSIVE.sub("", word.lower()) for word in _WORD.findall(text))
 
 
 def keyword_score(question: KeywordQuestion, document: KeywordDocument, weights: KeywordWeights = SEEDED) -> float:

@@ -36,7 +36,12 @@ _LOG = re.compile(r"(?i)logs?|logfiles?|entries|entry")
 _NO_MORE = re.compile(
     r"(?i)\d.*|today|yesterday|(?:second|minute|hour|day|week|month|year|night)s?|morning|general|files?|at|on|by|per"
 )
-_LOG_MEANT = re.compile(r"(?i)(?<![\w.-])(?:logs?|entries)\b")
+_LOG_MEANT = re.compile(
+    r"(?i)(?<![\w.-])(?:logs?|entries)\b"
+    r"|\b(?:endpoint|path|route|url|request)s?\s+(?:ha(?:ve|s|d)|with|show(?:s|ed)?|got)\s+(?:[\w-]+\s+){0,3}"
+    r"(?:error|warning)s?\b"
+)
+"""Says so, or asks which paths have errors: what is had there stands in a log."""
 _MOST_WORDS: Final = 3
 
 
@@ -76,7 +81,7 @@ def in_plain_words(question: str, files: Collection[str] = ()) -> PlainWords | N
 
 
 def speaks_of_logs(question: str) -> bool:
-    """Return whether a question says that it is about a log or its entries; names of files are none of these words."""
+    """Return whether a question is about a log, its entries or the paths in it; names of files are none of these."""
     return _LOG_MEANT.search(question) is not None
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from knowledge.documents.aligning import Span
 from knowledge.documents.models import DocumentType
+from knowledge.documents.parsing import front_matter_end
 from knowledge.documents.sentences import sentences
 from knowledge.documents.units import Unit, UnitKind, units
 from knowledge.documents.verifying import MOST_CHARS, Evidence
@@ -25,6 +26,11 @@ NEAR_BEST = 0.08
 COSINE_SHARE = 0.6
 _LEAST_WORDS = 2
 _BY_LINE = frozenset({DocumentType.LOG, DocumentType.CONFIG, DocumentType.CODE})
+_ASIDE = re.compile(
+    r"(?i)\b[a-z]+n['\u2019]t\b|(?<=\w)['\u2019](?:s|re|ve|ll|d|m)\b"
+    r"|\A\s*(?:please\s+)?(?:show|tell|give|find)\s+(?:me|us)\b"
+)
+"""What "What's" says more than "What", and "don't" and "Show me" at all: nothing that a text would have to say too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +73,7 @@ class Question:
     def __init__(self, text: str, statistics: TermStatistics) -> None:
         self.rarity = {
             term: inverse_document_frequency(statistics.documents, statistics.frequencies.get(term, 0))
-            for term in term_counts(text)
+            for term in term_counts(_ASIDE.sub(" ", text))
         }
         self._words = _plain(text)
         self._identifiers = frozenset(words_and_wholes(text)[1])
@@ -126,7 +132,8 @@ def _units(evidence: Evidence) -> Iterator[Unit]:
             if not (line := text[span.start : span.end]).startswith("#")
         )
     else:
-        yield from units(text)
+        start = 0 if evidence.passage.char_start else front_matter_end(text)  # of a whole document
+        yield from units("\n" * start + text[start:])
 
 
 def likeliest(found: Sequence[Sentence]) -> list[Sentence]:

@@ -17,7 +17,7 @@ from orchestrator.http.kb import scope_in
 from orchestrator.http.opened import Open, performs
 from orchestrator.http.paging import LAST, Limit, link_next
 from orchestrator.http.principal import Asking
-from orchestrator.tools.agent import Conversation, MainAgent, intent_of
+from orchestrator.tools.agent import Conversation, MainAgent, Strategy, intent_of
 from orchestrator.tools.document_qa_tool import ToolAnswer
 from orchestrator.tools.documentation import (
     DocumentationQASubagent,
@@ -126,12 +126,24 @@ class QuestionBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTurn(TurnBody):
+    """Something said before, or what a tool answered then, with the names of its sources."""
+
+    tool: Text | None = None
+    sources: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageBody:
-    """A message to the agent, with what was said before."""
+    """A message to the agent, with the conversation that its reply before came with.
+
+    `strategy`: what of it the agent is told; all, unless given.
+    """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     message: str
-    conversation: Turns | None = None
+    conversation: Annotated[list[AgentTurn], Field(max_length=_MOST_TURNS)] | None = None
+    strategy: Strategy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +165,15 @@ class BestEffort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReply:
-    """What the agent says; `intent` is chat_only where no document was asked, `tools` those that were."""
+    """What the agent says; `intent` is chat_only where no document was asked, `tools` those that were.
+
+    `conversation`: all of it so far, its latest turns, to be sent along with the next message.
+    """
 
     reply: str
     intent: str
     tools: list[str]
+    conversation: list[AgentTurn]
 
 
 async def _telemetry(knowledge: Open) -> Telemetry:
@@ -256,15 +272,24 @@ def _add_agent(app: FastAPI) -> None:
             raise InvalidInput("HARDWON_MAIN_MODEL", "names no model, so there is no agent: set it, or ask a base")
         conversation = Conversation()
         for turn in body.conversation or ():
-            conversation.say("assistant" if turn.role == "assistant" else "user", turn.content)
+            if turn.tool:
+                conversation.found_out(turn.tool, turn.content, turn.sources or ())
+            else:
+                conversation.say("assistant" if turn.role == "assistant" else "user", turn.content)
+        before = len(conversation.entries)
         intent = intent_of(body.message)
         tools = document_tools(knowledge.answering, principal) if intent == "kb_query" else []
         planned = knowledge.settings.enable_documentation_qa_subagent and intent == "kb_query"
         subagent = DocumentationQASubagent(knowledge.answering, telemetry)
         documentation = DocumentationTool(subagent, principal) if planned else None
-        reply = await MainAgent(model, tools, documentation).reply(body.message, conversation)
-        asked = [entry.tool for entry in conversation.entries if entry.tool]
-        return AgentReply(reply=reply, intent=intent, tools=asked)
+        agent = MainAgent(model, tools, documentation)
+        reply = await agent.reply(body.message, conversation, strategy=body.strategy)
+        asked = [entry.tool for entry in conversation.entries[before:] if entry.tool]
+        turns = [
+            AgentTurn(role=entry.role, content=entry.text, tool=entry.tool, sources=list(entry.sources))
+            for entry in conversation.entries[-_MOST_TURNS:]
+        ]
+        return AgentReply(reply=reply, intent=intent, tools=asked, conversation=turns)
 
 
 def _add_journal(app: FastAPI) -> None:

@@ -233,7 +233,16 @@ ANSWERS: Final[dict[str, Any]] = {
         "cached": False,
         "error": None,
     },
-    "ask_agent": {"reply": _SENTENCE, "intent": "kb_query", "tools": ["answer_from_global_kb"]},
+    "ask_agent": {
+        "reply": _SENTENCE,
+        "intent": "kb_query",
+        "tools": ["answer_from_global_kb"],
+        "conversation": [
+            {"role": "user", "content": _QUESTION, "tool": None, "sources": []},
+            {"role": "tool", "content": _SENTENCE, "tool": "answer_from_global_kb", "sources": ["Connection pool"]},
+            {"role": "assistant", "content": _SENTENCE, "tool": None, "sources": []},
+        ],
+    },
     "list_events": [
         {
             "event_id": _ANSWER,

@@ -81,10 +81,12 @@ class Conversation:
         """Add what a tool answered, as an entry of its own."""
         self.entries.append(Entry(role="tool", text=answer, tool=tool, sources=tuple(sources)))
 
-    def for_tools(self) -> list[dict[str, str]]:
-        """Return the conversation as a tool may be given it."""
+    def for_tools(self, asked: int) -> list[dict[str, str]]:
+        """Return the conversation as a tool may be given it: without the entry that it is `asked` for."""
         return [
-            {"role": "assistant" if each.role == "tool" else each.role, "content": each.text} for each in self.entries
+            {"role": "assistant" if each.role == "tool" else each.role, "content": each.text}
+            for at, each in enumerate(self.entries)
+            if at != asked
         ]
 
     def messages(self, strategy: Strategy | None = None, *, max_chars: int = MAX_CONTEXT_CHARS) -> list[Message]:
@@ -135,10 +137,11 @@ class MainAgent:
     async def reply(self, message: str, conversation: Conversation, *, strategy: Strategy | None = None) -> str:
         """Return the agent's reply; it, the message and what tools answered are added to the conversation."""
         check_question(message, "message")
+        asked = len(conversation.entries)
         conversation.say("user", message)
-        offered = [Offered(tool=tool.schema(), handler=_handler(tool, conversation)) for tool in self.tools]
+        offered = [Offered(tool=tool.schema(), handler=_handler(tool, conversation, asked)) for tool in self.tools]
         if self.documentation is not None:
-            handler = _documentation(self.documentation, conversation)
+            handler = _documentation(self.documentation, conversation, asked)
             offered.append(Offered(tool=self.documentation.schema(), handler=handler))
         loop = Loop(model=self.model, offered=offered, max_calls=self.max_calls, lenient=True)
         told = [Message(role="system", content=AGENT_PROMPT), *conversation.messages(strategy)]
@@ -147,9 +150,9 @@ class MainAgent:
         return said.text
 
 
-def _handler(tool: DocumentTool, conversation: Conversation) -> Handler:
+def _handler(tool: DocumentTool, conversation: Conversation, asked: int) -> Handler:
     async def ask(arguments: Arguments) -> str:
-        answer = await tool.call(arguments, conversation.for_tools()[:-1])
+        answer = await tool.call(arguments, conversation.for_tools(asked))
         conversation.found_out(tool.name, answer["answer"], answer["sources"])
         shown: Mapping[str, Any] = {
             "answer": answer["answer"],
@@ -163,9 +166,9 @@ def _handler(tool: DocumentTool, conversation: Conversation) -> Handler:
     return ask
 
 
-def _documentation(tool: DocumentationTool, conversation: Conversation) -> Handler:
+def _documentation(tool: DocumentationTool, conversation: Conversation, asked: int) -> Handler:
     async def ask(arguments: Arguments) -> str:
-        answer = await tool.asked(arguments, conversation.for_tools()[:-1])
+        answer = await tool.asked(arguments, conversation.for_tools(asked))
         sources = list(dict.fromkeys(citation["title"] for citation in answer["citations"]))
         conversation.found_out(tool.name, answer["answer"], sources)
         shown: Mapping[str, Any] = {"answer": answer["answer"], "sources": sources, "status": answer["status"]}

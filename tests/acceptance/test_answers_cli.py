@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from benchmarks import criteria
 from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge
 from orchestrator.measuring.answers import evaluate_answers
 from tests.support.embedders import HashingEmbedder
 
@@ -27,7 +31,7 @@ def folder_of(path: Path) -> Path:
 
 
 async def test_d3_answers_are_measured_on_both_sides_with_what_they_cite(tmp_path: Path) -> None:
-    """D3, A0-81, A0-87."""
+    """D3, A0-87: follow-ups are measured as they stand and as they are searched for."""
     report = await evaluate_answers(folder_of(tmp_path), KnowledgeSettings(), embedder=HashingEmbedder(dims=256))
     assert (report.questions, report.answerable, report.unanswerable) == (2, 1, 1)
     assert report.false_answer_rate == 0
@@ -35,3 +39,16 @@ async def test_d3_answers_are_measured_on_both_sides_with_what_they_cite(tmp_pat
     assert report.extractive
     if not report.false_refusal_rate:
         assert (report.citation_precision, report.citation_recall) == (1, 1)
+
+
+async def test_a0_81_what_the_criteria_of_questions_bring_is_measured(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, number in (("LINES", 200), ("PAGES", 12), ("EACH", 2)):
+        monkeypatch.setattr(criteria, name, number)
+    right, times = await criteria.measure(knowledge)
+    for kind in ("time", "line", "file", "code"):
+        assert right[kind, "criteria too"] == [1.0, 1.0]
+    assert sum(right["line", "sense"]) < 2, "what is right is not right whatever is found"
+    assert {way: len(took) for way, took in times.items()} == dict.fromkeys(criteria.WAYS, 10)
+    assert criteria.rendered(right, times).count("\n") == 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,8 @@ async def test_repositories_are_synced_and_indexed(opens: Opens, tmp_path: Path)
 
 
 async def test_closed_cases_are_swept_and_the_index_is_put_right(opens: Opens) -> None:
-    """A0-74."""
+    """A0-74: every six hours."""
+    assert (JOBS["sweep_cases"].slot, JOBS["sweep_cases"].cron["hour"]) == (timedelta(hours=6), "*/6")
     async with opens() as knowledge:
         await add(knowledge, "a.md", GUIDE, "case", "42")
         document = await add(knowledge, "b.md", GUIDE)

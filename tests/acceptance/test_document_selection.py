@@ -383,7 +383,7 @@ async def test_a4_22_every_lookup_is_logged(opens: Opens, server: OpenAIServer) 
     assert (event.payload["lookups"], event.payload["lookups_ok"]) == (1, 1)
 
 
-async def test_a1_24_a1_20_t20_the_page_asks_and_shows_sources_without_inline_scripts(knowledge: Knowledge) -> None:
+async def test_a1_24_t20_the_page_asks_and_shows_sources_without_inline_scripts(knowledge: Knowledge) -> None:
     transport = httpx.ASGITransport(app=make_app(knowledge))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         page = await client.get("/documents")

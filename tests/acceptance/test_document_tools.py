@@ -7,18 +7,24 @@ import inspect
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import httpx
 import pytest
+import sqlalchemy as sa
+import structlog
 from pydantic import SecretStr
 
+from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.access import AccessPolicy, Base, Permission, Principal, Readers, Scope
 from knowledge.documents.kb_configs import GlobalKBConfig
 from knowledge.documents.models import NewDocument
 from knowledge.errors import InvalidInput, NoAccess
 from knowledge.wiring import Knowledge
+from orchestrator.http.app import make_app
 from orchestrator.tools import document_qa_tool
 from orchestrator.tools.agent import Conversation, MainAgent
 from orchestrator.tools.document_qa_tool import DocumentQATool
@@ -222,35 +228,72 @@ class AnswerFromProjectKB(DocumentTool):
 
 
 async def test_a0_02_a_new_kind_of_base_is_a_config_and_a_wrapper(knowledge: Knowledge) -> None:
+    """At most 80 lines, and neither the core nor the tools that are there know of it."""
+    assert sum(len(inspect.getsource(each).splitlines()) for each in (ProjectConfig, AnswerFromProjectKB)) <= 80
     bases = {**knowledge.answering.access.bases, "project": ProjectConfig.base}
     policy = AccessPolicy("default", knowledge.documents.access.grants, bases)
     scope = await policy.scope(ADMIN, "project", "p1", permission=Permission.WRITE)
     await knowledge.documents.library.add(NewDocument(uri="a.md", content=GUIDE), scope)
     await knowledge.documents.indexing.run()
-    project = AnswerFromProjectKB(knowledge.answering, ADMIN)
-    project._access = policy
+    project = AnswerFromProjectKB(replace(knowledge.answering, access=policy), ADMIN)
     assert (await ask(project, "p1", WHERE))["status"] == "answered"
     assert (await ask(project, "p2", WHERE))["status"] == "empty_scope"
 
 
 async def test_a0_05_a0_06_a0_16_fifty_questions_at_once_are_answered_as_one_by_one(knowledge: Knowledge) -> None:
-    await add(knowledge, "runbook.md", GUIDE)
-    questions = [f"{WHERE} ({number % 10})" for number in range(50)]
-    one = AnswerFromGlobalKB(knowledge.answering, ADMIN)
-    before = dict(vars(one))
+    """Without the cache, which would give the same answer in any case."""
+    for number in range(5):
+        await add(knowledge, f"{number}.md", f"# Page {number}\n\nERR-452{number} stands on page {number}.\n".encode())
+    answering = replace(knowledge.answering, answerer=replace(knowledge.answering.answerer, cache=None))
+    questions = [f"On which page stands ERR-452{number % 5}?" for number in range(50)]
+    one, other = AnswerFromGlobalKB(answering, ADMIN), AnswerFromGlobalKB(answering, ADMIN)
+    before = {**vars(one), **vars(one._core)}
     together = await asyncio.gather(*(one(question) for question in questions))
-    assert vars(one) == before
-    other = AnswerFromGlobalKB(knowledge.answering, ADMIN)
-    alone = [await other(question) for question in questions]
-    assert [each["answer"] for each in together] == [each["answer"] for each in alone]
+    assert {**vars(one), **vars(one._core)} == before
+    alone = [await other(question) for question in questions[:5]]
+    assert together == alone * 10
+    assert all(f"page {number % 5}." in each["answer"] for number, each in enumerate(together))
+    assert not any(each["cached"] for each in together)
 
 
-async def test_a0_07_a_question_writes_to_no_document(knowledge: Knowledge) -> None:
-    await add(knowledge, "runbook.md", GUIDE)
-    scope = await knowledge.documents.access.scope(ADMIN, "global")
-    before = await knowledge.documents.quotes.versions(scope)
-    await ask(tool(knowledge, 2), None, WHERE)
-    assert await knowledge.documents.quotes.versions(scope) == before
+async def every_row(knowledge: Knowledge, *, but: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Return what each table of the store holds."""
+    found = {}
+    async with transaction(knowledge.engine) as connection:
+        tables = await connection.scalars(sa.text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"))
+        for table in set(tables.all()) - set(but):
+            rows = await connection.scalars(sa.text(f'SELECT t::text FROM "{table}" t ORDER BY 1'))
+            found[table] = list(rows.all())
+    return found
+
+
+async def test_a0_07_a_question_writes_to_no_document(opens: Opens, server: OpenAIServer) -> None:
+    """Nothing but the kept answer is another, in no table and not in the index; with a model and without."""
+    for settings in ({}, with_model(server)):
+        async with opens(**settings) as knowledge:
+            await add(knowledge, "runbook.md", GUIDE)
+            room = await knowledge.documents.indexing.room()
+            points = await knowledge.passages.scan(room.space, "default", after=None, limit=100)
+            before = await every_row(knowledge, but=["answer_cache"])
+            assert before["kb_chunks"]
+            assert (await ask(tool(knowledge, 2), None, WHERE))["status"] == "answered"
+            assert await every_row(knowledge, but=["answer_cache"]) == before
+            assert await knowledge.passages.scan(room.space, "default", after=None, limit=100) == points
+
+
+async def test_a0_14_a0_88_x_12_the_core_alone_asks_for_500_tokens_at_its_own_temperature(
+    opens: Opens, server: OpenAIServer
+) -> None:
+    """With an authorised scope and a config, and no agent, wrapper or case around it."""
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE)
+        scope = await knowledge.documents.access.scope(ADMIN, "global")
+        for temperature in (None, 0.3):
+            given = {} if temperature is None else {"temperature": temperature}
+            core = DocumentQATool(knowledge.answering, GlobalKBConfig(), **given)
+            assert (await core.answer_question(WHERE, scope))["status"] == "answered"
+            assert server.chats[-1]["temperature"] == (temperature or 0.0)
+            assert "at most 500 tokens in all claims" in server.chats[-1]["messages"][0]["content"]
 
 
 async def test_a0_11_k_is_five_unless_it_is_told(opens: Opens, server: OpenAIServer) -> None:
@@ -317,14 +360,19 @@ async def test_f6_nothing_of_a_document_is_ever_in_a_system_message(opens: Opens
 async def test_seed_defect_a0_31_a_second_question_asks_no_model_until_its_time_is_over(
     opens: Opens, server: OpenAIServer, clock: SetClock
 ) -> None:
+    """Each kind of base keeps its answers as long as the design says."""
+    lifetimes = [3600, 86_400, 604_800, 43_200]
     async with opens(**with_model(server)) as knowledge:
-        await add(knowledge, "runbook.md", GUIDE, "case", "7")
-        first = await ask(tool(knowledge, 0), "7", WHERE)
-        second = await ask(tool(knowledge, 0), "7", f"  {WHERE}")
-        assert (second["answer"], second["cached"], len(server.chats)) == (first["answer"], True, 1)
-        clock.move(timedelta(seconds=3601))
-        assert not (await ask(tool(knowledge, 0), "7", WHERE))["cached"]
-        assert server.calls == 2
+        for (kb, scope_id, place), seconds in zip(BASES, lifetimes, strict=True):
+            calls = server.calls
+            await add(knowledge, "runbook.md", GUIDE, kb, scope_id)
+            first = await ask(tool(knowledge, place), scope_id, WHERE)
+            clock.move(timedelta(seconds=seconds - 1))
+            second = await ask(tool(knowledge, place), scope_id, f"  {WHERE}")
+            assert (second["answer"], second["cached"], server.calls) == (first["answer"], True, calls + 1)
+            clock.move(timedelta(seconds=2))
+            assert not (await ask(tool(knowledge, place), scope_id, WHERE))["cached"]
+            assert server.calls == calls + 2
 
 
 async def test_t27_f8_revoked_edited_and_deleted_documents_leave_no_stale_answer(knowledge: Knowledge) -> None:
@@ -381,6 +429,9 @@ async def test_a0_09_a0_82_a0_84_a0_86_x_13_a_conversation_is_used_where_it_is_g
         plain = await of("Where do I look for it?")
         assert plain["searched"] == ["Where do I look for it?"]
         assert "What is ERR-4521?" not in asked[-1]
+        kept = json.dumps(await every_row(knowledge))
+        assert "Where do I look for ERR-4521 in the log?" in kept, "what was searched for is of the kept answer"
+        assert "What is ERR-4521?" not in kept
 
 
 async def test_a0_51_a_value_of_a_configuration_comes_with_its_line(opens: Opens, server: OpenAIServer) -> None:
@@ -440,8 +491,70 @@ async def test_a0_27_a0_60_a0_62_a0_63_the_agent_picks_the_tool_and_keeps_its_an
         assert {chat["model"] for chat in server.chats} == {"synthesis-model"}
 
 
+PHASES: list[tuple[str, str | None, str, str]] = [
+    ("answer_from_case_evidence", "7", "What is on line 42 of the log?", "request 42"),
+    ("answer_from_case_evidence", "7", "What is on line 150 of the log?", "request 150"),
+    ("answer_from_global_kb", None, WHERE, "ERR-4521"),
+]
+"""Of each phase of an investigation the tool that is asked, its scope, the question, and what the answer holds."""
+
+
+def investigates(told: dict[str, Any]) -> dict[str, Any]:
+    """Ask the tool of the phase that is reached, as a main model would, then say that it is noted."""
+    if "tools" not in told or told["messages"][-1]["role"] == "tool":
+        return {"content": "Noted."}
+    name, case_id, question, _ = PHASES[sum(each["role"] == "assistant" for each in told["messages"])]
+    arguments = {"question": question} | ({"case_id": case_id} if case_id else {})
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+
+
+async def test_a0_60_a0_61_a1_23_what_tools_answered_goes_along_from_phase_to_phase(
+    opens: Opens, server: OpenAIServer
+) -> None:
+    """Over HTTP too: the third message's prompt holds what the first and the second found out."""
+    with OpenAIServer() as main:
+        main.converses = investigates
+        async with opens(**with_model(server), **with_model(main, "main")) as knowledge:
+            await add(knowledge, "app.log", log_lines(), "case", "7")
+            await add(knowledge, "runbook.md", GUIDE)
+            transport = httpx.ASGITransport(app=make_app(knowledge))
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+
+                async def say(message: str, talk: object, **more: str) -> Mapping[str, Any]:
+                    body = {"message": message, "conversation": talk, **more}
+                    response = await client.post("/api/agent", json=body)
+                    assert response.status_code == 200, response.text
+                    reply: Mapping[str, Any] = response.json()
+                    return reply
+
+                talk: object = []
+                for number, (name, _, question, fact) in enumerate(PHASES):
+                    server.says = quotes_line_with(fact)
+                    reply = await say(question, talk)
+                    assert (reply["intent"], reply["tools"]) == ("kb_query", [name])
+                    prompt = json.dumps(main.chats[-2]["messages"])
+                    assert all(f"{before} of" in prompt for *_, before in PHASES[:number])
+                    talk = reply["conversation"]
+                small = await say("thanks a lot!", talk, strategy="conversation")
+                assert (small["intent"], small["tools"], main.chats[-1].get("tools")) == ("chat_only", [], None)
+                assert "request 42 of" not in json.dumps(main.chats[-1]["messages"])
+                again = await say("thanks again!", talk, strategy="evidence")
+                prompt = json.dumps(main.chats[-1]["messages"])
+                assert "request 42 of" in prompt
+                assert "connection pool." not in prompt
+        asked = [turn["tool"] for turn in again["conversation"] if turn["tool"]]
+        assert asked == [name for name, *_ in PHASES]
+
+
 async def test_a0_28_tools_share_stores_and_without_stores_there_are_none(knowledge: Knowledge) -> None:
-    assert len(document_tools(knowledge.answering, ADMIN)) == 4
+    with structlog.testing.capture_logs() as told:
+        tools = document_tools(knowledge.answering, ADMIN)
+    assert len(tools) == 4
+    assert {id(each._core._answering) for each in tools} == {id(knowledge.answering)}
+    assert [(each["event"], each["tools"], each["of_class"]) for each in told] == [
+        ("document_tools_made", 4, "DocumentQATool")
+    ]
     assert document_tools(None, ADMIN) == []
 
 

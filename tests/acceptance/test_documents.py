@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import sqlalchemy as sa
@@ -14,7 +15,7 @@ from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.access import Permission, Principal, Scope
 from knowledge.documents.indexing import ABREAST
-from knowledge.documents.models import Document, DocumentStatus, NewDocument, PassagePoint, Query
+from knowledge.documents.models import Document, DocumentStatus, NewDocument, PassageHit, PassagePoint, Query
 from knowledge.errors import Conflict, InvalidInput, NoAccess, NotFound
 from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
@@ -170,10 +171,14 @@ async def test_a_case_that_is_kept_for_a_while_is_swept_when_that_is_over(opens:
         assert await knowledge.kb.close_case("42") == 0
         assert (await find(knowledge, "ERR-4521", "case", "42")).passages
         assert await knowledge.documents.upkeep.sweep_cases() == 0
-    async with opens() as knowledge:
-        await knowledge.documents.library.documents.close("case_43")
-        await add(knowledge, "a.md", GUIDE, "case", "44")
-        assert await knowledge.documents.upkeep.sweep_cases() == 0
+        await add(knowledge, "b.md", GUIDE, "case", "43")
+        points = await shown_points(knowledge)
+        await knowledge.documents.library.documents.close("case_43", keep_for=timedelta(microseconds=1))
+        assert await knowledge.documents.upkeep.sweep_cases() == 1
+        assert (await find(knowledge, "ERR-4521", "case", "43")).passages == ()
+        assert (await find(knowledge, "ERR-4521", "case", "42")).passages
+        room = await knowledge.documents.indexing.room()
+        assert await knowledge.passages.count(room.space, "default") == points // 2
 
 
 async def test_the_base_of_a_user_goes_with_the_user(knowledge: Knowledge) -> None:
@@ -237,6 +242,29 @@ async def test_a_filter_that_leaves_nothing_is_dropped_and_the_trace_says_so(kno
     assert {passage.name for passage in named.passages} == {"other.txt"}
     timed = await find(knowledge, "pool since 2030-01-01T00:00:00Z", "case", "1")
     assert timed.trace[0].startswith("filter dropped")
+
+
+async def test_three_times_as_many_are_looked_at_and_ranked_by_sense_and_words(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A0-80: k x 3 candidates, 0.7 of relevance and 0.3 of words, the best k; the call is as it was before."""
+    for number in range(9):
+        words = " ".join(["pool", "exhausted", "tonight", "again"][: number % 4 + 1])
+        await put(knowledge, f"{number}.md", f"# Note\n\nThe {words} {number}.\n".encode())
+    await knowledge.documents.indexing.run()
+    asked: list[int] = []
+    search = knowledge.passages.search
+
+    async def counting(*told: Any, limit: int, **more: Any) -> list[PassageHit]:
+        asked.append(limit)
+        return await search(*told, limit=limit, **more)
+
+    monkeypatch.setattr(knowledge.passages, "search", counting)
+    found = (await find(knowledge, "the pool is exhausted again", k=2)).passages
+    assert (asked, len(found)) == ([6], 2)
+    most = max(each.lexical or 0.0 for each in found)
+    for each in found:
+        assert each.score == pytest.approx(0.7 * each.relevance + 0.3 * (each.lexical or 0.0) / most)
 
 
 async def test_a_chosen_document_is_found_among_a_hundred_others(knowledge: Knowledge) -> None:

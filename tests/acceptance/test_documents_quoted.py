@@ -110,6 +110,16 @@ async def test_a_row_about_just_what_is_asked_comes_before_sentences_with_the_sa
     assert answer.claims[0].text == "command: `valve bleed [--slow]`; does: lets the air out of the pipe"
 
 
+@pytest.mark.parametrize("said", ["What is", "What's", "What\u2019s", "Show me what is", "Please tell us what's"])
+async def test_a_question_is_answered_alike_however_it_is_said(plant: Knowledge, said: str) -> None:
+    """A0-21: "What's my standard rollback procedure?" is an example of the tool's own description."""
+    signs = [
+        (await ask(plant, f"{begun} the pressure that the controller reads at the gauge?")).metrics["sign_beyond_title"]
+        for begun in (said, "What is")
+    ]
+    assert signs[0] == signs[1] > 0
+
+
 async def test_a_question_that_a_document_asks_is_quoted_with_its_answer(plant: Knowledge) -> None:
     answer = await ask(plant, "Who repairs a broken pump?")
     assert answer.claims[0].text.endswith("The night shift of the plant next door, within two hours.")

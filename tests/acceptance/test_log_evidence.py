@@ -280,6 +280,26 @@ async def test_first_and_last_of_errors_are_theirs_and_not_the_logs(
     assert f", line {last}: " in lines[2]
 
 
+@pytest.mark.parametrize(
+    ("beside", "question"),
+    [
+        ("config.yaml", "Which API endpoints have errors?"),
+        ("config.yaml", "What errors were there?"),
+        ("process.md", "Which API endpoints have errors?"),
+        ("process.md", "Which path has the most errors?"),
+    ],
+)
+async def test_what_is_beside_a_log_does_not_keep_its_errors_from_being_counted(
+    knowledge: Knowledge, beside: str, question: str
+) -> None:
+    """A0-50: settings have no errors, and paths that have some are those of a log."""
+    await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
+    await add(knowledge, beside, PROCESS.encode() if beside.endswith(".md") else b"server:\n  port: 80\n", "case", "1")
+    counted, kinds = await facts(knowledge.documents, question, knowledge)
+    assert counted.split("\n")[0] == "app.log: 5 ERROR/CRITICAL entries."
+    assert kinds.split("\n") == KINDS
+
+
 async def test_all_errors_and_warnings_are_listed_where_all_are_asked_for(knowledge: Knowledge) -> None:
     """A0-49."""
     await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")

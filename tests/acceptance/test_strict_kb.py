@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 from uuid import UUID
 
 import httpx
 import pytest
+import structlog
 
+from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.documents.access import Permission
-from knowledge.documents.models import NewDocument
+from knowledge.documents.finding import Relevance
+from knowledge.documents.models import NewDocument, Query
 from knowledge.errors import IndexUnavailable, InvalidSetting
 from knowledge.wiring import Knowledge
 from knowledge.wiring_answering import keyword_weights
 from orchestrator.http.app import make_app
-from orchestrator.tools.kb_query import QNA_SYSTEM_PROMPT
+from orchestrator.tools.kb_query import PROFILE, QNA_SYSTEM_PROMPT
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens
 from tests.support.answering import answered, quotes_line_with, sources_in
-from tests.support.documents import ADMIN
+from tests.support.documents import ADMIN, add, put, readable
 from tests.support.openai_server import Misdeed, OpenAIServer
 
 SENTENCE = "I don't have information about this in the knowledge base"
@@ -161,13 +165,55 @@ async def test_a1_12_a1_26_threshold_number_and_weights_are_settings(opens: Open
             keyword_weights(opened.settings.model_copy(update={"kb_weights": {"luck": 1.0}}))
 
 
-@pytest.mark.parametrize("relevance", ["embedding", "hybrid"])
-async def test_a1_30_a1_31_relevance_may_be_of_sense_or_of_both(
-    opens: Opens, server: OpenAIServer, knowledge: Knowledge, relevance: str
+async def test_a1_30_a1_31_relevance_may_be_of_sense_or_of_both(opens: Opens) -> None:
+    """What shares no word with the question is found by sense, and what shares all of them by both alone."""
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "car.md", b"# Fastest automobile\n\nThe red automobile is the fastest one.\n")
+        await put(opened, "x.md", b"# Vehicle\n\nQuickest vehicle: see the menu of the canteen, soup on Mondays.\n")
+        await opened.documents.indexing.run()
+        scope, found = await readable(opened), {}
+        query = Query(question="quickest vehicle", k=5)
+        for relevance in get_args(Relevance):
+            finder = replace(opened.answering.by_keywords, relevance=relevance)
+            passages = (await finder.find(query, scope, PROFILE)).passages
+            found[relevance] = {each.uri: each.score for each in passages}
+        words, sense, both = found["keyword"], found["embedding"], found["hybrid"]
+        assert words == {"x.md": pytest.approx(0.5 + 1.0 + 2 * 0.15)}
+        assert 0.1 < sense["car.md"] <= 1
+        assert both["car.md"] == pytest.approx(2 * sense["car.md"])
+        assert both["x.md"] == pytest.approx(words["x.md"] + 2 * sense.get("x.md", 0.0))
+
+
+async def test_a1_12_a1_13_a1_20_the_thirty_best_above_the_threshold_go_on_and_are_logged(
+    knowledge: Knowledge, server: OpenAIServer
 ) -> None:
-    finder = knowledge.answering.by_keywords
-    object.__setattr__(finder, "relevance", relevance)
-    assert "#gerrit" in (await ask(knowledge, "How do I create a service user?"))["answer"]
+    for number in range(33):
+        words = " ".join(["tulip", "bulb", "spade"][: number % 3 + 1])
+        await put(knowledge, f"{number}.md", f"# Note\n\nThe {words} of garden {number}.\n".encode())
+    await knowledge.documents.indexing.run()
+    scope, finder = await readable(knowledge), knowledge.answering.by_keywords
+    query = Query(question="spade or bulb or tulip", k=5)
+    with structlog.testing.capture_logs() as heard:
+        found = (await finder.find(query, scope, PROFILE)).passages
+    scored, passed_on = (each for each in heard if each["event"].startswith("documents_"))
+    assert [len(each.text.split()) - 6 for each in found] == [3] * 11 + [2] * 11 + [1] * 8
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    assert (scored["documents"], scored["above"], len(scored["top"])) == (37, 33, 10)
+    assert scored["top"] == [f"{each.uri} {each.score:.2f}" for each in found[:10]]
+    assert passed_on["documents"] == [each.uri for each in found]
+    few = replace(finder, max_docs=2, min_relevance=0.15)
+    assert len((await few.find(query, scope, PROFILE)).passages) == 2
+    few = replace(finder, max_docs=50, min_relevance=0.15)
+    assert len((await few.find(query, scope, PROFILE)).passages) == 22, "0.15 is not above 0.15"
+
+
+async def test_a1_15_a1_18_nothing_of_the_front_matter_is_quoted(opens: Opens) -> None:
+    """Without a model: the tags stood before the sentence, as if they were of it."""
+    text = b"---\ntitle: Gerrit\ntags: [service, user]\n---\nA service user is made by the tools team.\n"
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await add(opened, "gerrit.md", text)
+        told = await ask(opened, "By which team is a service user made?")
+    assert told["answer"] == "According to [Gerrit], A service user is made by the tools team.\n\nSources: [Gerrit]"
 
 
 async def test_a1_35_fewer_documents_where_they_are_long_and_of_a_long_one_its_best_passages(

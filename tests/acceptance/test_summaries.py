@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from knowledge.documents.models import PassageKind
-from knowledge.documents.summarising import AT_ONCE, LONG_TOKENS, MapReduceSummaries, pieces
+from knowledge.documents.summarising import AT_ONCE, MapReduceSummaries, pieces
 from knowledge.errors import ChatUnavailable
 from knowledge.ports import ChatModel
 from knowledge.wiring import Knowledge
@@ -57,18 +57,31 @@ async def test_a_long_document_is_summarised_in_pieces_and_found_by_its_summary(
     knowledge: Knowledge,
 ) -> None:
     """A0-71: 4,000-token pieces, 200 overlap, at most five at a time, one summary."""
-    assert len(LONG) > LONG_TOKENS * 4
-    assert all(len(piece) <= 4000 * 4 for piece in pieces(LONG))
+    *full, last = pieces(LONG)
+    assert {len(piece) for piece in full} == {4000 * 4}
+    assert len(last) <= 4000 * 4
+    assert len(pieces(LONG)) > AT_ONCE == 5
     assert all(one[-800:] == other[:800] for one, other in pairwise(pieces(LONG)))
     chat = Counting()
     opened = summarising(knowledge, chat)
     await put(opened, "estate.txt", LONG.encode())
     assert (await opened.documents.indexing.run()).indexed == 1
     assert len(chat.asked) == len(pieces(LONG)) + 1
-    assert chat.most_at_once <= AT_ONCE
+    assert chat.most_at_once == AT_ONCE
     best = (await find(opened, "where are zebratulips?")).passages[0]
     assert (best.kind, best.name, best.quotable) == (PassageKind.SUMMARY, "estate.txt", False)
     assert await opened.documents.quotes.visible([best], await readable(opened)) == {}
+
+
+async def test_only_a_document_of_more_than_8000_tokens_is_summarised() -> None:
+    """A0-71: four characters are counted as a token."""
+
+    async def allowed() -> bool:
+        return True
+
+    summaries = MapReduceSummaries(open_chat=Counting, allowed=allowed)
+    assert await summaries.summarise("estate", "x" * 8000 * 4) is None
+    assert await summaries.summarise("estate", "x" * (8000 * 4 + 1)) is not None
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,43 @@ def test_a1_23_questions_go_to_the_knowledge_base(text: str) -> None:
     assert intent_of(text) == "kb_query"
 
 
+DESCRIBED = [
+    (
+        "Answer factual questions about files uploaded in this case.",
+        "Factual answers with line numbers, timestamps, and citations.",
+        "What errors are in app.log?",
+        "What's the database timeout configured in config.yaml?",
+        "Show me all CRITICAL entries with timestamps",
+        "What's on line 42 of the log?",
+    ),
+    (
+        "Answer questions from your personal runbooks and procedures.",
+        "Your documented procedures and best practices.",
+        "Show me my database timeout runbook",
+        "What's my standard rollback procedure?",
+        "How do I handle API rate limits according to my docs?",
+        "My procedure for investigating memory leaks",
+    ),
+    (
+        "Answer questions from the system-wide knowledge base.",
+        "General best practices and system-wide guidance.",
+        "Standard approach for diagnosing memory leaks?",
+        "Common causes of API timeouts?",
+        "How to analyze Java thread dumps?",
+        "Best practices for database connection pooling",
+    ),
+    (
+        "Answer questions from team knowledge base.",
+        "The team's documented procedures and conventions.",
+        "What is our team's deployment procedure?",
+        "Who is on call for the payment service?",
+        "How do we name feature branches?",
+        "Our checklist for a new service",
+    ),
+]
+"""Of each tool its first line, what it returns, and its examples; the team's are of our own."""
+
+
 def test_a0_25_a0_26_tools_have_the_texts_of_the_design_and_parameters_of_their_own() -> None:
     schemas = {tool.schema().name: tool.schema() for tool in TOOLS}
     assert list(schemas) == [
@@ -82,9 +119,11 @@ def test_a0_25_a0_26_tools_have_the_texts_of_the_design_and_parameters_of_their_
         ["question"],
         ["team_id", "question"],
     ]
-    for schema in schemas.values():
-        assert schema.description.count('\n- "') == 4
-        assert "\n\nReturns: " in schema.description
+    for schema, (about, returns, *examples) in zip(schemas.values(), DESCRIBED, strict=True):
+        lines = schema.description.split("\n")
+        assert (lines[0], lines[-1]) == (about, f"Returns: {returns}")
+        assert lines[lines.index("Examples:") + 1 : -2] == [f'- "{example}"' for example in examples]
+        assert len(examples) == 4
         assert schema.parameters["properties"]["k"]["default"] == 5
 
 
@@ -232,12 +271,14 @@ class Asked:
     def __init__(self, name: str) -> None:
         self.name = name
         self.seen: list[Arguments] = []
+        self.told: list[list[str]] = []
 
     def schema(self) -> Tool:
         return tool(self.name)
 
-    async def call(self, arguments: Arguments, _: object) -> dict[str, object]:
+    async def call(self, arguments: Arguments, conversation: list[dict[str, str]]) -> dict[str, object]:
         self.seen.append(arguments)
+        self.told.append([turn["content"] for turn in conversation])
         return {"answer": "found", "sources": [], "chunk_count": 1, "confidence": 1.0, "status": "answered"}
 
 
@@ -254,6 +295,14 @@ async def test_the_agent_tells_a_model_of_a_call_that_cannot_be_read_and_answers
     assert json.loads(unknown.content)["error"] == "there is no tool 'memory': those that there are: look, manual"
     assert json.loads(found.content)["answer"] == "found"
     assert json.loads(unread.content)["error"] == "the arguments of manual are no JSON object: ask again with one"
+
+
+async def test_a0_61_a_tool_is_told_what_was_found_out_for_the_same_message_and_not_the_message() -> None:
+    conversation, look = Conversation(), Asked("look")
+    conversation.say("assistant", "Hello.")
+    model = ScriptedModel([Said(calls=(call("look", "1", question="Which?"),)), Said(calls=(call("look", "2", n=2),))])
+    await MainAgent(model, cast(Any, [look])).reply("Why?", conversation)
+    assert look.told == [["Hello."], ["Hello.", "found"]]
 
 
 async def test_a_model_that_only_asks_for_what_there_is_not_is_made_to_answer_in_the_end() -> None:

@@ -59,27 +59,54 @@ def test_a0_30_a0_31_x_05_x_06_names_and_lifetimes(
             config.get_collection_name(None)
 
 
-def test_a0_42_the_prompt_of_case_evidence_is_forensic() -> None:
-    for told in ("Cite exact line numbers and timestamps", "verbatim", "chronological order", "ERROR, WARN, INFO"):
-        assert told in CaseEvidenceConfig().system_prompt
+def _bullets(config: KBConfig) -> list[str]:
+    return [line.removeprefix("- ") for line in config.system_prompt.splitlines() if line.startswith("- ")]
 
 
-def test_a0_43_the_prompt_of_a_user_is_procedural() -> None:
-    for told in ("step-by-step", "by title", "terminology", "decision points and troubleshooting flows"):
-        assert told in UserKBConfig().system_prompt
+def test_a0_32_a0_42_the_prompt_of_case_evidence_is_forensic() -> None:
+    assert _bullets(CaseEvidenceConfig()) == [
+        "Cite exact line numbers and timestamps when available",
+        "Include error codes and messages verbatim",
+        "Preserve chronological order for events",
+        "Distinguish between ERROR, WARN, INFO severity levels",
+    ]
+    assert "Answer factually with forensic precision:" in CaseEvidenceConfig().system_prompt
 
 
-def test_a0_44_the_global_prompt_is_educational() -> None:
-    for told in ("industry-standard", "multiple options", "official documentation", "pitfalls and gotchas"):
-        assert told in GlobalKBConfig().system_prompt
+def test_a0_32_a0_43_the_prompt_of_a_user_is_procedural() -> None:
+    assert _bullets(UserKBConfig()) == [
+        "Provide step-by-step instructions when procedures are described",
+        "Reference the user's documented procedures by title",
+        "Use the user's terminology and naming conventions",
+        "Include decision points and troubleshooting flows",
+    ]
+    assert "Answer with procedural clarity:" in UserKBConfig().system_prompt
+
+
+def test_a0_32_a0_44_the_global_prompt_is_educational() -> None:
+    assert _bullets(GlobalKBConfig()) == [
+        "Provide industry-standard approaches",
+        "Include multiple options when applicable",
+        "Reference official documentation",
+        "Cover common pitfalls and gotchas",
+    ]
+    assert "Answer with general best practices:" in GlobalKBConfig().system_prompt
+
+
+def test_a0_32_the_prompt_of_a_team_is_of_its_context_and_terminology() -> None:
+    assert {"Reference team-specific procedures", "Use team terminology"} <= set(_bullets(TeamKBConfig()))
+
+
+GUIDANCE = ["line numbers and timestamps", "document titles and sections", "article IDs and titles"]
+GUIDANCE += ["document titles and team"]
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.kb)
-def test_a0_08_a0_32_a0_38_a0_45_a0_46_every_prompt_forbids_all_but_facts(config: KBConfig) -> None:
+def test_a0_08_a0_38_a0_45_a0_46_every_prompt_forbids_all_but_facts(config: KBConfig) -> None:
     told = instructions(f"{config.system_prompt}\n- {config.guidance}", max_tokens=500)
     for rule in ("Do not investigate", "do not recommend", "do not draw conclusions", "only from the sources"):
         assert rule in told
-    assert "Cite sources accurately with" in told
+    assert f"- Cite sources accurately with {GUIDANCE[CONFIGS.index(config)]}\n" in told
     assert "Say in missing" in told
     assert config.get_citation_format()
 
@@ -154,6 +181,25 @@ def test_a0_36_a0_39_a0_47_citations_and_footers(
     found = passage(LOG, relevance=0.94, **known)
     text = in_form(config, answer_of(found, LOG), found.partition)
     assert text == f"{LOG} [{citation}]\n\n{footer}"
+
+
+def test_a0_39_a_footer_names_each_source_and_counts_the_chunks() -> None:
+    footers = [config.format_response("It is.", ["A", "B"], 7, 0.912).split("\n\n")[1] for config in CONFIGS]
+    assert footers == [
+        "Sources: A, B (7 chunks, 91% relevance)",
+        "From your runbooks: A, B (7 chunks, 91% relevance)",
+        "Knowledge Base: A, B (7 chunks, 91% relevance)",
+        "From your team's documents: A, B (7 chunks, 91% relevance)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("section", "cited"),
+    [("Runbook > Step 2", '"Runbook" section Step 2'), ("Runbook", '"Runbook"'), (None, '"Runbook"')],
+)
+def test_a0_36_a_section_is_not_named_by_the_title_before_it(section: str | None, cited: str) -> None:
+    found = passage(LOG, title="Runbook", section=section)
+    assert f"[{cited}]" in in_form(UserKBConfig(), answer_of(found, LOG), found.partition)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,13 @@ def test_a1_08_a_word_is_no_part_of_a_word_and_a_stop_word_is_none(question: str
     assert score(f"{question} xyzzy", text=text) == 0.0
 
 
+@pytest.mark.parametrize("question", ["What's the API's rate limit?", "What\u2019s the API\u2019s rate limit?"])
+def test_a1_06_a1_08_a_word_that_owns_something_is_that_word(question: str) -> None:
+    assert score(question, title="API") == pytest.approx(0.5)
+    assert score(question, text="The API has a limit.") == pytest.approx(2 * 0.15)
+    assert score("xyzzy API", text="What's in the API's log") == pytest.approx(0.15)
+
+
 def test_a1_21_a1_22_an_address_is_a_word_like_any_other() -> None:
     assert score("https://x.example/a", text="see https://x.example/a now") == pytest.approx(1.0 + 2 * 0.15)
 
