@@ -80,6 +80,8 @@ def metrics_of(events: Iterable[Event]) -> AnswerMetrics:
     told = [event.payload for event in events if event.name == ANSWERED]
     picking = [each for each in told if each.get("system") == "selection"]
     lookups = sum(each.get("lookups", 0) for each in picking)
+    went_well = sum(each.get("lookups_ok", 0) for each in picking)
+    tried = went_well + sum(each.get("lookups_failed", 0) for each in picking)
     latencies = sorted(float(each.get("latency_ms", 0)) for each in told)
     chosen = Counter(name for each in picking for name in each.get("documents", ()))
 
@@ -99,7 +101,7 @@ def metrics_of(events: Iterable[Event]) -> AnswerMetrics:
         dropped_claims=sum(int(each.get("dropped_claims", 0)) for each in told),
         tool_use_rate=share((each.get("lookups") for each in picking), picking),
         mean_lookups=round(lookups / len(picking), 2) if picking else 0.0,
-        lookup_success_rate=round(sum(each.get("lookups_ok", 0) for each in picking) / lookups, 4) if lookups else 0.0,
+        lookup_success_rate=round(went_well / tried, 4) if tried else 0.0,
         fallback_rate=share((each.get("fallback") for each in picking), picking),
         lookup_p50_ms=middle(used=True),
         standard_p50_ms=middle(used=False),

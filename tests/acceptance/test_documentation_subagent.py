@@ -233,11 +233,20 @@ async def test_a2_16_a4_21_f7_figures_are_made_of_events(knowledge: Knowledge) -
         "status": "answered",
         "lookups": 2,
         "lookups_ok": 1,
+        "lookups_failed": 1,
         "fallback": False,
         "documents": ["A"],
         "latency_ms": 100,
     }
-    plain = {**picked, "lookups": 0, "lookups_ok": 0, "fallback": True, "documents": [], "latency_ms": 50}
+    plain = {
+        **picked,
+        "lookups": 0,
+        "lookups_ok": 0,
+        "lookups_failed": 0,
+        "fallback": True,
+        "documents": [],
+        "latency_ms": 50,
+    }
     events = [
         Event(event_id=UUID(int=at), name=ANSWERED, happened_at=moment, payload=payload)  # type: ignore[arg-type]
         for at, payload in enumerate((picked, plain))
