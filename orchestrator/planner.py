@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from knowledge.documents.access import Principal
 from knowledge.documents.language_model import Tool
@@ -16,7 +16,11 @@ from orchestrator.documentation import (
     DocumentationResponse,
     claims_step,
 )
+from orchestrator.telemetry import Telemetry
 from orchestrator.tool_loop import Arguments
+
+if TYPE_CHECKING:
+    from knowledge.wiring import Knowledge
 
 _KEPT_RESULTS = 1_000
 _KEPT_TAIL = 6
@@ -65,6 +69,15 @@ class PlannerSteps:
     subagent: DocumentationQASubagent
     enabled: bool
     results: PlannerResults = field(default_factory=PlannerResults)
+
+    @classmethod
+    def of(cls, knowledge: Knowledge) -> Self:
+        """Return what a planner beside open stores hands its steps to, enabled where the settings say so."""
+        answering = knowledge.answering
+        return cls(
+            subagent=DocumentationQASubagent(answering, Telemetry(answering.journal, answering.clock)),
+            enabled=knowledge.settings.enable_documentation_qa_subagent,
+        )
 
     async def take(self, step: Mapping[str, Any], principal: Principal) -> DocumentationResponse | None:
         """Return the answer to a step in the planner's form; None for one that is not for this subagent, or not now."""
