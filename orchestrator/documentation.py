@@ -27,6 +27,8 @@ COVERING = (2, 0.55)
 """So many passages above so much relevance end the search."""
 LEAST_MEAN = 0.45
 MAX_QUERIES = 2
+LATENCY_BUDGET_MS = 2_000
+"""What an answer may take with a remote model, at the 95th percentile; what took longer is told as over it."""
 
 DOCUMENTATION_PROMPT = """You answer questions about a product from its documentation.
 
@@ -129,15 +131,15 @@ class DocumentationQASubagent:
             "coverage_score": response["coverage_score"],
             "retrieval_count": response["metrics"]["retrieval_count"],
             "latency_ms": response["metrics"]["latency_ms"],
+            "over_budget": response["metrics"]["latency_ms"] > LATENCY_BUDGET_MS,
             "searched": list(answer.searched),
             "passages": [_brief(passage) for passage in answer.found],
             "error": answer.error,
             "trace_id": _trace_id(answer),
         }
         event_id = await self.telemetry.log_event(COMPLETED, told, session=session, step=step)
-        await self.telemetry.log_event(
-            ANSWERED, {"system": "documentation", **told, "status": answer.status.value}, session=session
-        )
+        answered = {**answer.metrics, **told, "system": "documentation", "status": answer.status.value}
+        await self.telemetry.log_event(ANSWERED, answered, session=session)
         response["answer_id"] = str(event_id)
         if response["status"] == "no_answer" and answer.status is not AnswerStatus.INDEXING:
             await self._escalate(request, answer)

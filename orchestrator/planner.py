@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary
 
 from knowledge.documents.access import Principal
 from knowledge.documents.language_model import Tool
@@ -36,6 +38,7 @@ class PlannerResults:
     """
 
     _kept: OrderedDict[Key, DocumentationResponse] = field(default_factory=OrderedDict)
+    _asked: WeakValueDictionary[Key, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def answer(
         self, subagent: DocumentationQASubagent, request: DocumentationRequest, principal: Principal
@@ -52,14 +55,16 @@ class PlannerResults:
             request.question,
             await subagent.answering.answerer.quotes.versions(scope),
         )
-        if key in self._kept:
-            return {**self._kept[key], "step_id": request.step_id}
-        response = await subagent.answer(request, principal)
-        if response["status"] != "error":
-            self._kept[key] = response
-            while len(self._kept) > _KEPT_RESULTS:
-                self._kept.popitem(last=False)
-        return response
+        turn = self._asked.setdefault(key, asyncio.Lock())  # steps side by side ask once, too
+        async with turn:
+            if key in self._kept:
+                return {**self._kept[key], "step_id": request.step_id}
+            response = await subagent.answer(request, principal)
+            if response["status"] != "error":
+                self._kept[key] = response
+                while len(self._kept) > _KEPT_RESULTS:
+                    self._kept.popitem(last=False)
+            return response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

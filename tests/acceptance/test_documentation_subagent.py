@@ -34,9 +34,11 @@ from knowledge.documents.rendering import NOTHING_YET, STILL_INDEXING
 from knowledge.errors import IndexUnavailable, NotFound, StorageUnavailable
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
+from orchestrator import documentation
 from orchestrator.documentation import (
     COMPLETED,
     DOCUMENTATION_PROMPT,
+    LATENCY_BUDGET_MS,
     STARTED,
     DocumentationQASubagent,
     DocumentationRequest,
@@ -162,6 +164,7 @@ async def test_a2_11_a_no_answer_says_whether_anything_is_there_yet(opens: Opens
 async def test_a2_03_a2_13_seed_defect_a_failed_model_and_a_failed_search_are_errors_with_a_trace_id(
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:
+    """A2-04: what the planner gave comes back with an error, too."""
     server.always = Misdeed.RESET
     told = await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
     assert told.keys() >= FIELDS | {"error"}
@@ -176,8 +179,10 @@ async def test_a2_03_a2_13_seed_defect_a_failed_model_and_a_failed_search_are_er
     object.__setattr__(knowledge.answering.by_queries, "searcher", Down())
     told = await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
     assert (told["status"], told["error"]["message"]) == ("error", "the index is down")
+    assert (told["step_id"], told["result_key"], told["answer"]) == ("plan-step-2", "quote_conversion_doc", "")
     events = await knowledge.answering.journal.events(name=COMPLETED)
     assert [event.payload["status"] for event in events] == ["error", "error"]
+    assert all(event.payload.keys() >= {"coverage_score", "retrieval_count", "error"} for event in events)
     assert told["error"]["trace_id"] in {event.payload["trace_id"] for event in events}
     best_effort = {"question": QUESTION}
     assert await status_of(knowledge, "/subagents/documentation-qa:best-effort", best_effort) == 503, (
@@ -259,11 +264,25 @@ async def test_a2_15_a_sink_that_fails_never_fails_the_answer(knowledge: Knowled
         assert told["status"] in {"success", "no_answer"}
 
 
-async def test_a2_16_a4_21_f7_figures_are_made_of_events(knowledge: Knowledge) -> None:
+async def test_a2_16_a4_21_f7_figures_are_made_of_events(
+    knowledge: Knowledge, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await call(knowledge, "POST", "/subagents/documentation-qa", STEP)
     await call(knowledge, "POST", "/subagents/documentation-qa", {**STEP, "question": "zebra?", "context": {}})
     figures = await call(knowledge, "GET", "/api/answer-metrics")
     assert (figures["answers"], figures["answered_rate"], figures["no_answer_rate"]) == (2, 0.5, 0.5)
+    assert figures["over_budget_rate"] == 0.0
+    completed = await knowledge.answering.journal.events(name=COMPLETED)
+    coverage = [event.payload["coverage_score"] for event in completed]
+    assert figures["mean_coverage"] == round(sum(coverage) / 2, 4) > 0
+    monkeypatch.setattr(documentation, "LATENCY_BUDGET_MS", -1)
+    server.says = lambda *_: answered(
+        ("Press Delete on the quote.", [(2, "Press Delete on the quote.")]), ("Made up.", [(1, "Made up.")])
+    )
+    await call(knowledge, "POST", "/subagents/documentation-qa", {**STEP, "session_id": 3})
+    figures = await call(knowledge, "GET", "/api/answer-metrics")
+    assert figures["over_budget_rate"] == 0.3333
+    assert figures["dropped_claims"] == 1
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     picked = {
         "system": "selection",
@@ -434,6 +453,9 @@ async def test_a2_30_steps_with_one_result_key_ask_once_in_a_session(
     assert first["status"] == "success"
     again = await results.answer(subagent(knowledge), replace(request, step_id="b"), ADMIN)
     assert (again["answer"], again["step_id"], len(server.chats)) == (first["answer"], "b", 1)
+    beside = [replace(request, step_id=step, result_key="other") for step in ("c", "d")]
+    told = await asyncio.gather(*(results.answer(subagent(knowledge), each, ADMIN) for each in beside))
+    assert ([each["step_id"] for each in told], len(server.chats)) == (["c", "d"], 2), "steps side by side ask once"
     for other, who in (
         (replace(request, session_id=2), ADMIN),
         (replace(request, question=f"{QUESTION} Please."), ADMIN),
@@ -530,6 +552,7 @@ async def test_a2_08_a2_29_x_20_our_own_part_of_an_answer_takes_little(
         times.append(time.perf_counter() - began)
         assert told["status"] == "success", "what is not answered is neither written nor verified"
     assert len(server.times) >= len(times), "nothing was answered from memory"
+    assert LATENCY_BUDGET_MS == 2_000, "what takes longer is told of by the figures"
     assert quantiles(times[1:], n=20)[18] < 0.15, "0.10 s on two cores that had six other things to do"
 
 
