@@ -22,7 +22,7 @@ from orchestrator.selection import Documents, DocumentSelection, Lookups, get_to
 from orchestrator.telemetry import Telemetry, metrics_of
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens
-from tests.support.answering import quotes_line_with
+from tests.support.answering import quotes_line_with, sources_in
 from tests.support.documents import ADMIN, GUIDE, add
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
 
@@ -169,6 +169,41 @@ async def test_a4_07_a4_23_the_limit_is_one_of_the_request(opens: Opens, server:
     assert told["lookups"] == 5
     assert sum("limit of 5" in str(answer) for answer in answers_to(asked)) == 3
     assert asked[-1]["tool_choice"] == "none"
+
+
+async def test_a4_01_a4_02_seed_defect_every_setting_is_heeded(opens: Opens, server: OpenAIServer) -> None:
+    """A4-28, A4-03: in the schema and the addendum, in what is looked up, and in the plain search."""
+    wide = lookup("Laws of Game 2024-25", top_k=5, min_similarity=0.0)
+    asked = looks_up(server, [lookup("Laws of Game 2024-25")], [wide], [lookup("Laws of Game 2024-25", top_k=1)])
+    settings: dict[str, Any] = {
+        "max_document_lookups": 2,
+        "lookup_max_chunks": 2,
+        "similarity_threshold": 1.0,
+        "fallback_similarity_threshold": 0.0,
+        "top_k_retrievals": 1,
+        "document_list_max_tokens": 1,
+    }
+    sections = b"".join(b"\n## Law %d\n\nAn offside position, part %d.\n" % (n, n) for n in range(5))
+    async with opens(**both(server), **settings) as knowledge:
+        await add(knowledge, "laws.md", LAWS + sections)
+        picked = await ask(knowledge)
+        first, *_ = asked
+        looks_up(server)
+        asked_before = len(server.chats)
+        plain = await ask(knowledge)
+        [*_, writing] = server.chats[asked_before:]
+    offered = {each["function"]["name"]: each["function"]["parameters"] for each in first["tools"]}
+    assert offered.keys() == {"lookup_documents", "list_documents"}
+    told = offered["lookup_documents"]["properties"]
+    assert (told["top_k"]["maximum"], told["top_k"]["default"], told["min_similarity"]["default"]) == (2, 2, 1.0)
+    addendum = first["messages"][-1]["content"]
+    assert "(1 to 2)" in addendum
+    assert "up to 2 times per request" in addendum
+    assert "and 1 more: see them with the list_documents tool" in addendum
+    found = [answer["results"] for answer in answers_to(asked)]
+    assert [len(each) for each in found] == [0, 2]
+    assert (picked["lookups"], asked[-1]["tool_choice"]) == (2, "none")
+    assert (plain["fallback"], len(sources_in(writing["messages"][1]["content"]))) == (True, 1)
 
 
 async def test_a4_09_what_two_lookups_find_counts_once(opens: Opens, server: OpenAIServer) -> None:
@@ -515,6 +550,25 @@ async def test_f7_x_27_one_base_is_asked_over_http_in_its_own_form(knowledge: Kn
         empty = await client.post("/api/kb/global/-/ask", json={"question": "  "})
         few = (await client.post("/api/kb/user/ann/ask", json={**asked, "k": 1})).json()
         of_nothing = await client.post("/api/ask", json={**asked, "k": 1})
+        paths = (await client.get("/openapi.json")).json()["paths"]
+    designed = {
+        "/api/kb/query": "post",
+        "/subagents/documentation-qa": "post",
+        "/api/ask": "post",
+        "/api/agent": "post",
+        "/api/kb/{kb}/{scope}/documents": "get post delete",
+        "/api/cases/{case_id}/close": "post",
+        "/api/users/{user_id}/kb": "delete",
+        "/api/search": "get",
+        "/api/events": "get",
+        "/api/events/{event_id}/review": "post",
+        "/api/escalations": "get",
+        "/api/feedback": "post",
+        "/healthz": "get",
+    }
+    assert {path: sorted(set(told.split()) - paths.get(path, {}).keys()) for path, told in designed.items()} == {
+        path: [] for path in designed
+    }
     assert told["status"] == "answered"
     assert "From your runbooks:" in told["answer"]
     assert (unknown.status_code, empty.status_code) == (422, 422)
