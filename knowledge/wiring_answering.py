@@ -12,7 +12,7 @@ from knowledge.adapters.postgres.answers import PostgresAnswers, PostgresJournal
 from knowledge.adapters.redacting_journal import RedactingJournal
 from knowledge.documents.access import Scope
 from knowledge.documents.answering import GroundedAnswerer
-from knowledge.documents.answers import Answering, Models, StoreStatistics
+from knowledge.documents.answers import Answering, DocumentLists, Models, StoreStatistics
 from knowledge.documents.drafting import Drafter, ModelDrafter
 from knowledge.documents.entailing import Entailment
 from knowledge.documents.extracting import ExtractiveDrafter
@@ -104,6 +104,7 @@ def make_answering(
             redaction=settings.redaction,
             entailment=entailment if settings.verify_entailment else None,
         ),
+        lists=DocumentLists(documents.quotes),
         direct=DirectFinder(searcher=documents.search, evidence=documents.evidence),
         by_queries=MultiQueryFinder(searcher=documents.search, rewriter=rewriter),
         by_keywords=KeywordFinder(

@@ -34,7 +34,7 @@ from knowledge.documents.ports import Finder, QuoteSource
 from knowledge.documents.prompts import block
 from knowledge.documents.rewriting import Rewriter
 from knowledge.documents.verifying import Evidence, Verified, unanswered, verify
-from knowledge.errors import ChatRejected, InvalidInput, Unavailable
+from knowledge.errors import ChatRejected, EmbedderRejected, InvalidInput, SpaceMismatch, Unavailable
 from knowledge.logs import get_logger
 from knowledge.redaction import redact
 
@@ -89,16 +89,14 @@ class GroundedAnswerer:
 
         Raises InvalidInput for a question that is none, or asked under what is no text.
         """
-        check_question(request.question)
-        check_characters("conversation", "".join(turn.content for turn in request.conversation))
-        check_characters("focus", "".join(f"{name}{text}" for name, text in (request.focus or {}).items()))
+        check_request(request)
         began = time.perf_counter()
         asked = request.question
         request = without_secrets(request) if self.redaction else request
         try:
             drafter = await self.drafter(scope)
             answer = await self._answer(request, scope, profile, finder, drafter)
-        except (Unavailable, ChatRejected) as error:
+        except (Unavailable, ChatRejected, EmbedderRejected, SpaceMismatch) as error:
             answer = _failed(request.question, str(error))
         if answer.status is AnswerStatus.ERROR:
             answer = _traced(answer)
@@ -233,6 +231,13 @@ def without_secrets(request: Request) -> Request:
         conversation=tuple(replace(turn, content=redact(turn.content).text) for turn in request.conversation),
         focus=None if request.focus is None else {name: redact(text).text for name, text in request.focus.items()},
     )
+
+
+def check_request(request: Request) -> None:
+    """Raise InvalidInput unless a question is one, asked under what is text."""
+    check_question(request.question)
+    check_characters("conversation", "".join(turn.content for turn in request.conversation))
+    check_characters("focus", "".join(f"{name}{text}" for name, text in (request.focus or {}).items()))
 
 
 def check_question(question: str, field: str = "question") -> None:

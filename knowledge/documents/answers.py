@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -13,12 +14,15 @@ from knowledge.documents.finding import DirectFinder, KeywordFinder, MultiQueryF
 from knowledge.documents.indexing import Rooms
 from knowledge.documents.journal import Journal
 from knowledge.documents.language_model import LanguageModel
-from knowledge.documents.ports import PassageStore
+from knowledge.documents.models import Document
+from knowledge.documents.ports import PassageStore, QuoteSource
 from knowledge.documents.scale import Scale
 from knowledge.documents.searching import DocumentSearch
 from knowledge.documents.sentence_vectors import SentenceVectors
 from knowledge.models import TermStatistics
 from knowledge.ports import Clock
+
+_KEPT_LISTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,24 @@ class Models:
                 await model.aclose()
 
 
+@dataclass(slots=True)
+class DocumentLists:
+    """The documents of the scopes that were listed last, each until something that can be seen in it changes."""
+
+    quotes: QuoteSource
+    _kept: OrderedDict[object, Sequence[Document]] = field(default_factory=OrderedDict)
+
+    async def of(self, scope: Scope) -> Sequence[Document]:
+        """Return the documents of a scope that have an indexed version, ascending by title, then uri."""
+        key = (scope.workspace, await self.quotes.versions(scope))
+        if key not in self._kept:
+            self._kept[key] = tuple(await self.quotes.documents(scope))
+        self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT_LISTS:
+            self._kept.popitem(last=False)
+        return self._kept[key]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering:
     """The services of answers of one workspace. `main`: the model that picks tools, where texts may go to it."""
@@ -46,6 +68,7 @@ class Answering:
     workspace: str
     access: AccessPolicy
     answerer: GroundedAnswerer
+    lists: DocumentLists
     direct: DirectFinder
     by_queries: MultiQueryFinder
     by_keywords: KeywordFinder

@@ -21,7 +21,8 @@ from knowledge.documents.models import (
     WholeDocument,
 )
 from knowledge.documents.ports import EvidenceSource, Finder, PassageStore, Searcher
-from knowledge.errors import Unavailable
+from knowledge.documents.searching import merged
+from knowledge.errors import EmbedderRejected, Unavailable
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
@@ -29,6 +30,7 @@ log = get_logger(__name__)
 CHARS_PER_TOKEN = 4
 LOGGED = 10
 _MOST_CHUNKS = 12
+_LONGEST_QUERY = 1_000
 _SCALE_OF_RELEVANCE = 2.0
 """What a relevance of 1 counts beside the keyword score in hybrid mode; ours: as much as a whole query in a title, and
 half as much again."""
@@ -70,7 +72,7 @@ class MultiQueryFinder(Finder):
 
     async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:
         """Return what the queries found together, each passage once, with its best score."""
-        found: dict[PassageId, Passage] = {}
+        found: dict[tuple[object, ...], Passage] = {}
         searched: list[str] = []
         failures: list[str] = []
         last: Finding | None = None
@@ -80,20 +82,20 @@ class MultiQueryFinder(Finder):
                 break
             try:
                 last = await self.searcher.search(replace(query, question=text), scope)
-            except Unavailable as error:
+            except (Unavailable, EmbedderRejected) as error:
                 failures.append(str(error))
                 continue
             finally:
                 searched.append(text)
             for passage in last.passages:
-                known = found.get(passage.passage_id)
-                if known is None or passage.relevance > known.relevance:
-                    found[passage.passage_id] = passage
+                same = (passage.passage_id, passage.char_start, passage.char_end)
+                if same not in found or passage.relevance > found[same].relevance:
+                    found[same] = passage
             if last.empty_scope or covered(list(found.values()), profile):
                 break
         if last is None:
             return Finding(searched=tuple(searched), error=failures[0], trace=tuple(failures))
-        passages = sorted(found.values(), key=lambda each: (-each.relevance, -each.score))[: query.k]
+        passages = merged(sorted(found.values(), key=lambda each: (-each.relevance, -each.score)))[: query.k]
         return replace(
             last,
             passages=tuple(passages),
@@ -108,17 +110,22 @@ class MultiQueryFinder(Finder):
         rewritten = await rewriter.rewritten(query.question, query.conversation)
         focus = [str(value).replace("_", " ") for value in query.focus.values() if isinstance(value, str | int)]
         if rewritten == query.question and not focus:
-            tail = [turn.content for turn in query.conversation[-2:]]
-            return " ".join([query.question, *tail])[:1_000]
-        return " ".join([rewritten, *focus])[:1_000]
+            tail = [turn.content for turn in query.conversation[-2:] if turn.content.strip()]
+            return _beside(query.question, tail)
+        return _beside(rewritten, focus)
+
+
+def _beside(question: str, told: Sequence[str]) -> str:
+    """Return a question with what is told beside it, cut short; what was asked is not."""
+    return " ".join([question, *told])[: max(len(question), _LONGEST_QUERY)]
 
 
 def covered(passages: Sequence[Passage], profile: Profile) -> bool:
-    """Return whether enough passages are near enough; one exactly at the mark does not count."""
+    """Return whether enough chunks are near enough, each by itself; one exactly at the mark does not count."""
     if profile.coverage is None:
         return False
     fewest, relevance = profile.coverage
-    return sum(passage.relevance > relevance for passage in passages) >= fewest
+    return len({each for passage in passages for each, near in passage.chunks() if near > relevance}) >= fewest
 
 
 @dataclass(slots=True)

@@ -188,11 +188,17 @@ class Passage:
     """Both raw, None where nothing was compared; told to nobody outside."""
     rows: Annotated[tuple[LogLine | None, ...], Field(exclude=True)] = ()
     """Of a computed text: which line of the document each of its lines tells of, None for what is told of several."""
+    joined: Annotated[tuple[tuple[PassageId, float], ...], Field(exclude=True)] = ()
+    """Of chunks that touch: each with its own relevance."""
     relevance: float = 0.0
     score: float = 0.0
 
     generation: int = 0
     ordinal: int = 0
+
+    def chunks(self) -> tuple[tuple[PassageId, float], ...]:
+        """Return the chunks it is made of, each with how near it is by itself."""
+        return self.joined or ((self.passage_id, self.relevance),)
 
     @property
     def quotable(self) -> bool:

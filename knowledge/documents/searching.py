@@ -211,8 +211,12 @@ def _joined(best: Passage, other: Passage) -> Passage:
     moments = [each for each in (best.timestamp, other.timestamp) if each]
     untils = [each for each in (best.until, other.until) if each]
     severities = [each for each in (best.severity, other.severity) if each]
+    chunks: dict[PassageId, float] = {}
+    for each, relevance in (*best.chunks(), *other.chunks()):
+        chunks[each] = max(relevance, chunks.get(each, 0.0))
     return replace(
         best,
+        joined=tuple(chunks.items()),
         text=first.text + beyond,
         char_start=first.char_start,
         char_end=max(end, second.char_end or 0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from fastapi import Depends, FastAPI, Query, Request, Response
@@ -82,10 +82,11 @@ class ContextBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerPayloadBody:
-    """What the planner gets back as it gave it."""
+    """Which step it is, of the subagent's own; and what the planner gets back as it gave it."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
-    tool_name: Text = "documentation_qa"
+    tool_name: Literal["documentation_qa"] | None = None
+    lookup_type: Literal["documentation_lookup"] | None = None
     result_key: Text | None = None
 
 
@@ -227,7 +228,6 @@ def _add_systems(app: FastAPI) -> None:
                 step_id=body.step_id,
                 conversation_tail=_said(context.conversation_tail),
                 focus=context.focus or {},
-                tool_name=payload.tool_name,
                 result_key=payload.result_key,
             ),
             principal,

@@ -275,6 +275,8 @@ ANSWERS: Final[dict[str, Any]] = {
         "error_rate": 0.0,
         "cache_hit_rate": 0.0,
         "dropped_claims": 0,
+        "mean_coverage": 0.62,
+        "over_budget_rate": 0.0,
         "tool_use_rate": 0.0,
         "mean_lookups": 0.0,
         "lookup_success_rate": 0.0,

@@ -55,6 +55,6 @@ def citation_json(citation: Citation) -> CitationJson:
 def turns_of(conversation: Sequence[Mapping[str, Any]]) -> tuple[Turn, ...]:
     """Return a conversation as it is read: roles and texts, no more than the last fifty."""
     return tuple(
-        Turn(role=str(turn.get("role", "user"))[:50], content=str(turn.get("content", ""))[:8_000])
+        Turn(role=str(turn.get("role") or "user")[:50], content=str(turn.get("content") or "")[:8_000])
         for turn in conversation[-50:]
     )

@@ -9,11 +9,12 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from knowledge.documents.access import Principal
-from knowledge.documents.answering import Request
+from knowledge.documents.answering import Request, check_request
 from knowledge.documents.answers import Answering
 from knowledge.documents.journal import NewEscalation
 from knowledge.documents.models import Answer, AnswerStatus, Passage, Profile
 from knowledge.documents.rendering import GUIDANCE, with_guidance
+from knowledge.errors import Unavailable
 from orchestrator.tools.answer_json import CitationJson, citation_json, turns_of
 from orchestrator.tools.telemetry import ANSWERED, Telemetry
 
@@ -26,6 +27,8 @@ COVERING = (2, 0.55)
 """So many passages above so much relevance end the search."""
 LEAST_MEAN = 0.45
 MAX_QUERIES = 2
+LATENCY_BUDGET_MS = 2_000
+"""What an answer may take with a remote model, at the 95th percentile; what took longer is told as over it."""
 
 DOCUMENTATION_PROMPT = """You answer questions about a product from its documentation.
 
@@ -57,7 +60,6 @@ class DocumentationRequest:
     step_id: str | None = None
     conversation_tail: Sequence[Mapping[str, str]] = ()
     focus: Mapping[str, Any] = field(default_factory=dict)
-    tool_name: str = TOOL_NAME
     result_key: str | None = None
 
 
@@ -106,23 +108,21 @@ class DocumentationQASubagent:
     async def answer(self, request: DocumentationRequest, principal: Principal) -> DocumentationResponse:
         """Return the answer in the planner's contract. Raises InvalidInput or NoAccess."""
         scope = await self.answering.access.scope(principal, "global")
+        asked = Request(
+            question=request.question,
+            conversation=turns_of(request.conversation_tail),
+            focus=_hints(request.focus),
+        )
+        check_request(asked)  # what is started is completed
         session = None if request.session_id is None else str(request.session_id)
+        step = None if request.step_id is None else str(request.step_id)
         await self.telemetry.log_event(
             STARTED,
             {"question": request.question, "focus": dict(request.focus)},
             session=session,
-            step=request.step_id,
+            step=step,
         )
-        answer = await self.answering.answerer.answer(
-            Request(
-                question=request.question,
-                conversation=turns_of(request.conversation_tail),
-                focus=_hints(request.focus),
-            ),
-            scope,
-            PROFILE,
-            self.answering.by_queries,
-        )
+        answer = await self.answering.answerer.answer(asked, scope, PROFILE, self.answering.by_queries)
         response = _response(request, answer)
         told = {
             "question": request.question,
@@ -131,16 +131,17 @@ class DocumentationQASubagent:
             "coverage_score": response["coverage_score"],
             "retrieval_count": response["metrics"]["retrieval_count"],
             "latency_ms": response["metrics"]["latency_ms"],
+            "over_budget": response["metrics"]["latency_ms"] > LATENCY_BUDGET_MS,
             "searched": list(answer.searched),
             "passages": [_brief(passage) for passage in answer.found],
             "error": answer.error,
+            "trace_id": _trace_id(answer),
         }
-        event_id = await self.telemetry.log_event(COMPLETED, told, session=session, step=request.step_id)
-        await self.telemetry.log_event(
-            ANSWERED, {"system": "documentation", **told, "status": answer.status.value}, session=session
-        )
+        event_id = await self.telemetry.log_event(COMPLETED, told, session=session, step=step)
+        answered = {**answer.metrics, **told, "system": "documentation", "status": answer.status.value}
+        await self.telemetry.log_event(ANSWERED, answered, session=session)
         response["answer_id"] = str(event_id)
-        if response["status"] == "no_answer":
+        if response["status"] == "no_answer" and answer.status is not AnswerStatus.INDEXING:
             await self._escalate(request, answer)
         return response
 
@@ -152,19 +153,25 @@ class DocumentationQASubagent:
             NewEscalation(
                 question=request.question,
                 transcript=[*map(dict, request.conversation_tail), {"role": "user", "content": request.question}],
-                passage_ids=[passage.passage_id for passage in answer.found],
+                passage_ids=[each for passage in answer.found for each, _ in passage.chunks()],
                 suggested_fix=fix,
             )
         )
 
     async def best_effort(self, question: str, principal: Principal) -> str:
-        """Return what an operator may send meanwhile: caveats, and the passages that come nearest, word for word."""
+        """Return what an operator may send meanwhile: caveats, and the passages that come nearest, word for word.
+
+        Raises Unavailable where the documents cannot be asked: nothing is known of what they say then.
+        """
         scope = await self.answering.access.scope(principal, "global")
         answer = await self.answering.answerer.answer(
             Request(question=question), scope, PROFILE, self.answering.by_queries
         )
+        if answer.status is AnswerStatus.ERROR:
+            raise Unavailable(answer.error or "The documentation cannot be asked now: try again.")
         if answer.status is AnswerStatus.ANSWERED:
-            return answer.text
+            places = dict.fromkeys(f"From: {each.title} ({each.link or each.uri})" for each in answer.citations)
+            return "\n".join([answer.text, *places])
         lines = ["Not a confirmed answer: the documentation does not answer this with certainty, and is being checked."]
         for passage in answer.found[:3]:
             name = f"{passage.title}, {passage.section}" if passage.section else passage.title
@@ -179,6 +186,10 @@ def _brief(passage: Passage) -> dict[str, object]:
         "section": passage.section,
         "score": round(passage.relevance, 4),
     }
+
+
+def _trace_id(answer: Answer) -> str | None:
+    return next((each.removeprefix("trace id ") for each in answer.trace if each.startswith("trace id ")), None)
 
 
 _STATUS = {AnswerStatus.ANSWERED: "success", AnswerStatus.ERROR: "error"}
@@ -207,7 +218,7 @@ def _response(request: DocumentationRequest, answer: Answer) -> DocumentationRes
     response = DocumentationResponse(
         step_id=request.step_id,
         status=status,
-        answer=answer.text if status == "success" else GUIDANCE if status == "no_answer" else "",
+        answer="" if status == "error" else answer.text or GUIDANCE,
         citations=[citation_json(citation) for citation in answer.citations],
         reasoning=(
             f"Summarized available guidance from {', '.join(sections)}"
@@ -224,6 +235,5 @@ def _response(request: DocumentationRequest, answer: Answer) -> DocumentationRes
         coverage_score=answer.coverage or 0.0,
     )
     if status == "error":
-        trace = next((each.removeprefix("trace id ") for each in answer.trace if each.startswith("trace id ")), "")
-        response["error"] = ErrorJson(message=answer.error or "unknown", trace_id=trace)
+        response["error"] = ErrorJson(message=answer.error or "unknown", trace_id=_trace_id(answer) or "")
     return response

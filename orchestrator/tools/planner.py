@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary
 
 from knowledge.documents.access import Principal
 from knowledge.documents.language_model import Tool
@@ -16,7 +18,11 @@ from orchestrator.tools.documentation import (
     DocumentationResponse,
     claims_step,
 )
+from orchestrator.tools.telemetry import Telemetry
 from orchestrator.tools.tool_loop import Arguments
+
+if TYPE_CHECKING:
+    from knowledge.wiring import Knowledge
 
 _KEPT_RESULTS = 1_000
 _KEPT_TAIL = 6
@@ -32,6 +38,7 @@ class PlannerResults:
     """
 
     _kept: OrderedDict[Key, DocumentationResponse] = field(default_factory=OrderedDict)
+    _asked: WeakValueDictionary[Key, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def answer(
         self, subagent: DocumentationQASubagent, request: DocumentationRequest, principal: Principal
@@ -48,14 +55,16 @@ class PlannerResults:
             request.question,
             await subagent.answering.answerer.quotes.versions(scope),
         )
-        if key in self._kept:
-            return {**self._kept[key], "step_id": request.step_id}
-        response = await subagent.answer(request, principal)
-        if response["status"] != "error":
-            self._kept[key] = response
-            while len(self._kept) > _KEPT_RESULTS:
-                self._kept.popitem(last=False)
-        return response
+        turn = self._asked.setdefault(key, asyncio.Lock())  # steps side by side ask once, too
+        async with turn:
+            if key in self._kept:
+                return {**self._kept[key], "step_id": request.step_id}
+            response = await subagent.answer(request, principal)
+            if response["status"] != "error":
+                self._kept[key] = response
+                while len(self._kept) > _KEPT_RESULTS:
+                    self._kept.popitem(last=False)
+            return response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +74,15 @@ class PlannerSteps:
     subagent: DocumentationQASubagent
     enabled: bool
     results: PlannerResults = field(default_factory=PlannerResults)
+
+    @classmethod
+    def of(cls, knowledge: Knowledge) -> Self:
+        """Return what a planner beside open stores hands its steps to, enabled where the settings say so."""
+        answering = knowledge.answering
+        return cls(
+            subagent=DocumentationQASubagent(answering, Telemetry(answering.journal, answering.clock)),
+            enabled=knowledge.settings.enable_documentation_qa_subagent,
+        )
 
     async def take(self, step: Mapping[str, Any], principal: Principal) -> DocumentationResponse | None:
         """Return the answer to a step in the planner's form; None for one that is not for this subagent, or not now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from knowledge.documents.models import (
 from knowledge.documents.ports import Finder
 from knowledge.documents.prompts import TAIL_CHARS, TAIL_TURNS
 from knowledge.documents.rendering import GUIDANCE, with_guidance
-from knowledge.errors import ChatRejected, ChatUnavailable, EmbedderRejected, EmbedderUnavailable
+from knowledge.errors import ChatRejected, ChatUnavailable, EmbedderRejected, SpaceMismatch, Unavailable
 from knowledge.logs import get_logger
 from knowledge.settings import KnowledgeSettings
 from orchestrator.tools.answer_json import CitationJson, citation_json, turns_of
@@ -159,16 +160,21 @@ def validate_parameters(arguments: Arguments, settings: KnowledgeSettings) -> Lo
         raise ValueError("document_names is required, a list of names: call the tool again with it")
     if not isinstance(query, str) or not query.strip():
         raise ValueError("query is required, a text: call the tool again with it")
-    top_k, least = arguments.get("top_k"), arguments.get("min_similarity")
-    top_k = DEFAULT_TOP_K if isinstance(top_k, bool) or not isinstance(top_k, int | float) else int(top_k)
-    if isinstance(least, bool) or not isinstance(least, int | float) or least != least:  # noqa: PLR0124 - not a number
-        least = settings.similarity_threshold
     return LookupParameters(
         document_names=tuple(names),
         query=query.strip()[:1_000],
-        top_k=max(1, min(top_k, settings.lookup_max_chunks)),
-        min_similarity=max(0.0, min(float(least), 1.0)),
+        top_k=int(_clamped(arguments.get("top_k"), 1, settings.lookup_max_chunks, default=DEFAULT_TOP_K)),
+        min_similarity=float(
+            _clamped(arguments.get("min_similarity"), 0.0, 1.0, default=settings.similarity_threshold)
+        ),
     )
+
+
+def _clamped(told: object, least: float, most: float, *, default: float) -> float:
+    """Return a number within its limits, however large a model wrote it; what is none is the default."""
+    if isinstance(told, bool) or not isinstance(told, int | float) or told != told:  # noqa: PLR0124 - not a number
+        told = default
+    return max(least, min(told, most))
 
 
 @dataclass(slots=True)
@@ -176,6 +182,12 @@ class Documents:
     """The documents a caller may see, by name and by short id; a repeated name stands for all its bearers."""
 
     known: Sequence[Document]
+    _bearers: dict[str, list[Document]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for document in self.known:
+            for form in _forms(document):
+                self._bearers.setdefault(form, []).append(document)
 
     def get_indexed_document_names(self) -> list[str]:
         """Return the names, in order."""
@@ -186,8 +198,7 @@ class Documents:
         found: dict[str, Document] = {}
         unknown = []
         for name in names:
-            wanted = " ".join(name.split()).casefold()
-            bearers = [each for each in self.known if wanted in _forms(each)]
+            bearers = self._bearers.get(" ".join(name.split()).casefold(), [])
             found.update((str(each.document_id), each) for each in bearers)
             if not bearers:
                 unknown.append(name)
@@ -258,8 +269,15 @@ class Lookups:
         for document in chosen:
             self.looked_into[_named(document)] += 1
         for passage in passages:
-            self.found.setdefault((str(passage.document_id), passage.section, passage.text), passage)
-        log.info("documents_looked_up", documents=len(chosen), results=len(passages), unknown=len(unknown))
+            key = (str(passage.document_id), passage.section, passage.text)
+            if key not in self.found or passage.relevance > self.found[key].relevance:
+                self.found[key] = passage
+        log.info(
+            "documents_looked_up",
+            documents=[str(document.document_id) for document in chosen[:MOST_LISTED]],
+            passages=[str(passage.passage_id) for passage in passages],
+            unknown=len(unknown),
+        )
         told: dict[str, object] = {
             "status": "success",
             "documents_searched": [_named(document) for document in chosen],
@@ -330,13 +348,14 @@ class DocumentSelection:
     ) -> SelectionResponse:
         """Return the answer. Raises InvalidInput for a question that is none."""
         check_question(question)
+        began = time.perf_counter()
         scope = await self.answering.access.everything(principal)
         request = Request(question=question, conversation=turns_of(conversation), k=self.settings.top_k_retrievals)
         lookups = Lookups(
             answering=self.answering,
             settings=self.settings,
             scope=scope,
-            documents=Documents(await self.answering.answerer.quotes.documents(scope)),
+            documents=Documents(await self.answering.lists.of(scope)),
         )
         loop, reason = await self._looked_up(request, lookups)
         used = loop is not None and loop.calls > 0
@@ -346,6 +365,8 @@ class DocumentSelection:
         else:
             finder = ThresholdFinder(self.answering, self.settings.fallback_similarity_threshold)
         answer = await self.answering.answerer.answer(request, scope, PROFILE, finder)
+        took = round((time.perf_counter() - began) * 1000, 1)
+        answer = replace(answer, metrics={**answer.metrics, "latency_ms": took})
         return await self._told(answer, lookups, loop, fallback=fallback, used=used, reason=reason)
 
     async def _looked_up(self, request: Request, lookups: Lookups) -> tuple[Loop | None, str | None]:
@@ -377,7 +398,7 @@ class DocumentSelection:
         except (ToolsRefused, ChatRejected, ChatUnavailable) as error:
             log.warning("selection_given_up", error=type(error).__name__)
             return loop, type(error).__name__
-        except (EmbedderUnavailable, EmbedderRejected) as error:
+        except (Unavailable, EmbedderRejected, SpaceMismatch) as error:
             log.warning("selection_given_up", error=type(error).__name__)
             lookups.found.clear()
             return loop, type(error).__name__
@@ -407,6 +428,7 @@ class DocumentSelection:
             "status": answer.status.value,
             "lookups": loop.calls if loop and used else 0,
             "lookups_ok": loop.succeeded if loop else 0,
+            "lookups_failed": loop.failed if loop else 0,
             "fallback": fallback,
             "reason": reason,
             "documents": list(lookups.looked_into),

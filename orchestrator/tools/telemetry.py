@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import fmean, median, quantiles
 from typing import Any
 from uuid import uuid4
 
@@ -56,7 +56,10 @@ class Telemetry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerMetrics:
-    """Figures of answers that were given; rates are shares of them."""
+    """Figures of answers that were given; rates are shares of them.
+
+    `mean_coverage`, `over_budget_rate`: of the documentation subagent's.
+    """
 
     answers: int
     answered_rate: float
@@ -64,6 +67,8 @@ class AnswerMetrics:
     error_rate: float
     cache_hit_rate: float
     dropped_claims: int
+    mean_coverage: float
+    over_budget_rate: float
     tool_use_rate: float
     mean_lookups: float
     lookup_success_rate: float
@@ -78,8 +83,12 @@ class AnswerMetrics:
 def metrics_of(events: Iterable[Event]) -> AnswerMetrics:
     """Return the figures of events of answers."""
     told = [event.payload for event in events if event.name == ANSWERED]
+    planned = [each for each in told if each.get("system") == "documentation"]
+    covered = [float(each.get("coverage_score", 0)) for each in planned]
     picking = [each for each in told if each.get("system") == "selection"]
     lookups = sum(each.get("lookups", 0) for each in picking)
+    went_well = sum(each.get("lookups_ok", 0) for each in picking)
+    tried = went_well + sum(each.get("lookups_failed", 0) for each in picking)
     latencies = sorted(float(each.get("latency_ms", 0)) for each in told)
     chosen = Counter(name for each in picking for name in each.get("documents", ()))
 
@@ -97,9 +106,11 @@ def metrics_of(events: Iterable[Event]) -> AnswerMetrics:
         error_rate=share((each.get("status") == "error" for each in told), told),
         cache_hit_rate=share((each.get("cached") for each in told), told),
         dropped_claims=sum(int(each.get("dropped_claims", 0)) for each in told),
+        mean_coverage=round(fmean(covered), 4) if covered else 0.0,
+        over_budget_rate=share((each.get("over_budget") for each in planned), planned),
         tool_use_rate=share((each.get("lookups") for each in picking), picking),
         mean_lookups=round(lookups / len(picking), 2) if picking else 0.0,
-        lookup_success_rate=round(sum(each.get("lookups_ok", 0) for each in picking) / lookups, 4) if lookups else 0.0,
+        lookup_success_rate=round(went_well / tried, 4) if tried else 0.0,
         fallback_rate=share((each.get("fallback") for each in picking), picking),
         lookup_p50_ms=middle(used=True),
         standard_p50_ms=middle(used=False),

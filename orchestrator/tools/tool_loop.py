@@ -60,7 +60,8 @@ class _Unread:
 class Loop:
     """One request's calls. The limit holds over all rounds and over calls side by side.
 
-    `lenient`: a call that cannot be read is told to the model, which may put it right, and ends nothing.
+    `lenient`: a call that cannot be read is told to the model, which may put it right, and ends nothing. `succeeded`,
+    `failed`: of the limited calls, and of those that the model was let put right.
     """
 
     model: LanguageModel
@@ -79,7 +80,7 @@ class Loop:
     async def run(self, messages: Sequence[Message], *, first: Literal["auto", "required"] = "auto") -> Said:
         """Return what the model says once it asks for nothing more, or may not.
 
-        Raises MalformedCall, ToolsRefused, or what the model raises.
+        `required`: it has to make a limited call before. Raises MalformedCall, ToolsRefused, or what the model raises.
         """
         told = list(messages)
         tools = tuple(each.tool for each in self.offered)
@@ -89,7 +90,7 @@ class Loop:
                 max_tokens=self.max_tokens,
                 temperature=self.temperature,
                 tools=tools,
-                tool_choice="none" if spent else first if number == 0 else "auto",
+                tool_choice="none" if spent else "auto" if self.calls else first,
             )
             said = await self.model.say(told, asking)
             if not said.calls or spent:
@@ -118,7 +119,12 @@ class Loop:
                 self.calls += each.offered.counts
                 self.called.append(each.offered.tool.name)
                 planned.append(self._one(each.offered, each.arguments, each.key))
-        return list(await asyncio.gather(*planned))
+        answers = await asyncio.gather(*planned, return_exceptions=True)  # none goes on once this is over
+        broken = [answer for answer in answers if isinstance(answer, BaseException)]
+        self.failed += len(broken)
+        if broken:
+            raise broken[0]
+        return [answer for answer in answers if isinstance(answer, str)]
 
     def _read(self, call: ToolCall) -> _Read | _Unread:
         """Return what a call asks of which tool, or why that cannot be read. Raises MalformedCall unless `lenient`."""
@@ -162,17 +168,18 @@ class Loop:
         try:
             answer = await offered.handler(arguments)
         except (ValueError, PermissionError, InvalidInput) as refusal:
-            self.failed += 1
+            self.failed += offered.counts
             log.info("tool_refused", tool=name, error=type(refusal).__name__)
             if isinstance(refusal, ValueError) and offered.counts:
                 self.calls -= 1  # nothing was done: the model may put it right
             return _error(str(refusal))
-        self.succeeded += 1
         log.info("tool_answered", tool=name, characters=len(answer))
         if len(answer) > MAX_RESULT_CHARS:
+            self.failed += offered.counts
             return _error(
                 f"the result has {len(answer):,} characters, more than the {MAX_RESULT_CHARS:,} that fit: ask for less"
             )
+        self.succeeded += offered.counts
         self._answers[key] = answer
         return answer
 

@@ -8,20 +8,21 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
 
 from knowledge.documents.access import Permission, Principal
 from knowledge.documents.models import Document, NewDocument
-from knowledge.errors import EmbedderUnavailable, InvalidInput, InvalidSetting
+from knowledge.errors import EmbedderUnavailable, IndexUnavailable, InvalidInput, InvalidSetting
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator.cli.asking import LocalAnswers
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
-from orchestrator.tools.selection import Documents, DocumentSelection, get_tool_schema, validate_parameters
-from orchestrator.tools.telemetry import Telemetry
+from orchestrator.tools.selection import Documents, DocumentSelection, Lookups, get_tool_schema, validate_parameters
+from orchestrator.tools.telemetry import Telemetry, metrics_of
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens
-from tests.support.answering import quotes_line_with
+from tests.support.answering import quotes_line_with, sources_in
 from tests.support.documents import ADMIN, GUIDE, add
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
 
@@ -114,6 +115,12 @@ async def test_a4_03_a4_05_a4_08_a4_19_a4_29_the_model_sees_all_documents_and_lo
     assert told["citations"][0]["title"] == "Laws of Game 2024-25"
 
 
+async def scaled(knowledge: Knowledge) -> None:
+    """Have relevance be the cosine: as it is shipped, it is 0 for most of what these tests embed."""
+    room = await knowledge.documents.search.room()
+    await knowledge.documents.quotes.keep_scale(room.space, 0.0, 1.0, 100)
+
+
 async def test_a4_10_seed_defect_a4_19_a_tool_that_is_not_used_leaves_the_plain_search_with_citations(
     opens: Opens, server: OpenAIServer
 ) -> None:
@@ -164,12 +171,62 @@ async def test_a4_07_a4_23_the_limit_is_one_of_the_request(opens: Opens, server:
     assert asked[-1]["tool_choice"] == "none"
 
 
+async def test_a4_01_a4_02_seed_defect_every_setting_is_heeded(opens: Opens, server: OpenAIServer) -> None:
+    """A4-28, A4-03: in the schema and the addendum, in what is looked up, and in the plain search."""
+    wide = lookup("Laws of Game 2024-25", top_k=5, min_similarity=0.0)
+    asked = looks_up(server, [lookup("Laws of Game 2024-25")], [wide], [lookup("Laws of Game 2024-25", top_k=1)])
+    settings: dict[str, Any] = {
+        "max_document_lookups": 2,
+        "lookup_max_chunks": 2,
+        "similarity_threshold": 1.0,
+        "fallback_similarity_threshold": 0.0,
+        "top_k_retrievals": 1,
+        "document_list_max_tokens": 1,
+    }
+    sections = b"".join(b"\n## Law %d\n\nAn offside position, part %d.\n" % (n, n) for n in range(5))
+    async with opens(**both(server), **settings) as knowledge:
+        await add(knowledge, "laws.md", LAWS + sections)
+        picked = await ask(knowledge)
+        first, *_ = asked
+        looks_up(server)
+        asked_before = len(server.chats)
+        plain = await ask(knowledge)
+        [*_, writing] = server.chats[asked_before:]
+    offered = {each["function"]["name"]: each["function"]["parameters"] for each in first["tools"]}
+    assert offered.keys() == {"lookup_documents", "list_documents"}
+    told = offered["lookup_documents"]["properties"]
+    assert (told["top_k"]["maximum"], told["top_k"]["default"], told["min_similarity"]["default"]) == (2, 2, 1.0)
+    addendum = first["messages"][-1]["content"]
+    assert "(1 to 2)" in addendum
+    assert "up to 2 times per request" in addendum
+    assert "and 1 more: see them with the list_documents tool" in addendum
+    found = [answer["results"] for answer in answers_to(asked)]
+    assert [len(each) for each in found] == [0, 2]
+    assert (picked["lookups"], asked[-1]["tool_choice"]) == (2, "none")
+    assert (plain["fallback"], len(sources_in(writing["messages"][1]["content"]))) == (True, 1)
+
+
 async def test_a4_09_what_two_lookups_find_counts_once(opens: Opens, server: OpenAIServer) -> None:
     looks_up(server, [lookup("Laws of Game 2024-25")], [lookup("laws.md", top_k=2)])
     async with opens(**both(server), **LOW) as knowledge:
         await add(knowledge, "laws.md", LAWS)
         told = await ask(knowledge)
     assert (told["lookups"], len(told["citations"])) == (2, 1)
+
+
+async def test_a4_09_a_passage_that_two_lookups_find_is_as_near_as_the_nearer_says(
+    opens: Opens, server: OpenAIServer
+) -> None:
+    far, near = lookup("Laws of Game 2024-25"), lookup("Laws of Game 2024-25")
+    far["query"], near["query"] = "player", "A player in an offside position is not always penalised."
+    asked = looks_up(server, [far], [near])
+    async with opens(**both(server), **LOW) as knowledge:
+        await add(knowledge, "laws.md", LAWS)
+        await scaled(knowledge)
+        told = await ask(knowledge)
+    similar = [answer["results"][0]["similarity"] for answer in answers_to(asked)]
+    assert similar[0] < similar[1]
+    assert round(told["citations"][0]["score"], 2) == similar[1]
 
 
 async def test_a4_12_seed_defect_an_unknown_name_is_told_with_the_valid_ones(
@@ -364,6 +421,9 @@ def test_a4_04_a4_24_a4_28_x_03_the_schema_has_numbers_where_the_design_has_plac
         ({"top_k": 2, "min_similarity": 0.0}, 2, 0.0),
         ({"top_k": "many", "min_similarity": "high"}, 3, 0.7),
         ({"top_k": True, "min_similarity": float("nan")}, 3, 0.7),
+        ({"top_k": float("nan"), "min_similarity": 10**400}, 3, 1.0),
+        ({"top_k": float("inf"), "min_similarity": -float("inf")}, 5, 0.0),
+        ({"top_k": 2.9, "min_similarity": 1}, 2, 1.0),
     ],
 )
 def test_a4_14_seed_defect_numbers_are_clamped_and_zero_is_a_number(
@@ -374,13 +434,93 @@ def test_a4_14_seed_defect_numbers_are_clamped_and_zero_is_a_number(
 
 
 async def test_a4_22_every_lookup_is_logged(opens: Opens, server: OpenAIServer) -> None:
-    looks_up(server, [lookup("Laws of Game 2024-25")])
+    looks_up(server, [lookup("Laws of Chess")], [lookup("Laws of Game 2024-25")])
     async with opens(**both(server), **LOW) as knowledge:
-        await add(knowledge, "laws.md", LAWS)
-        await ask(knowledge)
+        document = await add(knowledge, "laws.md", LAWS)
+        with structlog.testing.capture_logs() as heard:
+            await ask(knowledge)
         [event, *_] = await knowledge.answering.journal.events(name="question_answered")
     assert event.payload["documents"] == ["Laws of Game 2024-25"]
-    assert (event.payload["lookups"], event.payload["lookups_ok"]) == (1, 1)
+    assert (event.payload["lookups"], event.payload["lookups_ok"], event.payload["lookups_failed"]) == (1, 1, 1)
+    [found] = [each for each in heard if each["event"] == "documents_looked_up"]
+    assert found["documents"] == [str(document.document_id)]
+    assert found["passages"]
+    assert "offside" not in str(found), "ids, and no texts"
+    [refused] = [each for each in heard if each["event"] == "tool_refused"]
+    assert (refused["tool"], refused["error"]) == ("lookup_documents", "ValueError")
+
+
+async def test_a4_21_the_figures_hold_the_time_and_the_failures_of_lookups(opens: Opens, server: OpenAIServer) -> None:
+    """A4-21: the time of the model that picks counts, and so does a lookup that the model had to put right."""
+    looks_up(server, [lookup("Laws of Chess")], [lookup("Laws of Game 2024-25")])
+    server.seconds_per_call = 0.1
+    async with opens(**both(server), **LOW) as knowledge:
+        await add(knowledge, "laws.md", LAWS)
+        told = await ask(knowledge)
+        figures = metrics_of(await knowledge.answering.journal.events())
+    assert (figures.lookup_success_rate, figures.mean_lookups, figures.tool_use_rate) == (0.5, 1.0, 1.0)
+    assert figures.lookup_p50_ms == told["latency_ms"] > 400, "three calls to pick, one to answer"
+
+
+async def test_a4_13_an_index_that_is_down_is_told_as_an_error_of_the_answer(
+    opens: Opens, server: OpenAIServer
+) -> None:
+    """As without lookups: it was a failed request, and nobody heard of it from the figures."""
+    looks_up(server, [lookup("Laws of Game 2024-25")])
+
+    class Down:
+        async def search(self, *_: object) -> object:
+            raise IndexUnavailable("the index is down")
+
+    async with opens(**both(server), **LOW) as knowledge:
+        await add(knowledge, "laws.md", LAWS)
+        object.__setattr__(knowledge.answering.direct, "searcher", Down())
+        told = await ask(knowledge)
+        figures = metrics_of(await knowledge.answering.journal.events())
+    assert (told["status"], told["reason"], told["fallback"]) == ("error", "the index is down", True)
+    assert (figures.error_rate, figures.lookup_success_rate) == (1.0, 0.0)
+
+
+async def test_a4_23_the_list_of_documents_is_read_again_only_where_something_changed(
+    opens: Opens, server: OpenAIServer
+) -> None:
+    """A4-23: and whoever may see less is shown no list of another's."""
+    read = []
+
+    class Counted:
+        def __init__(self, quotes: Any) -> None:
+            self.versions = quotes.versions
+            self.quotes = quotes
+
+        async def documents(self, scope: Any) -> Any:
+            read.append(scope.principal)
+            return await self.quotes.documents(scope)
+
+    async with opens(**both(server), **LOW) as knowledge:
+        lists = knowledge.answering.lists
+        lists.quotes = Counted(lists.quotes)  # type: ignore[assignment]
+        await add(knowledge, "laws.md", LAWS, "team", "x")
+        every = await knowledge.answering.access.everything(ADMIN)
+        for _ in range(2):
+            assert [each.title for each in await lists.of(every)] == ["Laws of Game 2024-25"]
+        assert len(read) == 1
+        others = await knowledge.answering.access.everything(Principal(name="mallory"))
+        assert not await lists.of(others)
+        document = await add(knowledge, "var.md", VAR, "team", "x")
+        assert len(await lists.of(every)) == 2
+        scope = await knowledge.documents.access.scope(ADMIN, "team", "x", permission=Permission.WRITE)
+        await knowledge.documents.library.delete(scope, [document.document_id])
+        assert [each.title for each in await lists.of(every)] == ["Laws of Game 2024-25"]
+    assert len(read) == 4
+
+
+def test_a4_24_the_methods_of_the_design_are_there_by_their_names() -> None:
+    named = {
+        Documents: ("get_indexed_document_names", "get_documents_by_names", "format_document_list"),
+        Lookups: ("execute_lookup", "search_in_documents"),
+        DocumentSelection: ("ask", "should_use_tool_calling"),
+    }
+    assert [name for kind, names in named.items() for name in names if not callable(getattr(kind, name, None))] == []
 
 
 async def test_a1_24_t20_the_page_asks_and_shows_sources_without_inline_scripts(knowledge: Knowledge) -> None:
@@ -410,6 +550,25 @@ async def test_f7_x_27_one_base_is_asked_over_http_in_its_own_form(knowledge: Kn
         empty = await client.post("/api/kb/global/-/ask", json={"question": "  "})
         few = (await client.post("/api/kb/user/ann/ask", json={**asked, "k": 1})).json()
         of_nothing = await client.post("/api/ask", json={**asked, "k": 1})
+        paths = (await client.get("/openapi.json")).json()["paths"]
+    designed = {
+        "/api/kb/query": "post",
+        "/subagents/documentation-qa": "post",
+        "/api/ask": "post",
+        "/api/agent": "post",
+        "/api/kb/{kb}/{scope}/documents": "get post delete",
+        "/api/cases/{case_id}/close": "post",
+        "/api/users/{user_id}/kb": "delete",
+        "/api/search": "get",
+        "/api/events": "get",
+        "/api/events/{event_id}/review": "post",
+        "/api/escalations": "get",
+        "/api/feedback": "post",
+        "/healthz": "get",
+    }
+    assert {path: sorted(set(told.split()) - paths.get(path, {}).keys()) for path, told in designed.items()} == {
+        path: [] for path in designed
+    }
     assert told["status"] == "answered"
     assert "From your runbooks:" in told["answer"]
     assert (unknown.status_code, empty.status_code) == (422, 422)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, cast
 
 import pytest
 
 from knowledge.documents.language_model import Message, Said, Tool, ToolCall, ToolsRefused
-from knowledge.errors import QuestionRejected
+from knowledge.errors import EmbedderUnavailable, QuestionRejected
 from orchestrator.tools.agent import Conversation, MainAgent, Strategy, intent_of
 from orchestrator.tools.tool_loop import MAX_ROUNDS, Arguments, Loop, Offered
 from orchestrator.tools.wrappers import TOOLS
@@ -207,6 +208,49 @@ async def test_a4_16_a_missing_parameter_is_named_and_may_be_put_right_without_c
     await loop.run(START)
     assert [arguments for arguments in seen if "n" in arguments] == [{"n": 1}]
     assert "query is required" in model.asked[1][0][-1].content
+
+
+async def test_a4_11_a_tool_that_is_required_is_so_until_it_was_called() -> None:
+    """Leafing through a list of what there is looks nothing up."""
+
+    async def listed(_: Arguments) -> str:
+        return "a, b"
+
+    model = ScriptedModel([Said(calls=(call("list", n=1),)), Said(calls=(call("look", "2", n=1),))])
+    loop, seen = looking(model)
+    loop.offered = [*loop.offered, Offered(tool=tool("list"), handler=listed, counts=False)]
+    await loop.run(START, first="required")
+    assert [asking.tool_choice for _, asking in model.asked] == ["required", "required", "auto"]
+    assert seen == [{"n": 1}]
+
+
+async def test_a4_21_calls_that_succeed_and_fail_are_counted_where_they_are_limited() -> None:
+    async def listed(_: Arguments) -> str:
+        return "a, b"
+
+    calls = (call("look", "1", n=1), call("look", "2", bad=1), call("list", "3"))
+    loop, _ = looking(ScriptedModel([Said(calls=calls)]))
+    loop.offered = [*loop.offered, Offered(tool=tool("list"), handler=listed, counts=False)]
+    await loop.run(START)
+    assert (loop.succeeded, loop.failed) == (1, 1)
+
+
+async def test_a4_13_no_call_goes_on_once_one_beside_it_broke_off() -> None:
+    done: list[Arguments] = []
+
+    async def look(arguments: Arguments) -> str:
+        if "down" in arguments:
+            raise EmbedderUnavailable("429")
+        await asyncio.sleep(0.01)
+        done.append(arguments)
+        return "{}"
+
+    model = ScriptedModel([Said(calls=(call("look", "1", down=1), call("look", "2", n=1)))])
+    loop = Loop(model=model, offered=[Offered(tool=tool(), handler=look)], max_calls=5)
+    with pytest.raises(EmbedderUnavailable):
+        await loop.run(START)
+    assert done == [{"n": 1}], "or it would write into what is answered from by now"
+    assert (loop.succeeded, loop.failed) == (1, 1)
 
 
 async def test_f6_the_same_call_again_is_answered_from_memory() -> None:

@@ -11,7 +11,8 @@ from knowledge.documents.answering import best_mean, refused
 from knowledge.documents.finding import MultiQueryFinder, covered
 from knowledge.documents.models import AnswerStatus, Finding, Query, Turn
 from knowledge.documents.rewriting import Rewriter
-from knowledge.errors import IndexUnavailable
+from knowledge.documents.searching import merged
+from knowledge.errors import EmbedderRejected, IndexUnavailable
 from orchestrator.tools.documentation import PROFILE, claims_step
 from tests.support.answering import ListedSearcher, passage
 
@@ -100,6 +101,39 @@ async def test_a2_09_passages_of_both_queries_are_merged_by_their_id_with_the_be
     found = await finding.find(ASKED, await a_scope(), PROFILE)
     assert [(each.text, each.relevance) for each in found.passages] == [("other", 0.8), ("one", 0.5)]
     assert found.coverage == pytest.approx(best_mean(found.passages))
+
+
+async def test_a2_07_chunks_that_touch_are_one_passage_and_count_each() -> None:
+    """Two chunks of one section above 0.55 cover a question, though they are shown as one."""
+    halves = [
+        passage("Press ", relevance=0.9, char_start=0, char_end=6),
+        passage("Convert.", relevance=0.6, char_start=6, char_end=14),
+        passage(" Then save.", relevance=0.5, char_start=14, char_end=25),
+    ]
+    [one] = merged(halves)
+    assert (one.text, one.relevance) == ("Press Convert. Then save.", 0.9)
+    assert one.chunks() == tuple((each.passage_id, each.relevance) for each in halves)
+    finding, searcher = finder([one])
+    await finding.find(ASKED, await a_scope(), PROFILE)
+    assert len(searcher.asked) == 1
+    assert not covered(merged([halves[0], halves[2]]), PROFILE)
+
+
+async def test_a2_09_what_both_queries_find_in_other_cuts_is_one_passage() -> None:
+    first = passage("Press ", relevance=0.5, char_start=0, char_end=6)
+    second = passage("Convert.", relevance=0.4, char_start=6, char_end=14)
+    nearer = replace(second, relevance=0.7)
+    finding, _ = finder([first], merged([nearer, replace(first, relevance=0.3)]))
+    [found] = (await finding.find(ASKED, await a_scope(), PROFILE)).passages
+    assert (found.text, found.relevance) == ("Press Convert.", 0.7)
+    assert dict(found.chunks()) == {first.passage_id: 0.5, second.passage_id: 0.7}
+
+
+async def test_a2_13_a_query_that_the_embedder_refuses_is_one_that_failed() -> None:
+    finding, _ = finder(near(0.9, 0.1), EmbedderRejected("a text too long"))
+    assert len((await finding.find(ASKED, await a_scope(), PROFILE)).passages) == 2
+    finding, _ = finder(EmbedderRejected("wrong key"), EmbedderRejected("wrong key"))
+    assert (await finding.find(ASKED, await a_scope(), PROFILE)).error == "wrong key"
 
 
 async def test_a2_13_one_failed_query_is_passed_over_and_all_failed_is_an_error() -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from textwrap import dedent, indent
 
+from pydantic import TypeAdapter
+
 from knowledge.documents.calibrating import Calibrated
 from knowledge.documents.indexing import IndexReport
 from knowledge.documents.library import Added
@@ -87,7 +89,9 @@ def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
 def print_passages(finding: Finding, *, as_json: bool) -> None:
     """Print passages, best first, with where they stand."""
     if as_json:
-        print_json(asdict(finding))
+        print_json(
+            TypeAdapter(Finding).dump_python(finding, mode="json")
+        )  # as over HTTP: without what is told to nobody
         return
     if finding.empty_scope:
         print_text("there are no documents here: hardwon kb add FILE")
