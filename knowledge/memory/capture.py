@@ -8,7 +8,8 @@ from typing import NoReturn
 from uuid import uuid4
 
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
-from knowledge.memory.limits import as_id, as_whole, check_text
+from knowledge.forms import as_id, as_whole
+from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import taken_for_outcome, told_before
 from knowledge.memory.redacting import as_stored, redacted, without_contexts
 from knowledge.memory.settling import settle_if_possible

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from knowledge.errors import HardwonError, InvalidInput, Unavailable
+from knowledge.forms import as_id
 from knowledge.interpreter import garbage_seldom
 from knowledge.logs import get_logger
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
 from knowledge.memory.finishing import if_in_time
 from knowledge.memory.in_turn import in_turn
-from knowledge.memory.limits import as_id, check_text
+from knowledge.memory.limits import check_text
 from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.settling import settle, settle_differing
 from knowledge.models import CheckpointId, CheckpointReport, CheckpointType

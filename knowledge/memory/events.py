@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
+from knowledge.forms import as_id
 from knowledge.memory.capture import KnowledgeCaptureService
-from knowledge.memory.limits import as_id, check_text
+from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService, certain, joined_to
 from knowledge.memory.redacting import as_stored
 from knowledge.memory.texts import normalised, resolution, situation

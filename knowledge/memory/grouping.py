@@ -8,9 +8,9 @@ from datetime import datetime
 from uuid import uuid4
 
 from knowledge.errors import InvalidInput, NotFound
+from knowledge.forms import as_id
 from knowledge.logs import get_logger
 from knowledge.memory import texts
-from knowledge.memory.limits import as_id
 from knowledge.memory.outcomes import joined_to
 from knowledge.memory.query import to_pattern
 from knowledge.memory.settling import settle_if_possible

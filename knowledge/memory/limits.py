@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from knowledge.characters import check_characters
 from knowledge.errors import InvalidInput
-from knowledge.forms import as_id, as_relevance, as_whole, check_flag, check_named
-
-__all__ = ["MAX_TEXT_BYTES", "as_id", "as_relevance", "as_whole", "check_flag", "check_named", "check_text"]
 
 MAX_TEXT_BYTES = 64 * 1024
 """A text field holds at most this many bytes of UTF-8."""

@@ -9,9 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
+from knowledge.forms import as_id, check_flag
 from knowledge.memory import texts
 from knowledge.memory.likeness import says_otherwise
-from knowledge.memory.limits import as_id, check_flag, check_text
+from knowledge.memory.limits import check_text
 from knowledge.memory.ranking import shared
 from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Evidence, HandedOut, Outcome, PatternId, Provenance
 from knowledge.ports import Stores

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from knowledge.forms import as_id, as_relevance, as_whole, check_flag, check_named
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
-from knowledge.memory.limits import (
-    MAX_TEXT_BYTES,
-    as_id,
-    as_relevance,
-    as_whole,
-    check_flag,
-    check_named,
-    check_text,
-)
+from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
 from knowledge.memory.ranking import Match, rank, rank_for_gate, source_of
 from knowledge.memory.searching import Question, search
 from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where

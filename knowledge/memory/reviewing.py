@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from knowledge.errors import Conflict, InvalidInput, NotFound
-from knowledge.memory.limits import as_id
+from knowledge.forms import as_id
 from knowledge.models import Entry, EntryId, EntryStatus
 from knowledge.ports import Stores
 from knowledge.provenance import UNHEARD, Auditor, OftenShown, ProvenanceStore

@@ -15,9 +15,9 @@ from uuid import UUID
 
 import numpy as np
 
+from knowledge.forms import as_id
 from knowledge.logs import get_logger
 from knowledge.memory.beside import Beside
-from knowledge.memory.limits import as_id
 from knowledge.memory.locality import Within
 from knowledge.memory.points import from_stored, stored_text
 from knowledge.memory.reaching import reach_if_possible

@@ -7,8 +7,9 @@ from dataclasses import asdict, fields
 from hashlib import sha256
 
 from knowledge.errors import InvalidInput
+from knowledge.forms import check_flag
 from knowledge.memory.applying import check_conditions
-from knowledge.memory.limits import check_flag, check_text
+from knowledge.memory.limits import check_text
 from knowledge.models import EntryStatus, EntryType, NewEntry
 
 _REQUIRED = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge.errors import InvalidInput
+from knowledge.forms import as_id, as_whole
 from knowledge.memory.capture import MAX_LISTED, KnowledgeCaptureService
-from knowledge.memory.limits import as_id, as_whole
 from knowledge.memory.validation import validate
 from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, NewEntry, PatternId
 from knowledge.ports import Progress

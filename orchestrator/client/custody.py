@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from knowledge.memory.limits import as_id
+from knowledge.forms import as_id
 from knowledge.memory.revoking import MOST_AFFECTED
 from knowledge.models import ContextId, Entry, EntryId
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, Chosen, OftenShown, Revocation

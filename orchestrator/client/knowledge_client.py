@@ -14,7 +14,8 @@ from uuid import UUID
 import httpx
 
 from knowledge.errors import InvalidInput, OwnerUnavailable
-from knowledge.memory.limits import as_id, check_text
+from knowledge.forms import as_id
+from knowledge.memory.limits import check_text
 from knowledge.models import (
     DEFAULT_WORKSPACE,
     CheckpointId,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from knowledge.forms import as_id
 from knowledge.memory.grouping import PatternDetails, PatternPair
-from knowledge.memory.limits import as_id
 from knowledge.models import EntryId, Pattern, PatternId
 from orchestrator.client.calls import Api
 
