@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from knowledge.documents.access import Principal, Scope
 from knowledge.documents.answering import Request, check_question
 from knowledge.documents.answers import Answering
-from knowledge.documents.language_model import LanguageModel, Message, Tool, ToolsRefused
+from knowledge.documents.language_model import LanguageModel, Message, Tool
 from knowledge.documents.models import (
     Answer,
     AnswerStatus,
@@ -27,7 +27,7 @@ from knowledge.documents.models import (
 from knowledge.documents.ports import Finder
 from knowledge.documents.prompts import TAIL_CHARS, TAIL_TURNS
 from knowledge.documents.rendering import GUIDANCE, with_guidance
-from knowledge.errors import ChatRejected, ChatUnavailable, EmbedderRejected, SpaceMismatch, Unavailable
+from knowledge.errors import ChatRejected, EmbedderRejected, SpaceMismatch, Unavailable
 from knowledge.logs import get_logger
 from knowledge.settings import KnowledgeSettings
 from orchestrator.tools.answer_json import CitationJson, citation_json, turns_of
@@ -395,12 +395,8 @@ class DocumentSelection:
         ]
         try:
             await loop.run(messages, first="required" if self.settings.require_tool_use else "auto")
-        except (ToolsRefused, ChatRejected, ChatUnavailable) as error:
+        except (ChatRejected, EmbedderRejected, SpaceMismatch, Unavailable) as error:  # what was found before counts
             log.warning("selection_given_up", error=type(error).__name__)
-            return loop, type(error).__name__
-        except (Unavailable, EmbedderRejected, SpaceMismatch) as error:
-            log.warning("selection_given_up", error=type(error).__name__)
-            lookups.found.clear()
             return loop, type(error).__name__
         return loop, None
 

@@ -267,28 +267,35 @@ async def test_a4_13_a_query_that_cannot_be_embedded_leaves_the_plain_search(
         await add(knowledge, "laws.md", LAWS)
         searcher = knowledge.answering.direct.searcher
 
-        class Once:
-            failed = False
+        class Failing:
+            def __init__(self, *calls: int) -> None:
+                self.calls, self.call = calls, 0
 
             async def search(self, query: Any, scope: Any) -> Any:
-                if not self.failed:
-                    self.failed = True
+                self.call += 1
+                if self.call in self.calls:
                     raise EmbedderUnavailable("429", retry_after_seconds=1)
                 return await searcher.search(query, scope)
 
-        object.__setattr__(knowledge.answering.direct, "searcher", Once())
+        object.__setattr__(knowledge.answering.direct, "searcher", Failing(1))
         told = await ask(knowledge)
+        looks_up(server, [lookup("Laws of Game 2024-25")], [lookup("Laws of Game 2024-25", top_k=1)])
+        object.__setattr__(knowledge.answering.direct, "searcher", Failing(2, 3))
+        later = await ask(knowledge)
     assert (told["status"], told["fallback"], told["reason"]) == ("answered", True, "EmbedderUnavailable")
+    assert (later["status"], later["fallback"], later["reason"]) == ("answered", False, "EmbedderUnavailable"), (
+        "what a lookup before had found is answered from, though the plain search would fail as well"
+    )
 
 
 async def test_a4_17_a4_26_without_tools_without_a_model_or_switched_off_it_is_the_plain_search(
     opens: Opens, server: OpenAIServer
 ) -> None:
-    looks_up(server)
-    server.moods = None
+    asked = looks_up(server, [lookup("Laws of Game 2024-25")])
     async with opens(**both(server), **LOW, enable_document_selection=False) as knowledge:
         await add(knowledge, "laws.md", LAWS)
         off = await ask(knowledge)
+        assert (asked, off["reason"]) == ([], "selection is off")
         server.misbehave(Status(400, "tools are not supported by this model"))
     async with opens(**both(server), **LOW) as knowledge:
         no_tools = await ask(knowledge)

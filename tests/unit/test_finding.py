@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
@@ -68,8 +70,17 @@ async def test_a2_05_x_10_the_second_query_holds_focus_and_conversation() -> Non
 
 
 async def test_a2_06_there_are_never_more_than_two_queries() -> None:
+    """Not even where the model rewrites the question in other words each time."""
+
+    class Rewriting(Rewriter):
+        async def rewritten(self, question: str, conversation: Sequence[Turn]) -> str:
+            return f"{question} {uuid4()}"
+
+    async def rewriting() -> Rewriter:
+        return Rewriting()
+
     finding, searcher = finder(near(0.1), near(0.1), near(0.9))
-    await finding.find(ASKED, await a_scope(), PROFILE)
+    await replace(finding, rewriter=rewriting).find(ASKED, await a_scope(), PROFILE)
     assert len(searcher.asked) == 2
 
 
