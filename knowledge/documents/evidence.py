@@ -14,6 +14,7 @@ from typing import Final
 from knowledge.documents.access import Scope
 from knowledge.documents.asking_words import wanted
 from knowledge.documents.models import (
+    LISTED,
     Document,
     DocumentId,
     DocumentType,
@@ -248,7 +249,7 @@ def _listing(log: Document, what: str, total: int, lines: Sequence[LogLine]) -> 
         if total == len(lines)
         else f"{log.name}: the first {len(lines)} of {total} {what}"
     )
-    return _passage(log, f"{head}:\n{_listed(lines)}", lines, (None, *lines), section="listed")
+    return _passage(log, f"{head}:\n{_listed(lines)}", lines, (None, *lines), section=LISTED)
 
 
 def _listed(lines: Sequence[LogLine], *, mark: int | None = None) -> str:
