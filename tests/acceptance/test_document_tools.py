@@ -514,16 +514,12 @@ async def test_a0_49_f6_a_list_that_a_model_speaks_of_is_told_by_code(
     server.says = quotes_line_with(quoted)
     async with opens(**with_model(server)) as knowledge:
         await add(knowledge, "app.log", "\n".join(lines).encode(), "case", "7")
-        await add(knowledge, "runbook.md", GUIDE, "case", "7")
         every = await ask(tool(knowledge, 0), "7", "Show me all CRITICAL entries with timestamps")
         assert (server.calls, every["extractive"], every["status"]) == (1, False, "answered")
         for number, line in enumerate(lines, 1):
             assert f"\n{every['answer']}".count(f"\n{number}: {line} [app.log:{number} (") == 1
         cited = [each["lines"] for each in every["citations"] if " is full" in each["quote"]]
         assert sorted(place[0] for place in cited if place) == list(range(1, 61))
-        server.says = quotes_line_with("ERR-4521")
-        other = await ask(tool(knowledge, 0), "7", "Show me all CRITICAL entries that name ERR-4521")
-        assert "is full" not in other["answer"], "it speaks of another document"
 
 
 PHASES: list[tuple[str, str | None, str, str]] = [

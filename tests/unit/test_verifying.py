@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from uuid import UUID, uuid4
 
@@ -16,7 +17,7 @@ from knowledge.documents.models import DocumentId, Passage, PassageId, PassageKi
 from knowledge.documents.orders import gives_orders, without_orders
 from knowledge.documents.sentences import sentences
 from knowledge.documents.units import Unit, units
-from knowledge.documents.verifying import Evidence, Written, lines_told, unanswered, verify
+from knowledge.documents.verifying import Evidence, Written, lines_told, unanswered, verify, with_listings
 
 LOG = (
     "2025-10-19T14:32:15Z ERROR ConnectionTimeout: Database connection failed after 30000ms\n"
@@ -273,3 +274,20 @@ def test_a_claim_that_is_its_quote_is_not_looked_up_word_by_word(monkeypatch: py
     found = evidence("\n".join(f"{number}: CRITICAL disk {number}" for number in range(500)), kind=PassageKind.COMPUTED)
     monkeypatch.setattr(verifying, "_unheard", lambda *_: pytest.fail("it says what it quotes"))
     assert len(verify(lines_told(1, found), [found], "all?").claims) == 500
+
+
+def test_a0_49_a_list_is_told_where_the_answer_is_about_its_log_and_only_there() -> None:
+    text = "app.log: all 2 CRITICAL entries:\n  2: CRITICAL a\n  7: CRITICAL b"
+    listing = evidence(text, kind=PassageKind.COMPUTED)
+    listing = Evidence(replace(listing.passage, section="listed"), text)
+    counted = evidence("app.log: 2 CRITICAL entries.", kind=PassageKind.COMPUTED)
+    other = evidence("The pool has 40.")
+    elsewhere = Evidence(replace(counted.passage, document_id=DocumentId(UUID(int=2))), counted.text)
+    for about, expected in (
+        (counted, ["app.log: 2 CRITICAL entries.", *(line.strip() for line in text.split("\n"))]),
+        (other, ["The pool has 40."]),
+        (elsewhere, ["app.log: 2 CRITICAL entries."]),
+    ):
+        shown = [about, listing]
+        found = verify([Written(text=about.text, quotes=((1, about.text),))], shown, "all?")
+        assert [claim.text for claim in with_listings(found, shown, "all?").claims] == expected
