@@ -33,7 +33,7 @@ from knowledge.documents.models import (
 from knowledge.documents.ports import Finder, QuoteSource
 from knowledge.documents.prompts import block
 from knowledge.documents.rewriting import Rewriter
-from knowledge.documents.verifying import Evidence, Verified, unanswered, verify
+from knowledge.documents.verifying import Evidence, Verified, unanswered, verify, with_listings
 from knowledge.errors import ChatRejected, EmbedderRejected, InvalidInput, SpaceMismatch, Unavailable
 from knowledge.logs import get_logger
 from knowledge.redaction import redact
@@ -159,6 +159,8 @@ class GroundedAnswerer:
         dropped = len(found.faults)
         if found.faults or draft.faults:
             draft, found = await _improved(drafter, asked, draft, found, check)
+        if not drafter.extractive:
+            found = with_listings(found, shown, request.question)
         draft = replace(draft, missing=unanswered(draft.missing, request.question))
         return _answered(request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped)
 

@@ -14,6 +14,7 @@ from typing import Final
 from knowledge.documents.access import Scope
 from knowledge.documents.asking_words import wanted
 from knowledge.documents.models import (
+    LISTED,
     Document,
     DocumentId,
     DocumentType,
@@ -44,6 +45,7 @@ _ALL = re.compile(r"(?i)\b(all|every|each|list|show)\b")
 _ENTRIES = re.compile(
     r"(?i)\b(entries|entry|lines?|messages?|logs?|events?|errors?|warnings?|timestamps?|occurrences?)\b"
 )
+_REFERS = re.compile(r"(?i)\b(they|them|their|it|its|th(?:is|at|[eo]se)|ones?|such|both|same)\b")
 _TERM = re.compile(
     r"\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)|`([^`\n]{2,200})`|(?<![\w/])(/[\w./-]{2,})|\b([A-Z]{2,}[-_]?\d{2,}\w*)\b"
 )
@@ -225,6 +227,15 @@ def _plain(question: str, documents: Sequence[Document] = ()) -> PlainWords | No
     return found if found and (found.sought or _QUANTITY.search(question) or _TIMES.search(question)) else None
 
 
+def asked_of_logs(own: str, searched: str) -> str:
+    """Return which words to take of a follow-up: the user's own, unless what is meant by them stands in the others.
+
+    "When did they start?" is answered of the errors spoken of before; "How many CRITICAL entries are there?" of itself.
+    """
+    meant = bool(wanted(own)) or _TERM.search(own) is not None or in_plain_words(own) is not None
+    return own if meant or _REFERS.search(own) is None else searched
+
+
 def _cued(question: str) -> bool:
     """Return whether a question asks for something that can be counted or looked up in a log."""
     patterns = (_QUANTITY, _TIMES, _TERM)
@@ -248,7 +259,7 @@ def _listing(log: Document, what: str, total: int, lines: Sequence[LogLine]) -> 
         if total == len(lines)
         else f"{log.name}: the first {len(lines)} of {total} {what}"
     )
-    return _passage(log, f"{head}:\n{_listed(lines)}", lines, (None, *lines), section="listed")
+    return _passage(log, f"{head}:\n{_listed(lines)}", lines, (None, *lines), section=LISTED)
 
 
 def _listed(lines: Sequence[LogLine], *, mark: int | None = None) -> str:

@@ -19,7 +19,7 @@ from knowledge.documents.drafting import Asked, Draft, Drafter
 from knowledge.documents.models import PassageKind, Profile
 from knowledge.documents.scale import Scale, shipped
 from knowledge.documents.sentence_vectors import SentenceVectors
-from knowledge.documents.verifying import MOST_CHARS, Evidence, Written
+from knowledge.documents.verifying import MOST_CHARS, Evidence, Written, lines_told
 from knowledge.documents.weighing import (
     MOST_SENTENCES,
     NEAR_BEST,
@@ -41,7 +41,8 @@ EMBEDDED_FIRST = 8
 NEAREST = 1.0
 """What the cosine of a sentence to a question can be at most."""
 MOST_QUOTED = 3
-MOST_COMPUTED = 400
+MOST_COMPUTED = 1_000
+"""Lines of computed passages after which no further list is told: each one is told whole or not at all."""
 
 
 class Signs(NamedTuple):
@@ -229,10 +230,8 @@ def _computed(evidence: Sequence[Evidence]) -> Iterator[Written]:
     """Yield the lines of computed passages: they are the answer, whatever else was found."""
     lines = 0
     for number, each in enumerate(evidence, 1):
-        if each.passage.kind is not PassageKind.COMPUTED:
+        if each.passage.kind is not PassageKind.COMPUTED or (each.passage.listing and lines >= MOST_COMPUTED):
             continue
-        for line in each.text.split("\n"):  # what else may break a line is part of it in a log
-            text = line.strip()[:MOST_CHARS]
-            if text and lines < MOST_COMPUTED:
-                lines += 1
-                yield Written(text=text, quotes=((number, text),))
+        told = lines_told(number, each)
+        lines += len(told)
+        yield from told

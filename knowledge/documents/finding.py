@@ -9,6 +9,7 @@ from typing import Literal
 
 from knowledge.documents.access import Scope
 from knowledge.documents.answering import Rewriters, best_mean
+from knowledge.documents.evidence import asked_of_logs
 from knowledge.documents.keyword_score import SEEDED, KeywordDocument, KeywordQuestion, KeywordWeights, keyword_score
 from knowledge.documents.models import (
     DocumentId,
@@ -50,7 +51,8 @@ class DirectFinder(Finder):
         found = await self.searcher.search(query, scope)
         if self.evidence is None or found.empty_scope:
             return found
-        facts = await self.evidence.facts(query.asked or query.question, scope, query.documents)
+        asked = asked_of_logs(query.asked, query.question) if query.asked else query.question
+        facts = await self.evidence.facts(asked, scope, query.documents)
         return replace(
             found,
             passages=(*facts.passages, *found.passages),

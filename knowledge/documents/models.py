@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, NewType
+from typing import Annotated, Any, Final, NewType
 from uuid import UUID
 
 from pydantic import Field
@@ -49,6 +49,10 @@ class PassageKind(StrEnum):
     SUMMARY = "summary"
     COMPUTED = "computed"
     DOCUMENT = "document"
+
+
+LISTED: Final = "listed"
+"""The section of a computed passage that lists log lines."""
 
 
 class Severity(StrEnum):
@@ -204,6 +208,11 @@ class Passage:
     def quotable(self) -> bool:
         """Whether a quote of it is evidence."""
         return self.kind is not PassageKind.SUMMARY
+
+    @property
+    def listing(self) -> bool:
+        """Whether it is a list of log lines that was asked for."""
+        return self.kind is PassageKind.COMPUTED and self.section == LISTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

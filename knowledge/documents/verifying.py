@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from knowledge.documents.aligning import Plain, Span, align
-from knowledge.documents.models import Claim, Passage, PassageId, Quote
+from knowledge.documents.models import Claim, Passage, PassageId, PassageKind, Quote
 from knowledge.documents.orders import gives_orders, without_orders
 from knowledge.search.lexical import stem, words_and_wholes
 from knowledge.search.naming import invented, plainly
@@ -97,6 +97,35 @@ class Verified:
     faults: tuple[str, ...]
 
 
+def lines_told(number: int, evidence: Evidence) -> list[Written]:
+    """Return each line of a computed passage as a claim that quotes it; `number`: its place among the evidence."""
+    lines = evidence.text.split("\n")  # what else may break a line is part of it in a log
+    told = [text for line in lines if (text := line.strip()[:MOST_CHARS])]
+    return [Written(text=text, quotes=((number, text),)) for text in told]
+
+
+def with_listings(found: Verified, evidence: Sequence[Evidence], question: str) -> Verified:
+    """Return the claims with all lines of the lists they are about: no model has the room to write all of them.
+
+    A claim is about a list where it quotes it, or what else was counted in the same log.
+    """
+    quotes = [quote for claim in found.claims for quote in claim.quotes]
+    quoted = {quote.passage_id for quote in quotes}
+    computed = [each.passage for each in evidence if each.passage.kind is PassageKind.COMPUTED]
+    cited = {passage.document_id for passage in computed if passage.passage_id in quoted}
+    claims, spans = list(found.claims), dict(found.spans)
+    for number, each in enumerate(evidence, 1):
+        if not each.passage.listing or each.passage.document_id not in cited:
+            continue
+        told = [quote.text.split("\n") for quote in quotes if quote.passage_id == each.passage.passage_id]
+        known = {line.strip() for lines in told for line in lines}
+        rest = [line for line in lines_told(number, each) if line.text not in known]
+        more = verify(rest, evidence, question)
+        claims += more.claims
+        spans |= more.spans
+    return Verified(claims=tuple(claims), spans=spans, faults=found.faults)
+
+
 def verify(written: Sequence[Written], evidence: Sequence[Evidence], question: str) -> Verified:
     """Return what may stand of the claims; sources count from 1, in the order of `evidence`."""
     claims: list[Claim] = []
@@ -154,6 +183,8 @@ def _faults(
         return
     if gives_orders(claim.text):
         yield "it reads like an order to a model"
+    if any(source.text[span.start : span.end] == claim.text for source, span in cited):
+        return  # a line of a list says what it quotes; to look each up in all of the list takes seconds
     text = _settled(claim.text)
     yield from _unheard(text, cited)
     if _NEGATIONS.search(text) and not any(_NEGATIONS.search(source.named) for source, _ in cited):

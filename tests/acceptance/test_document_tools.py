@@ -491,6 +491,37 @@ async def test_a0_27_a0_60_a0_62_a0_63_the_agent_picks_the_tool_and_keeps_its_an
         assert {chat["model"] for chat in server.chats} == {"synthesis-model"}
 
 
+def alarms(count: int) -> list[str]:
+    return [f"2025-10-19T{14 + m // 60}:{m % 60:02}:00Z CRITICAL disk {m} is full" for m in range(count)]
+
+
+async def test_a0_47_a0_49_a_list_is_told_whole_however_long_it_is(knowledge: Knowledge) -> None:
+    """Of 450 entries it said that they were all, and told 396."""
+    lines = alarms(450)
+    await add(knowledge, "app.log", "\n".join(f"{line}\nno entry {line[-9:]}" for line in lines).encode(), "case", "7")
+    every = await ask(tool(knowledge, 0), "7", "Show me all CRITICAL entries with timestamps")
+    told = every["answer"].split("\n")
+    assert told[3].startswith("app.log: all 450 CRITICAL entries:")
+    assert [entry.split(" [")[0].partition(": ")[2] for entry in told[4:-2]] == lines
+
+
+@pytest.mark.parametrize("quoted", ["app.log: 60 CRITICAL entries.", "all 60 CRITICAL entries:", "3: 2025"])
+async def test_a0_49_f6_a_list_that_a_model_speaks_of_is_told_by_code(
+    opens: Opens, server: OpenAIServer, quoted: str
+) -> None:
+    """A model has room for 500 tokens, and a list may have 500 entries."""
+    lines = alarms(60)
+    server.says = quotes_line_with(quoted)
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "app.log", "\n".join(lines).encode(), "case", "7")
+        every = await ask(tool(knowledge, 0), "7", "Show me all CRITICAL entries with timestamps")
+        assert (server.calls, every["extractive"], every["status"]) == (1, False, "answered")
+        for number, line in enumerate(lines, 1):
+            assert f"\n{every['answer']}".count(f"\n{number}: {line} [app.log:{number} (") == 1
+        cited = [each["lines"] for each in every["citations"] if " is full" in each["quote"]]
+        assert sorted(place[0] for place in cited if place) == list(range(1, 61))
+
+
 PHASES: list[tuple[str, str | None, str, str]] = [
     ("answer_from_case_evidence", "7", "What is on line 42 of the log?", "request 42"),
     ("answer_from_case_evidence", "7", "What is on line 150 of the log?", "request 150"),

@@ -300,6 +300,26 @@ async def test_what_is_beside_a_log_does_not_keep_its_errors_from_being_counted(
     assert kinds.split("\n") == KINDS
 
 
+@pytest.mark.parametrize(
+    ("before", "question", "told"),
+    [
+        ("What errors in the log?", "When did they start?", "app.log: 5 ERROR/CRITICAL entries."),
+        ("How many WARN entries are there?", "When was the first one?", "app.log: 1 WARN entries."),
+        ("What is on line 4?", "How many of them are CRITICAL entries?", "app.log: 1 CRITICAL entries."),
+        ("What is on line 4?", "How many lines are there?", f"app.log: {CHECKOUT.count(chr(10))} lines."),
+    ],
+)
+async def test_a_follow_up_about_a_log_is_counted_of_what_was_spoken_of(
+    knowledge: Knowledge, before: str, question: str, told: str
+) -> None:
+    """A0-84: the log began before its errors did."""
+    await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
+    talk = [{"role": "user", "content": before}, {"role": "assistant", "content": "Five."}]
+    answer = await AnswerFromCaseEvidence(knowledge.answering, ADMIN)("1", question, conversation_context=talk)
+    assert told in [line.split(" [")[0] for line in answer["answer"].split("\n")]
+    assert answer["searched"] == [f"{before}\n{question}"]
+
+
 async def test_all_errors_and_warnings_are_listed_where_all_are_asked_for(knowledge: Knowledge) -> None:
     """A0-49."""
     await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from uuid import UUID, uuid4
 
@@ -10,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.lying import KINDS, lies, told
-from knowledge.documents import aligning
+from knowledge.documents import aligning, verifying
 from knowledge.documents.aligning import Plain, align
 from knowledge.documents.models import DocumentId, Passage, PassageId, PassageKind
 from knowledge.documents.orders import gives_orders, without_orders
 from knowledge.documents.sentences import sentences
 from knowledge.documents.units import Unit, units
-from knowledge.documents.verifying import Evidence, Written, unanswered, verify
+from knowledge.documents.verifying import Evidence, Written, lines_told, unanswered, verify, with_listings
 
 LOG = (
     "2025-10-19T14:32:15Z ERROR ConnectionTimeout: Database connection failed after 30000ms\n"
@@ -266,3 +267,27 @@ def test_what_a_model_says_is_missing_of_a_question_stays(question: str, missing
 def test_what_a_model_says_is_missing_beside_the_question_is_left_out(missing: str) -> None:
     """Nothing is quoted for it, and it stood in the answer as it was written: whatever a document had a model say."""
     assert unanswered(missing, "How long do refunds take?") == ""
+
+
+def test_a_claim_that_is_its_quote_is_not_looked_up_word_by_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a list of 500 lines that took seconds, for each in all of them."""
+    found = evidence("\n".join(f"{number}: CRITICAL disk {number}" for number in range(500)), kind=PassageKind.COMPUTED)
+    monkeypatch.setattr(verifying, "_unheard", lambda *_: pytest.fail("it says what it quotes"))
+    assert len(verify(lines_told(1, found), [found], "all?").claims) == 500
+
+
+def test_a0_49_a_list_is_told_where_the_answer_is_about_its_log_and_only_there() -> None:
+    text = "app.log: all 2 CRITICAL entries:\n  2: CRITICAL a\n  7: CRITICAL b"
+    listing = evidence(text, kind=PassageKind.COMPUTED)
+    listing = Evidence(replace(listing.passage, section="listed"), text)
+    counted = evidence("app.log: 2 CRITICAL entries.", kind=PassageKind.COMPUTED)
+    other = evidence("The pool has 40.")
+    elsewhere = Evidence(replace(counted.passage, document_id=DocumentId(UUID(int=2))), counted.text)
+    for about, expected in (
+        (counted, ["app.log: 2 CRITICAL entries.", *(line.strip() for line in text.split("\n"))]),
+        (other, ["The pool has 40."]),
+        (elsewhere, ["app.log: 2 CRITICAL entries."]),
+    ):
+        shown = [about, listing]
+        found = verify([Written(text=about.text, quotes=((1, about.text),))], shown, "all?")
+        assert [claim.text for claim in with_listings(found, shown, "all?").claims] == expected
