@@ -70,6 +70,8 @@ async def _prune(knowledge: Knowledge) -> int:
         return report.entries + report.never_resolved
 
     pruned = await in_each_workspace(knowledge, prune)
+    if pruned:
+        await knowledge.jobs.tidy()
     await knowledge.keys.prune(add_years(knowledge.stores.clock.now(), -knowledge.settings.retention_years))
     return pruned
 
