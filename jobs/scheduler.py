@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
@@ -16,13 +16,14 @@ from knowledge.wiring import Knowledge
 
 log = get_logger(__name__)
 
-MISFIRE_GRACE_SECONDS = 3600
-"""APScheduler's own second would skip a job whenever the loop was busy for two."""
+LOOKS_EVERY = timedelta(minutes=1)
+"""How often the scheduler looks whether the clock was set back."""
+JITTER = timedelta(minutes=1)
 STOP_GRACE_SECONDS = 30.0
 
 
 @asynccontextmanager
-async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[None]:
+async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[AsyncIOScheduler]:
     """Run the jobs of the table for a block, each also once at its start; at its end running ones may finish.
 
     What failed is tried again within its slot, by whichever process asks first once it is due.
@@ -30,7 +31,8 @@ async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[None]:
     running: set[asyncio.Task[bool]] = set()
     cron = AsyncIOScheduler(
         timezone=UTC,
-        job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": MISFIRE_GRACE_SECONDS},
+        # however late it is, as on a machine that slept: a slot is run once
+        job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
     )
 
     async def tracked(job: Job) -> None:
@@ -47,20 +49,46 @@ async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[None]:
                 return
 
     for job in JOBS.values():
-        cron.add_job(tracked, CronTrigger(timezone=UTC, jitter=60, **job.cron), args=[job], id=job.name)
+        cron.add_job(tracked, _trigger(job), args=[job], id=job.name)
         cron.add_job(tracked, args=[job], id=f"{job.name} at start")
     cron.start()
+    looking = asyncio.create_task(_look(cron))
     try:
-        yield
+        yield cron
     finally:
+        looking.cancel()
         cron.pause()
         left = set(running)
         if left:
             await asyncio.wait(left, timeout=STOP_GRACE_SECONDS)
         for task in left:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(looking, *left, return_exceptions=True)
         cron.shutdown(wait=False)
+
+
+async def _look(cron: AsyncIOScheduler) -> None:
+    while True:
+        await asyncio.sleep(LOOKS_EVERY.total_seconds())
+        plan_anew(
+            cron, datetime.now(UTC)
+        )  # as the scheduler itself does: its plans are by this clock, whatever ours is
+
+
+def plan_anew(cron: AsyncIOScheduler, now: datetime) -> None:
+    """Have each job run in its next slot again, where it was put off by a clock that was ahead, and was set back since.
+
+    Else it would wait for the moment that clock had told, which may be years away.
+    """
+    for planned in cron.get_jobs():
+        job = JOBS.get(planned.id)
+        if job is not None and planned.next_run_time - now > job.slot + JITTER:
+            log.warning("clock_set_back", job=job.name, planned_at=planned.next_run_time.isoformat())
+            planned.reschedule(_trigger(job))
+
+
+def _trigger(job: Job) -> CronTrigger:
+    return CronTrigger(timezone=UTC, jitter=int(JITTER.total_seconds()), **job.cron)
 
 
 async def _logged(knowledge: Knowledge | RunsJobs, job: Job) -> bool:

@@ -20,6 +20,10 @@ log = get_logger(__name__)
 SWEEP_AFTER = timedelta(days=1)
 """A project whose staged entries are older than this never reached a checkpoint: the sweeper makes one."""
 
+SWEPT_AT_ONCE = 4
+"""Workspaces swept at a time, ours: 6,000 checkpoints of an entry, one after the other, took 11 minutes on two busy
+cores with an embedder that takes no time, and an endpoint takes half a second for each."""
+
 TAKEOVER_AFTER = timedelta(hours=1)
 """A run that died is repeated by another process after this time."""
 
@@ -57,7 +61,7 @@ async def _sweep(knowledge: Knowledge) -> int:
     async def sweep(one: Knowledge) -> int:
         return sum(report.embedded for report in await one.checkpoints.sweep(staged_for=SWEEP_AFTER))
 
-    return await in_each_workspace(knowledge, sweep)
+    return await in_each_workspace(knowledge, sweep, at_once=SWEPT_AT_ONCE)
 
 
 async def _prune(knowledge: Knowledge) -> int:
@@ -66,6 +70,8 @@ async def _prune(knowledge: Knowledge) -> int:
         return report.entries + report.never_resolved
 
     pruned = await in_each_workspace(knowledge, prune)
+    if pruned:
+        await knowledge.jobs.tidy()
     await knowledge.keys.prune(add_years(knowledge.stores.clock.now(), -knowledge.settings.retention_years))
     return pruned
 

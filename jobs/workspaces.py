@@ -1,4 +1,4 @@
-"""Work that is done in one workspace after the other."""
+"""Work that is done in every workspace, in one after the other or in a few at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from knowledge.memory.in_turn import in_turn
 from knowledge.wiring import Knowledge
 
 
-async def in_each_workspace(knowledge: Knowledge, work: Callable[[Knowledge], Awaitable[int]]) -> int:
+async def in_each_workspace(
+    knowledge: Knowledge, work: Callable[[Knowledge], Awaitable[int]], *, at_once: int = 1
+) -> int:
     """Do some work in every workspace; return how many things it dealt with. One holds up no other (`in_turn`)."""
-    return sum(await in_turn(map(knowledge.in_workspace, await knowledge.workspaces()), work))
+    return sum(await in_turn(map(knowledge.in_workspace, await knowledge.workspaces()), work, at_once=at_once))

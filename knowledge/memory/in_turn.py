@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
@@ -14,22 +15,38 @@ _Thing = TypeVar("_Thing")
 _Done = TypeVar("_Done")
 
 
-async def in_turn(things: Iterable[_Thing], work: Callable[[_Thing], Awaitable[_Done]]) -> list[_Done]:
-    """Do some work on each; return what came of it.
+async def in_turn(
+    things: Iterable[_Thing], work: Callable[[_Thing], Awaitable[_Done]], *, at_once: int = 1
+) -> list[_Done]:
+    """Do some work on each, on so many at once; return what came of it, as it was done.
 
     One on which it fails holds up no other: its error is raised once the others are done. Where a store or the embedder
-    does not answer, that is raised at once.
+    does not answer, that is raised at once, and what is under way is cancelled.
     """
     done: list[_Done] = []
     failed: list[HardwonError] = []
-    for thing in things:
+    left = iter(things)
+
+    async def each_that_is_left() -> None:
+        for thing in left:
+            try:
+                done.append(await work(thing))
+            except Unavailable:
+                raise
+            except HardwonError as error:
+                log.warning("put_off", reason=reason_of(error))
+                failed.append(error)
+
+    if at_once == 1:
+        await each_that_is_left()
+    else:
+        workers = [asyncio.create_task(each_that_is_left()) for _ in range(at_once)]
         try:
-            done.append(await work(thing))
-        except Unavailable:
-            raise
-        except HardwonError as error:
-            log.warning("put_off", reason=reason_of(error))
-            failed.append(error)
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
     if failed:
         raise failed[0]
     return done

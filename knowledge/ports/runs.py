@@ -60,6 +60,10 @@ class JobStore(Protocol):
         """Return the workspaces that hold anything, ascending, from behind `after` on."""
         ...
 
+    async def tidy(self) -> None:
+        """Have the room used again that rows took which were deleted: a store that is open for seconds never does."""
+        ...
+
     async def staged(self) -> int:
         """Return how many entries wait for a checkpoint, of all workspaces."""
         ...

@@ -206,5 +206,8 @@ class InMemoryJobs(JobStore):
         names = sorted({workspace for workspace, _ in self._state.projects})
         return [name for name in names if after is None or name > after][:limit]
 
+    async def tidy(self) -> None:
+        return
+
     async def staged(self) -> int:
         return sum(row.entry.status is EntryStatus.STAGED for row in self._state.entries.values())

@@ -11,13 +11,16 @@ from pydantic import TypeAdapter
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.postgres.analysing import Vacuum
 from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.document_tables import kb_partitions, kb_sources
 from knowledge.adapters.postgres.tables import (
     checkpoints,
+    contexts,
     embedding_spaces,
     job_run,
     knowledge_staging,
+    outcomes,
     patterns,
     points,
     projects,
@@ -37,6 +40,7 @@ from knowledge.ports import CANCELLED, RUNS_KEPT, CheckpointStore, JobStore
 
 _REPORT = TypeAdapter(CheckpointReport)
 _E = knowledge_staging.c
+_PRUNED = (knowledge_staging, vectors, patterns, points, contexts, outcomes, checkpoints)
 
 
 class PostgresCheckpoints(CheckpointStore):
@@ -174,6 +178,10 @@ class PostgresJobs(JobStore):
             query = query.where(names > after)
         async with reading(self._engine) as connection:
             return list((await connection.execute(query)).scalars())
+
+    async def tidy(self) -> None:
+        async with reading(self._engine) as connection:
+            await connection.execute(Vacuum(_PRUNED))
 
     async def staged(self) -> int:
         # spelt out, so that the partial index is seen to fit
