@@ -24,6 +24,7 @@ from knowledge.models import (
     PatternId,
     PointId,
     View,
+    pattern_id_of,
     point_id_of,
 )
 from knowledge.ports import GroupingStore, Regrouping, Stores
@@ -120,6 +121,7 @@ class PatternGroupingService:
     async def split(self, entry_ids: Sequence[EntryId]) -> Pattern:
         """Take entries, and all with the same words, out of their pattern into one of their own, for good.
 
+        What came of it in contexts that showed none of the others goes along, so that a join is undone with its counts.
         The two are never proposed as twins again. What was split off already stays so: a call whose answer was lost
         may be repeated. Raises NotFound or InvalidInput (field `entry_ids`).
         """
@@ -135,7 +137,8 @@ class PatternGroupingService:
                 raise InvalidInput("entry_ids", f"are all that pattern {old} has, with those that say the same")
             if not any(_is_live(entry, now) for entry in leaving):
                 raise InvalidInput("entry_ids", "are no live ones: of a pattern of their own nothing would be shown")
-            new = old if there else await self._split_off(regrouping, leaving, old, now)
+            staying = [entry for entry in entries if entry not in leaving]
+            new = old if there else await self._split_off(regrouping, leaving, staying, old, now)
         await settle_if_possible(self.stores, whole=False)
         moved = 0 if there else len(leaving)
         await self.audit.note("pattern split", old=str(old), new=str(new), entries=moved)
@@ -143,11 +146,24 @@ class PatternGroupingService:
         return to_pattern(await self.stores.patterns.get(new, now=now))
 
     async def _split_off(
-        self, regrouping: Regrouping, leaving: Sequence[Entry], old: PatternId, now: datetime
+        self,
+        regrouping: Regrouping,
+        leaving: Sequence[Entry],
+        staying: Sequence[Entry],
+        old: PatternId,
+        now: datetime,
     ) -> PatternId:
         new = PatternId(uuid4())
+        founded = (pattern_id_of(self.stores.workspace, entry.entry_id) for entry in leaving)
         # an entry's own key stays with the pattern it founded: the ruling goes before it
         await regrouping.found(new, leaving[0], match_key=texts.pattern_key(new), founded_at=now)
+        await regrouping.part(
+            old,
+            new,
+            leaving=[entry.entry_id for entry in leaving],
+            staying=[entry.entry_id for entry in staying],
+            keys={texts.pattern_key(pattern_id) for pattern_id in founded},
+        )
         await regrouping.move(self._moves(leaving, old, new), new, now=now)
         await regrouping.keep_apart(old, new, now=now)
         return new

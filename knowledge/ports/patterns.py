@@ -153,6 +153,21 @@ class Regrouping(Protocol):
         """
         ...
 
+    async def part(
+        self,
+        old: PatternId,
+        new: PatternId,
+        *,
+        leaving: Sequence[EntryId],
+        staying: Sequence[EntryId],
+        keys: Collection[str],
+    ) -> None:
+        """Give a pattern the contexts that showed entries which are to move to it and none that stay, with outcomes.
+
+        Of `keys`, those that are bound to the old pattern are bound to the new one.
+        """
+        ...
+
     async def keep_apart(self, one: PatternId, other: PatternId, *, now: datetime) -> None:
         """Write down that two patterns are never to be proposed as one."""
         ...

@@ -6,12 +6,13 @@ import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import InvalidInput, NotFound
-from knowledge.models import MAX_POINTS, EntryId, LinkKind, Outcome, PatternId, Task
+from knowledge.models import MAX_POINTS, Context, ContextId, EntryId, LinkKind, Outcome, PatternId, Task
 from knowledge.provenance import Chosen
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
@@ -240,6 +241,37 @@ async def test_what_was_joined_since_it_was_handed_out_has_its_outcomes_with_wha
     solved = await knowledge.events.task_solved(project_id="z", task_id="T", run_id="2", tried=[gone])
     joined = await knowledge.queries.get(last)
     assert (solved.outcomes, joined.success_count, joined.attempt_count) == (1, 4, 5)
+
+
+async def test_a_split_undoes_a_join_with_what_came_of_either(knowledge: Knowledge) -> None:
+    """What had come of the joined pattern stayed with the one that was kept: undone, both had other counts."""
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+
+    async def given(task_id: str, *ids: PatternId) -> ContextId:
+        shown = tuple([await knowledge.queries.get(each) for each in ids])
+        context = Context(context_id=ContextId(uuid4()), text="...", patterns=shown)
+        await knowledge.contexts.record(context, Task(description="Fix", project_id="z", task_id=task_id), "backend")
+        return context.context_id
+
+    async def records(*ids: PatternId) -> list[tuple[int, int, int]]:
+        found = [await knowledge.queries.get(each) for each in ids]
+        return [(each.success_count, each.attempt_count, each.project_count) for each in found]
+
+    of_gone, of_keep, of_both = await given("1", gone), await given("2", keep), await given("3", keep, gone)
+    await knowledge.outcomes.record_outcome(of_gone, gone, worked=False)
+    await knowledge.outcomes.record_outcome(of_keep, keep, worked=True)
+    before = await records(keep, gone)
+    await knowledge.grouping.join(keep, gone)
+    assert await records(keep) == [(3, 4, 3)]
+    new = (await knowledge.grouping.split([other])).pattern_id
+    assert before == await records(keep, new) == [(2, 2, 2), (1, 2, 1)]
+    for pattern_id in (gone, new, gone):
+        await knowledge.outcomes.record_outcome(of_gone, pattern_id, worked=False)
+    assert before == await records(keep, new), "told again by either id, it is the same"
+    await knowledge.outcomes.record_outcome(of_both, keep, worked=False)
+    assert await records(keep, new) == [(2, 3, 2), (1, 2, 1)], "where both were shown, nobody knows which it was"
+    assert await sound(knowledge)
 
 
 async def test_what_cannot_be_joined_or_split_is_refused_and_nothing_is_changed(knowledge: Knowledge) -> None:

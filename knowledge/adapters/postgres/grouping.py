@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -174,6 +174,30 @@ class PostgresRegrouping(Regrouping):
         names = ["lower_id", "upper_id", "workspace", "kind", "probability", "why", "found_at"]
         await execute(insert(links).from_select(names, told).on_conflict_do_nothing())
         await execute(sa.delete(links).where(sa.or_(_L.lower_id == other, _L.upper_id == other)))
+
+    async def part(
+        self,
+        old: PatternId,
+        new: PatternId,
+        *,
+        leaving: Sequence[EntryId],
+        staying: Sequence[EntryId],
+        keys: Collection[str],
+    ) -> None:
+        execute = self._connection.execute
+        shown = contexts.c.pattern_ids
+
+        def showed(entry_ids: Sequence[EntryId]) -> sa.ColumnElement[bool]:
+            return contexts.c.entry_ids.bool_op("&&")(sa.literal(list(entry_ids), sa.ARRAY(UUID_TYPE)))
+
+        held_old = sa.and_(contexts.c.workspace == self._workspace, sa.literal(old, UUID_TYPE) == sa.any_(shown))
+        its_own = sa.and_(held_old, showed(leaving), ~showed(staying))
+        of_these = sa.select(contexts.c.id).where(its_own)
+        of_old = sa.and_(_O.workspace == self._workspace, _O.pattern_id == old)
+        await execute(sa.update(outcomes).where(of_old, _O.context_id.in_(of_these)).values(pattern_id=new))
+        await execute(sa.update(contexts).where(its_own).values(pattern_ids=sa.func.array_replace(shown, old, new)))
+        bound = sa.and_(_K.workspace == self._workspace, _K.pattern_id == old, _K.match_key.in_(sorted(keys)))
+        await execute(sa.update(match_keys).where(bound).values(pattern_id=new))
 
     async def keep_apart(self, one: PatternId, other: PatternId, *, now: datetime) -> None:
         new = insert(links).values(
