@@ -70,9 +70,8 @@ async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[AsyncIOSc
 async def _look(cron: AsyncIOScheduler) -> None:
     while True:
         await asyncio.sleep(LOOKS_EVERY.total_seconds())
-        plan_anew(
-            cron, datetime.now(UTC)
-        )  # as the scheduler itself does: its plans are by this clock, whatever ours is
+        # the scheduler makes its plans by this clock, whatever ours is
+        plan_anew(cron, datetime.now(UTC))
 
 
 def plan_anew(cron: AsyncIOScheduler, now: datetime) -> None:

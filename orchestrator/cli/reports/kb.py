@@ -89,9 +89,8 @@ def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
 def print_passages(finding: Finding, *, as_json: bool) -> None:
     """Print passages, best first, with where they stand."""
     if as_json:
-        print_json(
-            TypeAdapter(Finding).dump_python(finding, mode="json")
-        )  # as over HTTP: without what is told to nobody
+        # as over HTTP: without what is told to nobody
+        print_json(TypeAdapter(Finding).dump_python(finding, mode="json"))
         return
     if finding.empty_scope:
         print_text("there are no documents here: hardwon kb add FILE")
