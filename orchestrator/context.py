@@ -20,6 +20,7 @@ from uuid import uuid4
 from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
+from knowledge.memory.texts import normalised
 from knowledge.models import Context, ContextId, EntryType, Pattern, Task
 from knowledge.steps import step
 from knowledge.unseen import seen
@@ -359,9 +360,10 @@ def _with_patterns(context: Context, found: Sequence[Pattern], settings: Context
 def choose(found: Sequence[Pattern], *, limit: int) -> list[Pattern]:
     """Return the first `limit` patterns; gate entries fill one of three places while others fit.
 
-    What an agent's key alone speaks for fills one, whatever else there is.
+    What an agent's key alone speaks for fills one, whatever else there is; what resolves it in the words of one before
+    fills none.
     """
-    heard = _one_of_each_source(found)
+    heard = _one_of_each_solution(_one_of_each_source(found))
     gates = [pattern.pattern_id for pattern in heard if pattern.entry_type is not EntryType.FAILURE_SOLUTION]
     held_back = set(gates[max(1, limit // 3) :])
     first = [pattern for pattern in heard if pattern.pattern_id not in held_back][:limit]
@@ -380,6 +382,14 @@ def _one_of_each_source(found: Sequence[Pattern]) -> list[Pattern]:
         if pattern.source is not None:
             seen.add(pattern.source)
     return heard
+
+
+def _one_of_each_solution(found: Sequence[Pattern]) -> list[Pattern]:
+    """Return the patterns without those that tell to do the same as one before: an agent is told it once."""
+    first: dict[str, Pattern] = {}
+    for pattern in found:
+        first.setdefault(normalised(pattern.solution), pattern)
+    return list(first.values())
 
 
 _NOTHING: Final = object()

@@ -214,14 +214,21 @@ async def test_outcomes_of_the_joined_pattern_count_for_the_one_that_is_kept(kno
     assert (await knowledge.queries.get(keep)).success_count == 3
 
 
+async def handed_out(knowledge: Knowledge, task_id: str, *ids: PatternId) -> ContextId:
+    """Hand out a context with these patterns."""
+    shown = tuple([await knowledge.queries.get(each) for each in ids])
+    context = Context(context_id=ContextId(uuid4()), text="...", patterns=shown)
+    await knowledge.contexts.record(context, Task(description="Fix", project_id="z", task_id=task_id), "backend")
+    return context.context_id
+
+
 async def test_a_context_that_held_both_holds_the_joined_pattern_once(knowledge: Knowledge) -> None:
     """Else a pattern would be shown twice as often as it was, and raise an alarm for it."""
     keep, gone = await patterns_of(knowledge, *await two(knowledge))
-    task = Task(description=f"{ONE}. {OTHER}", project_id="z", task_id="T")
-    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
-    assert {pattern.pattern_id for pattern in context.patterns} == {keep, gone}
+    context_id = await handed_out(knowledge, "T", keep, gone)
+    assert (await knowledge.stores.contexts.get(context_id)).pattern_ids == (keep, gone)
     await knowledge.grouping.join(keep, gone)
-    assert (await knowledge.stores.contexts.get(context.context_id)).pattern_ids == (keep,)
+    assert (await knowledge.stores.contexts.get(context_id)).pattern_ids == (keep,)
 
 
 async def test_what_was_joined_since_it_was_handed_out_has_its_outcomes_with_what_it_was_joined_to(
@@ -248,17 +255,14 @@ async def test_a_split_undoes_a_join_with_what_came_of_either(knowledge: Knowled
     one, other = await two(knowledge)
     keep, gone = await patterns_of(knowledge, one, other)
 
-    async def given(task_id: str, *ids: PatternId) -> ContextId:
-        shown = tuple([await knowledge.queries.get(each) for each in ids])
-        context = Context(context_id=ContextId(uuid4()), text="...", patterns=shown)
-        await knowledge.contexts.record(context, Task(description="Fix", project_id="z", task_id=task_id), "backend")
-        return context.context_id
-
     async def records(*ids: PatternId) -> list[tuple[int, int, int]]:
         found = [await knowledge.queries.get(each) for each in ids]
         return [(each.success_count, each.attempt_count, each.project_count) for each in found]
 
-    of_gone, of_keep, of_both = await given("1", gone), await given("2", keep), await given("3", keep, gone)
+    of_gone, of_keep, of_both = [
+        await handed_out(knowledge, task_id, *ids)
+        for task_id, ids in (("1", (gone,)), ("2", (keep,)), ("3", (keep, gone)))
+    ]
     await knowledge.outcomes.record_outcome(of_gone, gone, worked=False)
     await knowledge.outcomes.record_outcome(of_keep, keep, worked=True)
     before = await records(keep, gone)

@@ -305,18 +305,26 @@ def test_the_colours_of_a_terminal_are_left_out_whole() -> None:
 
 
 def test_gate_entries_fill_one_of_three_places_while_others_fit() -> None:
-    gates = [pattern(entry_type=EntryType.GATE_APPROVAL) for _ in range(2)]
-    failures = [pattern() for _ in range(3)]
+    gates = [pattern(entry_type=EntryType.GATE_APPROVAL, solution=f"Approach {number}") for number in range(2)]
+    failures = [pattern(solution=f"Step {number}") for number in range(3)]
     assert choose([*gates, *failures], limit=3) == [gates[0], *failures[:2]]
     assert choose([gates[0], failures[0], gates[1]], limit=3) == [gates[0], failures[0], gates[1]]
     assert choose(gates, limit=3) == gates
 
 
 def test_a_gate_entry_that_is_left_out_for_its_source_takes_no_place_of_another() -> None:
-    failures = [pattern(source="agent-a"), pattern(), pattern()]
-    again = pattern(source="agent-a", entry_type=EntryType.GATE_APPROVAL)
-    gate = pattern(entry_type=EntryType.GATE_REJECTION)
+    failures = [pattern(source="agent-a"), pattern(solution="Step 1"), pattern(solution="Step 2")]
+    again = pattern(source="agent-a", entry_type=EntryType.GATE_APPROVAL, solution="Approach 1")
+    gate = pattern(entry_type=EntryType.GATE_REJECTION, solution="Approach 2")
     assert choose([failures[0], again, gate, *failures[1:]], limit=3) == [failures[0], gate, failures[1]]
+
+
+def test_what_is_to_be_done_is_told_once_however_many_patterns_say_it() -> None:
+    """A defect that three people had told in their words filled all places with one solution."""
+    same = [pattern(solution=told) for told in ("Prune the images", "prune  the IMAGES", "Prune the images\n")]
+    other = pattern(solution="Do not prune the images")
+    assert choose([*same, other], limit=3) == [same[0], other]
+    assert choose([other, *same], limit=3) == [other, same[0]]
 
 
 @dataclass(frozen=True, kw_only=True)
