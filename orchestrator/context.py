@@ -21,7 +21,7 @@ from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
 from knowledge.memory.texts import normalised
-from knowledge.models import Context, ContextId, EntryType, Pattern, Task
+from knowledge.models import Context, ContextId, EntryType, Pattern, PatternId, Task
 from knowledge.steps import step
 from knowledge.unseen import seen
 from orchestrator.breaker import CircuitBreaker
@@ -358,17 +358,21 @@ def _with_patterns(context: Context, found: Sequence[Pattern], settings: Context
 
 
 def choose(found: Sequence[Pattern], *, limit: int) -> list[Pattern]:
-    """Return the first `limit` patterns; gate entries fill one of three places while others fit.
+    """Return the first `limit` patterns, in their order.
 
-    What an agent's key alone speaks for fills one, whatever else there is; what resolves it in the words of one before
-    fills none.
+    While others fit, gate entries fill one of three places, and what resolves it in the words of one before fills none.
+    What an agent's key alone speaks for fills one, whatever else there is.
     """
-    heard = _one_of_each_solution(_one_of_each_source(found))
-    gates = [pattern.pattern_id for pattern in heard if pattern.entry_type is not EntryType.FAILURE_SOLUTION]
-    held_back = set(gates[max(1, limit // 3) :])
-    first = [pattern for pattern in heard if pattern.pattern_id not in held_back][:limit]
-    more = [pattern for pattern in heard if pattern.pattern_id in held_back][: limit - len(first)]
-    chosen = {pattern.pattern_id for pattern in first + more}
+    heard = _one_of_each_source(found)
+    again = _told_again(heard)
+    gates = [
+        pattern.pattern_id
+        for pattern in heard
+        if pattern.entry_type is not EntryType.FAILURE_SOLUTION and pattern.pattern_id not in again
+    ]
+    later = dict.fromkeys(gates[max(1, limit // 3) :], 1) | dict.fromkeys(again, 2)
+    places = sorted(heard, key=lambda pattern: later.get(pattern.pattern_id, 0))[:limit]
+    chosen = {pattern.pattern_id for pattern in places}
     return [pattern for pattern in heard if pattern.pattern_id in chosen]
 
 
@@ -384,12 +388,14 @@ def _one_of_each_source(found: Sequence[Pattern]) -> list[Pattern]:
     return heard
 
 
-def _one_of_each_solution(found: Sequence[Pattern]) -> list[Pattern]:
-    """Return the patterns without those that tell to do the same as one before: an agent is told it once."""
-    first: dict[str, Pattern] = {}
-    for pattern in found:
-        first.setdefault(normalised(pattern.solution), pattern)
-    return list(first.values())
+def _told_again(found: Sequence[Pattern]) -> list[PatternId]:
+    """Return the patterns that tell to do the same as one before."""
+    first: dict[str, PatternId] = {}
+    return [
+        pattern.pattern_id
+        for pattern in found
+        if first.setdefault(normalised(pattern.solution), pattern.pattern_id) != pattern.pattern_id
+    ]
 
 
 _NOTHING: Final = object()

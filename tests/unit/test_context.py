@@ -319,12 +319,15 @@ def test_a_gate_entry_that_is_left_out_for_its_source_takes_no_place_of_another(
     assert choose([failures[0], again, gate, *failures[1:]], limit=3) == [failures[0], gate, failures[1]]
 
 
-def test_what_is_to_be_done_is_told_once_however_many_patterns_say_it() -> None:
+def test_what_is_to_be_done_is_told_once_while_others_fit() -> None:
     """A defect that three people had told in their words filled all places with one solution."""
     same = [pattern(solution=told) for told in ("Prune the images", "prune  the IMAGES", "Prune the images\n")]
-    other = pattern(solution="Do not prune the images")
-    assert choose([*same, other], limit=3) == [same[0], other]
-    assert choose([other, *same], limit=3) == [other, same[0]]
+    others = [pattern(solution="Do not prune the images"), pattern(solution="Buy a disk")]
+    assert choose([*same, *others], limit=3) == [same[0], *others]
+    assert choose([others[0], *same, others[1]], limit=3) == [others[0], same[0], others[1]]
+    assert choose([*same, others[0]], limit=3) == [*same[:2], others[0]]
+    gates = [pattern(entry_type=EntryType.GATE_APPROVAL, solution=f"Approach {number}") for number in range(2)]
+    assert choose([*same[:2], *gates], limit=3) == [same[0], *gates]
 
 
 @dataclass(frozen=True, kw_only=True)
