@@ -20,6 +20,7 @@ from uuid import uuid4
 from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
+from knowledge.memory.ranking import is_failing
 from knowledge.memory.texts import normalised
 from knowledge.models import Context, ContextId, EntryType, Pattern, PatternId, Task
 from knowledge.steps import step
@@ -361,9 +362,9 @@ def choose(found: Sequence[Pattern], *, limit: int) -> list[Pattern]:
     """Return the first `limit` patterns, in their order.
 
     While others fit, gate entries fill one of three places, and what resolves it in the words of one before fills none.
-    What an agent's key alone speaks for fills one, whatever else there is.
+    What an agent's key alone speaks for fills one, whatever else there is; what is known to fail, none.
     """
-    heard = _one_of_each_source(found)
+    heard = _one_of_each_source([each for each in found if not is_failing(each.success_count, each.attempt_count)])
     again = _told_again(heard)
     gates = [
         pattern.pattern_id

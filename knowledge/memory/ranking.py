@@ -19,6 +19,9 @@ AGENTS_WORD = 0.95
 """What a solution counts that only its agent says works. Ours; with three fields of other values (`fitting.OTHER`) it
 makes 0.69, which still turns no evidence over: that times 9 of 10 is above 1 of 1, and times 1 of 1 above 1 of 2."""
 
+FAILING = 0.25
+"""What works no more often than this is kept from agents. Ours: six failures and no success, or eleven after one."""
+
 _COMPARED = 2_000
 """Characters of resolutions that are compared."""
 
@@ -58,8 +61,18 @@ def success_rate(successes: int, attempts: int) -> float:
     The posterior of a uniform prior is Beta(s + 1, n - s + 1), with mean (s + 1) / (n + 2) (Laplace's rule of
     succession) and variance m (1 - m) / (n + 3). So 9 of 10 (0.73) comes before 1 of 1 (0.43), and 1 of 2 (0.28) last.
     """
+    mean, deviation = _posterior(successes, attempts)
+    return mean - deviation
+
+
+def is_failing(successes: int, attempts: int) -> bool:
+    """Return whether so many attempts say that it does not work: the upper bound of how often it does is low."""
+    return sum(_posterior(successes, attempts)) < FAILING
+
+
+def _posterior(successes: int, attempts: int) -> tuple[float, float]:
     mean = (successes + 1) / (attempts + 2)
-    return mean - math.sqrt(mean * (1 - mean) / (attempts + 3))
+    return mean, math.sqrt(mean * (1 - mean) / (attempts + 3))
 
 
 def rank(matches: Iterable[Match], *, limit: int) -> list[Match]:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.memory.fitting import OTHER, UNTOLD
-from knowledge.memory.ranking import Match, gate_quota, rank, rank_for_gate, strength, success_rate
+from knowledge.memory.ranking import Match, gate_quota, is_failing, rank, rank_for_gate, strength, success_rate
 from knowledge.models import EntryType
 from tests.support.entries import NOON, approval, evidence, failure
 
@@ -273,3 +273,10 @@ def test_a_rival_stands_right_behind_the_better_of_the_two() -> None:
     other = replace(other, evidence=replace(other.evidence, rivals=(one.evidence.pattern_id,)))
     assert ids(rank([other, third, one], limit=3)) == ids([one, other, third])
     assert ids(rank([other, third, one], limit=1)) == ids([one])
+
+
+@pytest.mark.parametrize(("successes", "attempts"), [(0, 6), (1, 12), (2, 17), (6, 65)])
+def test_what_many_attempts_say_does_not_work_is_known_to_fail_and_not_before(successes: int, attempts: int) -> None:
+    assert is_failing(successes, attempts)
+    assert not is_failing(successes + 1, attempts) or attempts == 65
+    assert not is_failing(successes, attempts // 2)
