@@ -60,11 +60,14 @@ def test_a_version_may_be_told_as_programs_and_files_tell_it(
 def test_a_sentence_of_versions_alone_is_a_condition(sentence: str) -> None:
     """A fix for pydantic 1 was handed out for pydantic 2, where its author had said so in words."""
     for version, may in (("2.7", False), ("1.10.13", True), ("latest", True), (None, True)):
-        assert may_apply((), Facts(technology="pydantic", version=version), sentence) is may
-    assert may_apply((), Facts(technology="python", version="3.12"), sentence), "a version of something else"
+        assert may_apply((), Facts(technology="pydantic", version=version), [sentence]) is may
+    assert may_apply((), Facts(technology="python", version="3.12"), [sentence]), "a version of something else"
     two = Facts(technology="pydantic", version="2.7")
-    assert not may_apply((AppliesWhen(tool="pytest"),), two, sentence)
-    assert may_apply((AppliesWhen(technology="pydantic", version=">=2"),), two, sentence), "it is known to apply"
+    assert not may_apply((AppliesWhen(tool="pytest"),), two, [sentence])
+    assert may_apply((AppliesWhen(technology="pydantic", version=">=2"),), two, [sentence]), "it is known to apply"
+    for another in ("pydantic>=2", "When models are slow to load"):
+        assert may_apply((), two, [sentence, another]), "another entry tells otherwise"
+    assert not may_apply((), two, [sentence, "pydantic<1.5"])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def test_a_sentence_of_versions_alone_is_a_condition(sentence: str) -> None:
     ],
 )  # fmt: skip
 def test_a_sentence_that_says_more_or_something_else_leaves_a_pattern_in(sentence: str) -> None:
-    assert may_apply((), Facts(technology="pydantic", version="2.7"), sentence)
+    assert may_apply((), Facts(technology="pydantic", version="2.7"), [sentence])
 
 
 def test_a_version_is_one_of_the_technology_that_is_asked_for() -> None:
