@@ -174,7 +174,10 @@ async def test_what_was_handed_out_and_told_with_more_besides_is_an_outcome(know
     assert record(await the_pattern(knowledge)) == (2, 2, 2)
 
 
-LONG = f"{SOLUTION}; then mend the prices of the old products by hand. Do not build the catalogue again before that"
+LONG = (
+    f"{SOLUTION}; then mend the prices of the old products by hand. Do not build the catalogue again before that."
+    " Rather than round each price up on its own, round the sum"
+)
 
 
 async def test_what_quotes_a_part_of_what_was_handed_out_is_an_outcome(knowledge: Knowledge) -> None:
@@ -196,6 +199,7 @@ async def test_what_quotes_a_part_of_what_was_handed_out_is_an_outcome(knowledge
         f"{SOLUTION}, and then refuse it at the door",
         f"{SOLUTION}. That did it, with the flag of the checkout turned on",
         "Build the catalogue again before that",
+        "Round each price up on its own",
         "Treat a missing price",
         FAILURE,
     )
