@@ -130,8 +130,10 @@ class QuestionBody:
 class AgentTurn(TurnBody):
     """Something said before, or what a tool answered then, with the names of its sources."""
 
+    role: Text
+    content: Text
     tool: Text | None = None
-    sources: list[str] | None = None
+    sources: list[Text] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
