@@ -48,17 +48,19 @@ class DocumentLists:
     """The documents of the scopes that were listed last, each until something that can be seen in it changes."""
 
     quotes: QuoteSource
-    _kept: OrderedDict[object, Sequence[Document]] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[object, tuple[object, Sequence[Document]]] = field(default_factory=OrderedDict)
 
     async def of(self, scope: Scope) -> Sequence[Document]:
         """Return the documents of a scope that have an indexed version, ascending by title, then uri."""
-        key = (scope.workspace, await self.quotes.versions(scope))
-        if key not in self._kept:
-            self._kept[key] = tuple(await self.quotes.documents(scope))
+        key, versions = (scope.workspace, frozenset(scope.partitions)), await self.quotes.versions(scope)
+        known = self._kept.get(key)
+        if known is None or known[0] != versions:  # the list of before goes: where much changes, all would be old ones
+            known = (versions, tuple(await self.quotes.documents(scope)))
+        self._kept[key] = known
         self._kept.move_to_end(key)
         while len(self._kept) > _KEPT_LISTS:
             self._kept.popitem(last=False)
-        return self._kept[key]
+        return known[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,8 @@ MAX_TOKENS = 150
 TEMPERATURE = 0.3
 SECONDS = 5.0
 _LONGEST = 1_000
+_LONGEST_FOLDED = 4_000
+"""What a search takes."""
 _FEW_WORDS = 4
 
 _REFERRING = re.compile(
@@ -79,7 +81,7 @@ def kept(rewritten: str, question: str, conversation: Sequence[Turn]) -> str | N
 def folded(question: str, conversation: Sequence[Turn]) -> str:
     """Return a question with the user's last one before it, cut short: what is searched for without a model."""
     before = [turn.content[:TURN_CHARS].strip() for turn in conversation if turn.role == "user"]
-    return "\n".join([*before[-1:], question])
+    return "\n".join([*before[-1:], question])[-_LONGEST_FOLDED:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,8 @@ def _units(evidence: Evidence) -> Iterator[Unit]:
             if not (line := text[span.start : span.end]).startswith("#")
         )
     else:
-        start = 0 if evidence.passage.char_start else front_matter_end(text)  # of a whole document
+        headed = evidence.passage.document_type is DocumentType.MARKDOWN and not evidence.passage.char_start
+        start = front_matter_end(text) if headed else 0  # of a whole document
         yield from units("\n" * start + text[start:])
 
 

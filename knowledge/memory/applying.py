@@ -66,15 +66,16 @@ def check_conditions(conditions: object) -> None:
             raise InvalidInput("applies_when.error", str(error)) from error
 
 
-def may_apply(conditions: Collection[AppliesWhen], facts: Facts, when_to_try: str | None = None) -> bool:
+def may_apply(conditions: Collection[AppliesWhen], facts: Facts, whens: Collection[str] = ()) -> bool:
     """Return whether a pattern may help: unless all the conditions that its entries tell are known not to hold.
 
-    So it is where `when_to_try` is nothing but versions of the same technology, and no condition is known to hold.
+    So it is where all their sentences of when to try, `whens`, are nothing but versions of the same technology that
+    rule it out, and no condition is known to hold.
     """
     held = [holds(each, facts) for each in conditions]
     if True in held:
         return True
-    return (not held or None in held) and (when_to_try is None or not _rules_out(when_to_try, facts))
+    return (not held or None in held) and not (whens and all(_rules_out(each, facts) for each in whens))
 
 
 def _rules_out(when_to_try: str, facts: Facts) -> bool:

@@ -31,6 +31,9 @@ QUOTED = 5
 MOST_QUOTED = 200
 """Of a text of more sentences nobody asks whether they are quoted, which takes time; ours."""
 
+_TURNING = NEGATIONS | {"rather", "instead", "avoid", "avoids", "avoiding", "wrong"}
+"""With one of these beside it, what is quoted may be what a resolution advises against; ours."""
+
 _SENTENCE = re.compile(r"[.;!?](?=\s|$)|\n")
 _FRAME = re.compile(
     r"(?m)^[ \t>*]{0,20}(?:Pattern \d+ \(.*\):$|- (?:Record|Alternative to): .*$|- (?:Problem|Solution|When to try): )"
@@ -211,7 +214,7 @@ def _stands_in(text: str, part: str) -> bool:
         return False
     begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
     rest = text[begin:at] + text[at + len(part) - 1 : end if end >= 0 else None]
-    return NEGATIONS.isdisjoint(rest.split())
+    return _TURNING.isdisjoint(rest.split())
 
 
 def repeats(told: str, known: str) -> bool:

@@ -34,6 +34,9 @@ TEXTS = (
 _OPENING, _CLOSING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]", "[END CONTEXT]"
 """How the block of a context begins and ends: `orchestrator.context`."""
 
+_OF_TASK = "task_description"
+"""What a context says of the task stays here: it is what this field is for."""
+
 
 def without_contexts(entry: NewEntry) -> NewEntry:
     """Return a valid entry without contexts that its texts quote. Raises InvalidInput where one has nothing else."""
@@ -51,7 +54,7 @@ def _without_context(field: str, text: str) -> str:
         _, closing, after = after.partition(_CLOSING)
         if not closing:
             break
-        kept, rest = kept + _without_task(before), after
+        kept, rest = kept + (before if field == _OF_TASK else _without_task(before)), after
     if rest is text:
         return text
     told = (kept + rest).strip()

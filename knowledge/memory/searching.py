@@ -177,7 +177,7 @@ def _relevant(judged: Judged, question: Question) -> list[Match]:
         replace(match, fit=fit(match.evidence, question.where), fits=fits(match.evidence, question.where))
         for match in judged.matches
         if match.relevance >= question.floor
-        and may_apply(match.evidence.conditions, question.facts, match.evidence.when_to_try)
+        and may_apply(match.evidence.conditions, question.facts, match.evidence.whens)
     ]
 
 

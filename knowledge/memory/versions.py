@@ -50,14 +50,14 @@ def lies_within(wanted: str, told: str) -> bool | None:
     """Return whether the version that is told lies in a range; None where that is not known.
 
     It may be told as `python --version` and `sys.version` print it, or as a range (`2.x`, `^2.1`, `~2.1`, `>=2,<3`):
-    then only that no version of it lies in the other one is known.
+    then only that no version of it lies in the other one is known. So it is of `3` or `3.10`, told of 3.10.4.
     """
     told = _NAME.sub("", told.strip())
     try:
         within = _specifiers(wanted)
         version = _version(told)
         if version is not None:
-            return within.contains(version, prereleases=True)
+            return within.contains(version, prereleases=True) or (None if _may_begin(version, within) else False)
         return False if _apart(within, _range(told)) else None
     except (InvalidSpecifier, InvalidVersion):
         return None
@@ -88,6 +88,14 @@ def _version(told: str) -> Version | None:
     """Return the version that a text tells alone, maybe with a note in brackets; None where it tells a range."""
     alone = None if _WILDCARD.match(told) else _ALONE.fullmatch(told)
     return None if alone is None else Version(alone[1])
+
+
+def _may_begin(version: Version, within: SpecifierSet) -> bool:
+    """Return whether a version may lie in a range that begins with this one, where it tells one or two numbers."""
+    if len(version.release) > 2 or str(version) != version.base_version:
+        return False
+    left_out = any(each.operator == "!=" and not each.contains(version) for each in within)
+    return not left_out and not _apart(within, SpecifierSet(f"=={version}.*"))
 
 
 def _range(told: str) -> SpecifierSet:

@@ -17,6 +17,9 @@ ERROR_CODE = r"(?<![A-Za-z0-9_])(E[A-Z]{3,12}|[A-Z]{1,6}-?[0-9]{2,6})(?![A-Za-z0
 MAX_CIRCUMSTANCES = 20
 """A pattern tells of at most so many circumstances, the most frequent."""
 
+MAX_WHEN_CHARS = 300
+"""So much of each sentence of when to try is looked at for conditions."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstance:
@@ -66,7 +69,8 @@ class Evidence:
     """A live pattern with its counts and the words of its most trusted, then latest, evidence.
 
     `circumstances` are those of all its live entries, the most frequent first; `when_to_try` is as captured, of the
-    most trusted, then latest, entry that tells it; `conditions` are those that its entries tell, each once.
+    most trusted, then latest, entry that tells it; `conditions` are those that its entries tell, each once, and
+    `whens` the beginnings of their sentences of when to try: of both, low trust has no say beside what is trusted.
     `of_project` is whether any is of the project asked for, if one is.
     `rivals` are the patterns of the same situation with another resolution.
     """
@@ -82,6 +86,7 @@ class Evidence:
     circumstances: tuple[Circumstance, ...]
     when_to_try: str | None = None
     conditions: tuple[AppliesWhen, ...] = ()
+    whens: tuple[str, ...] = ()
     of_project: bool | None = None
     rivals: tuple[PatternId, ...] = ()
     distilled: Distilled | None = None

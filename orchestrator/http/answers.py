@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
@@ -13,11 +15,12 @@ from pydantic_core import PydanticCustomError
 from knowledge.documents.access import Principal
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
 from knowledge.errors import InvalidInput, NoAccess
+from orchestrator.client.calls import MAX_BODY_BYTES
 from orchestrator.http.kb import scope_in
 from orchestrator.http.opened import Open, performs
 from orchestrator.http.paging import LAST, Limit, link_next
 from orchestrator.http.principal import Asking
-from orchestrator.tools.agent import Conversation, MainAgent, Strategy, intent_of
+from orchestrator.tools.agent import Conversation, Entry, MainAgent, Strategy, intent_of
 from orchestrator.tools.document_qa_tool import ToolAnswer
 from orchestrator.tools.documentation import (
     DocumentationQASubagent,
@@ -31,6 +34,8 @@ from orchestrator.tools.telemetry import AnswerMetrics, Telemetry, metrics_of
 from orchestrator.tools.wrappers import document_tools, tool_of
 
 _MOST_TURNS = 50
+_TALK_BYTES = MAX_BODY_BYTES * 3 // 4
+"""What the turns that a reply comes with may take in the next request."""
 _METRICS_OF = 1_000
 
 
@@ -130,8 +135,10 @@ class QuestionBody:
 class AgentTurn(TurnBody):
     """Something said before, or what a tool answered then, with the names of its sources."""
 
+    role: Text
+    content: Text
     tool: Text | None = None
-    sources: list[str] | None = None
+    sources: list[Text] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +175,7 @@ class BestEffort:
 class AgentReply:
     """What the agent says; `intent` is chat_only where no document was asked, `tools` those that were.
 
-    `conversation`: all of it so far, its latest turns, to be sent along with the next message.
+    `conversation`: all of it so far, as many of its latest turns as can be sent along with the next message.
     """
 
     reply: str
@@ -285,11 +292,20 @@ def _add_agent(app: FastAPI) -> None:
         agent = MainAgent(model, tools, documentation)
         reply = await agent.reply(body.message, conversation, strategy=body.strategy)
         asked = [entry.tool for entry in conversation.entries[before:] if entry.tool]
-        turns = [
-            AgentTurn(role=entry.role, content=entry.text, tool=entry.tool, sources=list(entry.sources))
-            for entry in conversation.entries[-_MOST_TURNS:]
-        ]
-        return AgentReply(reply=reply, intent=intent, tools=asked, conversation=turns)
+        return AgentReply(reply=reply, intent=intent, tools=asked, conversation=_latest(conversation.entries))
+
+
+def _latest(entries: Sequence[Entry]) -> list[AgentTurn]:
+    """Return the latest turns that fit into the next request together; one that is too long is passed over."""
+    turns: list[AgentTurn] = []
+    left = _TALK_BYTES
+    for entry in reversed(entries[-_MOST_TURNS:]):
+        turn = AgentTurn(role=entry.role, content=entry.text, tool=entry.tool, sources=list(entry.sources))
+        size = len(json.dumps(asdict(turn)))
+        if size <= left:
+            turns.append(turn)
+            left -= size
+    return turns[::-1]
 
 
 def _add_journal(app: FastAPI) -> None:

@@ -518,6 +518,7 @@ async def test_a4_23_the_list_of_documents_is_read_again_only_where_something_ch
         scope = await knowledge.documents.access.scope(ADMIN, "team", "x", permission=Permission.WRITE)
         await knowledge.documents.library.delete(scope, [document.document_id])
         assert [each.title for each in await lists.of(every)] == ["Laws of Game 2024-25"]
+        assert len(lists._kept) == 2, "of each scope the last one"
     assert len(read) == 4
 
 

@@ -719,6 +719,12 @@ def test_a_server_that_is_told_to_stop_finishes_what_was_asked_and_exits_with_0(
         ("/api/feedback", {"answer_id": str(uuid4()), "up": 0}, "up"),
         ("/subagents/documentation-qa", {"question": "what?", "session_id": True}, "session_id"),
         ("/subagents/documentation-qa", {"question": "what?", "step_id": "\ud800"}, "step_id"),
+        ("/api/agent", {"message": "what?", "conversation": [{"role": "user", "content": "\ud83d"}]}, "conversation.0"),
+        (
+            "/api/agent",
+            {"message": "?", "conversation": [{"role": "tool", "content": "", "tool": "t", "sources": ["\ud83d"]}]},
+            "conversation.0.sources",
+        ),
     ],
 )
 async def test_a_zero_is_no_no_a_text_no_number_and_a_day_no_moment(

@@ -174,7 +174,10 @@ async def test_what_was_handed_out_and_told_with_more_besides_is_an_outcome(know
     assert record(await the_pattern(knowledge)) == (2, 2, 2)
 
 
-LONG = f"{SOLUTION}; then mend the prices of the old products by hand. Do not build the catalogue again before that"
+LONG = (
+    f"{SOLUTION}; then mend the prices of the old products by hand. Do not build the catalogue again before that."
+    " Rather than round each price up on its own, round the sum"
+)
 
 
 async def test_what_quotes_a_part_of_what_was_handed_out_is_an_outcome(knowledge: Knowledge) -> None:
@@ -196,6 +199,7 @@ async def test_what_quotes_a_part_of_what_was_handed_out_is_an_outcome(knowledge
         f"{SOLUTION}, and then refuse it at the door",
         f"{SOLUTION}. That did it, with the flag of the checkout turned on",
         "Build the catalogue again before that",
+        "Round each price up on its own",
         "Treat a missing price",
         FAILURE,
     )
@@ -215,9 +219,15 @@ async def test_a_context_that_is_told_back_whole_is_left_out_of_what_is_kept(kno
         solution_steps=f"As told:\n{text[text.index('[') :]}\nI moved the prices into a table",
     )
     entry = await knowledge.capture.get(await knowledge.capture.capture(both))
-    assert entry.task_description == "You are a coder.\n\n\n\nGo on."
+    of_task = text[: text.index("[")]
+    assert entry.task_description == f"You are a coder.\n\n{of_task}\n\nGo on."
     assert entry.failure_description == "The cart broke"
     assert entry.solution_steps == "As told:\n\n\nI moved the prices into a table"
+    alone = replace(OWN, run_id="4", solution_steps="Moved the prices into a table", task_description=text)
+    entry = await knowledge.capture.get(await knowledge.capture.capture(alone))
+    assert entry.task_description == of_task.strip(), (
+        "a program that tells the whole context as the task loses no entry"
+    )
     for told in (OWN, replace(OWN, success_verified=False)):
         with pytest.raises(InvalidInput, match="nothing but a context that was handed out") as refused:
             await knowledge.capture.capture(replace(told, solution_steps=text))

@@ -213,7 +213,11 @@ async def test_a1_15_a1_18_nothing_of_the_front_matter_is_quoted(opens: Opens) -
     async with opens(embedder=LocalEmbedder()) as opened:
         await add(opened, "gerrit.md", text)
         told = await ask(opened, "By which team is a service user made?")
-    assert told["answer"] == "According to [Gerrit], A service user is made by the tools team.\n\nSources: [Gerrit]"
+        assert told["answer"] == "According to [Gerrit], A service user is made by the tools team.\n\nSources: [Gerrit]"
+        plain = b"---\nA service user is unmade by the platform team.\n---\nSee the wiki for whatever else there is.\n"
+        await add(opened, "notes.txt", plain)
+        told = await ask(opened, "By which team is a service user unmade?")
+        assert "A service user is unmade by the platform team." in told["answer"], "plain text has no front matter"
 
 
 async def test_a1_35_fewer_documents_where_they_are_long_and_of_a_long_one_its_best_passages(

@@ -444,6 +444,19 @@ async def test_conditions_of_low_trust_have_no_say_beside_trusted_evidence(store
     assert (await stores.patterns.get(pattern, now=NOON)).conditions == (go,)
 
 
+async def test_sentences_of_when_to_try_are_heard_as_conditions_are(stores: Stores) -> None:
+    """One agent's `Only with python<2` hid what everybody else found to work, and one entry's what others told."""
+    agents = [replace(told(n, when_to_try=f"Only with python<{n}"), low_trust=True) for n in (1, 2)]
+    pattern = await learn(stores, agents[0])
+    assert (await stores.patterns.get(pattern, now=NOON)).whens == ("Only with python<1",)
+    await learn(stores, agents[1])
+    assert set((await stores.patterns.get(pattern, now=NOON)).whens) == {each.when_to_try for each in agents}
+    await learn(stores, told(3))
+    assert (await stores.patterns.get(pattern, now=NOON)).whens == ()
+    await learn(stores, *(told(n, when_to_try=text) for n, text in ((4, "Late" * 100), (5, "go>2"), (6, "go>2"))))
+    assert set((await stores.patterns.get(pattern, now=NOON)).whens) == {"Late" * 75, "go>2"}
+
+
 async def test_evidence_says_whether_any_of_it_is_of_a_project(stores: Stores) -> None:
     await learn(stores, told(1, project_id="a"), at=NOON - DAY)
     await learn(stores, told(2, project_id="b"))

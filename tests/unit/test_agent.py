@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import asdict
 from typing import Any, cast
 
 import pytest
 
+from knowledge.documents.answering import MAX_QUESTION
 from knowledge.documents.language_model import Message, Said, Tool, ToolCall, ToolsRefused
 from knowledge.errors import EmbedderUnavailable, QuestionRejected
+from orchestrator.client.calls import MAX_BODY_BYTES
+from orchestrator.http import answers as http_answers
 from orchestrator.tools.agent import Conversation, MainAgent, Strategy, intent_of
 from orchestrator.tools.tool_loop import MAX_ROUNDS, Arguments, Loop, Offered
 from orchestrator.tools.wrappers import TOOLS
@@ -369,3 +373,17 @@ async def test_f6_a_result_that_is_too_long_says_how_to_narrow() -> None:
     model = ScriptedModel([Said(calls=(call("look", n=1),))])
     await Loop(model=model, offered=[Offered(tool=tool(), handler=long)], max_calls=2).run(START)
     assert "ask for less" in model.asked[1][0][-1].content
+
+
+def test_the_conversation_that_a_reply_comes_with_fits_into_the_next_request() -> None:
+    """A list of 500 log lines may have 100 KB: after a few of them the next message was refused as too large."""
+    conversation = Conversation()
+    for number in range(40):
+        conversation.say("user", f"Which errors are in log {number}?")
+        conversation.found_out("answer_from_case_evidence", f"{number}: \u0436" * 2_000, ["app.log"])
+        conversation.say("assistant", "Many.")
+    turns = http_answers._latest(conversation.entries)
+    assert len(json.dumps([asdict(each) for each in turns])) < MAX_BODY_BYTES - 6 * MAX_QUESTION
+    assert [each.content for each in turns[-3:]] == [each.text for each in conversation.entries[-3:]]
+    conversation.found_out("answer_from_case_evidence", "x" * MAX_BODY_BYTES)
+    assert http_answers._latest(conversation.entries)[-1].content == "Many."

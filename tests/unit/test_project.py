@@ -84,6 +84,15 @@ def test_every_module_is_on_the_map_of_the_architecture() -> None:
     assert lost == []
 
 
+@pytest.mark.parametrize("folder", ["cli", "client", "http", "mcp", "measuring", "tools"])
+def test_every_module_of_a_door_is_on_the_map_of_its_folder(folder: str) -> None:
+    """Many have a name that another folder's module has too."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    (table,) = (each for each in text.split("\n\n") if f"`orchestrator/{folder}/`" in each.partition("\n")[0])
+    modules = {path.stem for path in (ROOT / "orchestrator" / folder).glob("*.py")} - {"__init__", "__main__"}
+    assert modules - set(re.findall(r"`(\w+)`", table)) == set()
+
+
 def test_help_lists_every_command_and_installs_nothing(tmp_path: Path) -> None:
     shown = subprocess.run(
         [sys.executable, ROOT / "run.py"],

@@ -80,6 +80,8 @@ def test_a0_85_a_rewriting_that_drops_an_identifier_is_not_kept() -> None:
 async def test_a0_84_without_a_model_the_last_question_is_searched_for_besides() -> None:
     assert await Rewriter().rewritten("When did they start?", TALK) == "What errors in the log?\nWhen did they start?"
     assert folded("Why?", ()) == "Why?"
+    long = "Does it? " * 444
+    assert folded(long, [Turn(role="user", content="x" * 200)]) == f"xxx\n{long}", "no longer than a search takes"
 
 
 @pytest.mark.parametrize("question", ["When did they start?", "And on Fridays?", "Why?", "What about the other one?"])

@@ -20,6 +20,7 @@ from knowledge.models import (
     ERROR_CODE,
     ERROR_NAME,
     MAX_CIRCUMSTANCES,
+    MAX_WHEN_CHARS,
     Circumstance,
     Decision,
     Distilled,
@@ -364,6 +365,9 @@ def _evidence(
         entry_ids=tuple(entry.entry_id for entry in latest[:SHOWN_ENTRY_IDS]),
         circumstances=_circumstances(by_id),
         conditions=tuple({entry.applies_when: None for entry in heard if entry.applies_when})[:MAX_CIRCUMSTANCES],
+        whens=tuple(dict.fromkeys(each.when_to_try[:MAX_WHEN_CHARS] for each in heard if each.when_to_try))[
+            :MAX_CIRCUMSTANCES
+        ],
         of_project=None if project_id is None else any(entry.project_id == project_id for entry in by_id),
         when_to_try=next((entry.when_to_try for entry in trusted if entry.when_to_try is not None), None),
         rivals=rivals,

@@ -36,6 +36,7 @@ from knowledge.adapters.postgres.tables import (
 from knowledge.errors import NotFound
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
+    MAX_WHEN_CHARS,
     AppliesWhen,
     Circumstance,
     Distilled,
@@ -93,7 +94,8 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
             _P.founded_at,
             named.c.entry_ids,
             sa.case((several, _circumstances(live))).label("circumstances"),
-            sa.case((several, _conditions(live))).label("conditions"),
+            sa.case((several, _heard(live, _E.applies_when))).label("conditions"),
+            sa.case((several, _heard(live, sa.func.left(_E.when_to_try, MAX_WHEN_CHARS)))).label("whens"),
             sa.case((several, when.scalar_subquery())).label("when_told"),
             sa.case((of_project, sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
             _rivals().label("rivals"),
@@ -136,20 +138,20 @@ def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     return sa.select(sa.func.jsonb_agg(each.c.each)).scalar_subquery()
 
 
-def _conditions(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    """Select the distinct conditions that the live entries of a pattern tell, as a JSON array.
+def _heard(live: sa.ColumnElement[bool], told: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
+    """Select the distinct conditions, or sentences of when to try, of the live entries of a pattern, as a JSON array.
 
     Where any is trusted, those of low trust have no say: one of them would hide what all others found to work.
     """
     trust = sa.select(sa.func.bool_and(_E.low_trust)).where(live).correlate(patterns).scalar_subquery()
-    told = (
-        sa.select(_E.applies_when)
-        .where(live, _E.applies_when.is_not(None), sa.or_(~_E.low_trust, trust))
+    heard = (
+        sa.select(told.label("told"))
+        .where(live, told.is_not(None), sa.or_(~_E.low_trust, trust))
         .distinct()
         .limit(MAX_CIRCUMSTANCES)
     )
-    each = told.correlate(patterns).subquery("conditions")
-    return sa.select(sa.func.jsonb_agg(each.c.applies_when)).scalar_subquery()
+    each = heard.correlate(patterns).subquery("heard")
+    return sa.select(sa.func.jsonb_agg(each.c.told)).scalar_subquery()
 
 
 _OF_SPACE_IN_USE = sa.or_(
@@ -426,6 +428,7 @@ def _together(row: sa.Row[Any]) -> dict[str, Any]:
         "circumstances": tuple(Circumstance(**told) for told in row.circumstances),
         "when_to_try": row.when_told,
         "conditions": tuple(AppliesWhen(**told) for told in row.conditions or ()),
+        "whens": tuple(row.whens or ()),
         "of_project": row.of_project,
     }
 
@@ -444,6 +447,7 @@ def _alone(words: Entry, error: str | None, project_id: str | None) -> dict[str,
         "circumstances": (circumstance,),
         "when_to_try": words.when_to_try,
         "conditions": (words.applies_when,) if words.applies_when else (),
+        "whens": (words.when_to_try[:MAX_WHEN_CHARS],) if words.when_to_try else (),
         "of_project": None if project_id is None else words.project_id == project_id,
     }
 
