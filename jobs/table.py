@@ -70,9 +70,9 @@ async def _prune(knowledge: Knowledge) -> int:
         return report.entries + report.never_resolved
 
     pruned = await in_each_workspace(knowledge, prune)
+    await knowledge.keys.prune(add_years(knowledge.stores.clock.now(), -knowledge.settings.retention_years))
     if pruned:
         await knowledge.jobs.tidy()
-    await knowledge.keys.prune(add_years(knowledge.stores.clock.now(), -knowledge.settings.retention_years))
     return pruned
 
 

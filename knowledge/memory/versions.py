@@ -20,7 +20,7 @@ _CLAUSE = r"(?:[<>=!~]=|[<>])\s*v?\d\w*(?:\.[\w*]+)*"
 _REQUIREMENT = re.compile(
     r"(?i:(?:(?:only|just|when|if|where|while|with|on|for|in|under|you|we|use|using|have|run|running|is|are)\s+)*)"
     r"(?P<name>[A-Za-z][\w.-]*?)\s*"
-    rf"(?:(?P<range>{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)|\s[vV]?(?P<version>\d+(?:\.\d+)*(?:\.[x*])?))"
+    rf"(?:(?P<range>{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)|\s[vV]?(?P<version>\d+(?:\.\d+)?(?:\.[x*])?))"
     r"(?:\s+only)?\s*[.!]?"
 )
 _MAX_CHARS = 200
@@ -64,7 +64,10 @@ def lies_within(wanted: str, told: str) -> bool | None:
 
 
 def required(when_to_try: str) -> Requirement | None:
-    """Return what a sentence requires that says nothing else (`Only with pydantic<2.`), None for any other."""
+    """Return what a sentence requires that says nothing else (`Only with pydantic<2.`), None for any other.
+
+    A release in full (`Python 3.10.12`) is where something was seen, and requires nothing.
+    """
     return _required(when_to_try) if len(when_to_try) <= _MAX_CHARS else None
 
 

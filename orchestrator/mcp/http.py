@@ -78,7 +78,8 @@ class McpDoor:
 async def serving_mcp(app: FastAPI) -> AsyncIterator[None]:
     """Add the door to an app for a block."""
     async with contextlib.aclosing(McpDoor()) as door:
-        app.router.routes.append(Route(PATH, door, include_in_schema=False))
+        for path in (PATH, f"{PATH}/"):  # which many configurations have
+            app.router.routes.append(Route(path, door, include_in_schema=False))
         yield
 
 

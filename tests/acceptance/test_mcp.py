@@ -194,6 +194,7 @@ async def test_t6_t22_over_http_a_key_made_here_opens_what_it_may_and_no_other_t
 
         listed = (await ask(made.secret, "tools/list")).json()["result"]["tools"]
         assert {tool["name"] for tool in listed} == AGENT
+        assert (await http.post("/mcp/", json={})).status_code == 401, "as many configurations have it: the same door"
         captured = {"name": "capture", "arguments": entry()}
         assert not (await ask(made.secret, "tools/call", params=captured)).json()["result"].get("isError")
         asked = {"name": "query_for_failure", "arguments": {"failure_description": SITUATION}}

@@ -75,6 +75,7 @@ def test_a_sentence_of_versions_alone_is_a_condition(sentence: str) -> None:
     [
         "Not with pydantic<2", "When moving from pydantic<2 to pydantic 2", "pydantic<2 or after the upgrade",
         "When a bugfix task in pydantic fails with E42.", "pydantic", "", "<2", "pydantic<2 " + "x" * 200,
+        "pydantic 1.10.12",
     ],
 )  # fmt: skip
 def test_a_sentence_that_says_more_or_something_else_leaves_a_pattern_in(sentence: str) -> None:
