@@ -20,7 +20,7 @@ from uuid import uuid4
 from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
-from knowledge.memory.ranking import is_failing
+from knowledge.memory.success import is_failing
 from knowledge.memory.texts import normalised
 from knowledge.models import Context, ContextId, EntryType, Pattern, PatternId, Task
 from knowledge.steps import step

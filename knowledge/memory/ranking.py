@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from knowledge.memory import texts
 from knowledge.memory.fitting import ENOUGH
+from knowledge.memory.success import success_rate
 from knowledge.models import Entry, EntryType, Evidence
 from knowledge.search.lexical import term_counts
 
@@ -18,9 +18,6 @@ COPY = 0.8
 AGENTS_WORD = 0.95
 """What a solution counts that only its agent says works. Ours; with three fields of other values (`fitting.OTHER`) it
 makes 0.69, which still turns no evidence over: that times 9 of 10 is above 1 of 1, and times 1 of 1 above 1 of 2."""
-
-FAILING = 0.25
-"""What works no more often than this is kept from agents. Ours: six failures and no success, or eleven after one."""
 
 _COMPARED = 2_000
 """Characters of resolutions that are compared."""
@@ -53,26 +50,6 @@ def strength(match: Match) -> float:
 def _trust(words: Entry) -> float:
     """Return what an entry counts by who vouches for it: a human at a gate, or what verified it, or its agent alone."""
     return 1.0 if words.verified_by or words.entry_type is not EntryType.FAILURE_SOLUTION else AGENTS_WORD
-
-
-def success_rate(successes: int, attempts: int) -> float:
-    """Return a lower bound of how often it works: the mean of the Beta posterior less its standard deviation.
-
-    The posterior of a uniform prior is Beta(s + 1, n - s + 1), with mean (s + 1) / (n + 2) (Laplace's rule of
-    succession) and variance m (1 - m) / (n + 3). So 9 of 10 (0.73) comes before 1 of 1 (0.43), and 1 of 2 (0.28) last.
-    """
-    mean, deviation = _posterior(successes, attempts)
-    return mean - deviation
-
-
-def is_failing(successes: int, attempts: int) -> bool:
-    """Return whether so many attempts say that it does not work: the upper bound of how often it does is low."""
-    return sum(_posterior(successes, attempts)) < FAILING
-
-
-def _posterior(successes: int, attempts: int) -> tuple[float, float]:
-    mean = (successes + 1) / (attempts + 2)
-    return mean, math.sqrt(mean * (1 - mean) / (attempts + 3))
 
 
 def rank(matches: Iterable[Match], *, limit: int) -> list[Match]:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.memory.fitting import OTHER, UNTOLD, fit, fits
-from knowledge.memory.ranking import Match, strength, success_rate
+from knowledge.memory.ranking import Match, strength
+from knowledge.memory.success import success_rate
 from knowledge.models import Where
 from tests.support.entries import NOON, evidence, failure, rejection
 

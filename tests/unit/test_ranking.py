@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.memory.fitting import OTHER, UNTOLD
-from knowledge.memory.ranking import Match, gate_quota, is_failing, rank, rank_for_gate, strength, success_rate
+from knowledge.memory.ranking import Match, gate_quota, rank, rank_for_gate, strength
+from knowledge.memory.success import is_failing, success_rate
 from knowledge.models import EntryType
 from tests.support.entries import NOON, approval, evidence, failure
 
