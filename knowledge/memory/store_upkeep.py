@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from knowledge.errors import Conflict
 from knowledge.logs import get_logger
 from knowledge.memory import texts
+from knowledge.memory.finishing import to_the_end
 from knowledge.memory.locality import refuse_remote
 from knowledge.memory.spaces import space_in_use
 from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
@@ -106,11 +107,15 @@ class StoreUpkeepService:
             in_use = await space_in_use(upkeep.stores)
             if in_use is None:
                 return False
-            await upkeep.stores.index.drop(in_use.bound.space)
-            await upkeep.stores.index.ensure(in_use.bound.space)
-            await upkeep.beside.drop(in_use.bound.space)
+            await to_the_end(self._anew(upkeep, in_use.bound.space))
             return True  # they are of the whole store
         return False
+
+    async def _anew(self, upkeep: KnowledgeUpkeepService, space: EmbeddingSpace) -> None:
+        """Drop and make anew, never the one without the other: a checkpoint beside it would have nowhere to write."""
+        await upkeep.stores.index.drop(space)
+        await upkeep.stores.index.ensure(space)
+        await upkeep.beside.drop(space)
 
     async def _rebuild_cost(self) -> RebuildReport:
         points = lacking = passages = 0

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from knowledge.memory.upkeep import VerifyReport
-from knowledge.models import NewEntry
+from knowledge.models import EmbeddingSpace, NewEntry
 from knowledge.search.lexical import term_counts
 from knowledge.wiring import Knowledge
 from tests.conftest import Opens, SetClock
@@ -67,6 +67,33 @@ async def test_g15_rebuilding_in_the_middle_of_a_checkpoint_loses_no_point_and_c
         await knowledge.checkpoints.process_all()  # which counts what was left
         statistics = await knowledge.stores.spaces.statistics(list(term_counts("broke zebra")))
         assert (statistics.documents, sorted(statistics.frequencies.values())) == (13, [1, 12])
+
+
+async def test_g23_a_rebuild_that_is_given_up_leaves_a_collection_that_a_checkpoint_can_write_to(
+    knowledge: Knowledge,
+) -> None:
+    """G23: cancelled between dropping it and making it anew, it left none, and the checkpoint beside it failed."""
+    await capture(knowledge, *lessons(3))
+    await knowledge.checkpoints.process_all()
+    await capture(knowledge, *lessons(4)[3:])
+    index, dropped = knowledge.stores.index, asyncio.Event()
+    drop = index.drop
+
+    async def drop_and_tell(space: EmbeddingSpace) -> None:
+        await drop(space)
+        dropped.set()
+
+    async def give_up() -> None:
+        index.drop = drop_and_tell  # type: ignore[method-assign]
+        rebuilding = asyncio.create_task(knowledge.store_upkeep.rebuild())
+        await dropped.wait()
+        rebuilding.cancel()
+        await asyncio.gather(rebuilding, return_exceptions=True)
+
+    report = await wired(knowledge, Trips({"index.upsert:before:1": give_up})).checkpoints.process_all()
+    assert report.embedded == 1
+    await knowledge.upkeep.verify(repair=True)
+    assert (await knowledge.stats()).points == 4
 
 
 async def test_g22_an_entry_embedded_while_the_model_changes_is_embedded_by_the_new_one(
