@@ -240,6 +240,10 @@ async def test_a_429_holds_back_every_caller(server: OpenAIServer) -> None:
     server.misbehave(Status(429, headers={"Retry-After": "0.5"}))
     async with opened(server) as embedder:
         first = asyncio.create_task(embedder.embed(["first"], "query"))
+        for _ in range(1000):  # the first call of a process loads the client
+            await asyncio.sleep(0.01)
+            if server.calls:
+                break
         await asyncio.sleep(0.2)
         assert server.calls == 1
         await asyncio.gather(first, *(embedder.embed([f"text {n}"], "query") for n in range(5)))
