@@ -12,6 +12,10 @@ ContextId = NewType("ContextId", UUID)
 
 DEFAULT_WORKSPACE = "default"
 
+CONTEXT_OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"
+CONTEXT_CLOSING = "[END CONTEXT]"
+"""How the block of a context begins and ends."""
+
 
 class CheckpointType(StrEnum):
     """The moments at which what is staged gets embedded."""

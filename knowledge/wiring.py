@@ -9,17 +9,15 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
 
 from knowledge.access.authentication import Authenticator
 from knowledge.access.pepper import pepper_of
+from knowledge.adapters.clocks import SystemClock
 from knowledge.adapters.embedder_switch import EmbedderSwitch
 from knowledge.adapters.owner_lock import owner_lock
 from knowledge.adapters.postgres.keys import PostgresKeys
 from knowledge.adapters.postgres.migrating import migrate
-from knowledge.errors import Unavailable
 from knowledge.memory.limits import check_text
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.ports import Clock, Embedder
@@ -40,29 +38,6 @@ __all__ = [
     "migrate_stores",
     "open_knowledge",
 ]
-
-
-_WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class SystemClock(Clock):
-    """The machine's clock, in UTC."""
-
-    of_machine: Final = True
-    """It may be wrong: a prune compares it with that of Postgres. One that somebody hands in is taken as it is."""
-
-    def now(self) -> datetime:
-        """Return the present moment."""
-        return datetime.now(UTC)
-
-    def checked(self) -> Self:
-        """Return itself. Raises Unavailable while the machine does not know the time, as some at their start."""
-        if (now := self.now()) < _WRITTEN:
-            raise Unavailable(
-                f"the clock of this machine says {now:%Y-%m-%d}, when hardwon was not written yet: set it, as what is"
-                " stored expires by it"
-            )
-        return self
 
 
 async def migrate_stores(settings: KnowledgeSettings) -> bool:

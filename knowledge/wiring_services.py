@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import KeyService
+from knowledge.adapters.clocks import PostgresClock, SystemClock
 from knowledge.adapters.embedder_switch import EmbedderSwitch
 from knowledge.adapters.postgres.archive import PostgresArchive
 from knowledge.adapters.postgres.audit import PostgresAudit
@@ -91,7 +92,12 @@ def knowledge_on(
         checkpoints=_checkpoints(settings, stores),
         queries=_queries(settings, stores),
         pruning=KnowledgePruningService(
-            stores=stores, retention_years=settings.retention_years, beside=answering.journal, audit=audit
+            stores=stores,
+            # a clock that somebody hands in is right
+            store_clock=PostgresClock(engine) if isinstance(stores.clock, SystemClock) else None,
+            retention_years=settings.retention_years,
+            beside=answering.journal,
+            audit=audit,
         ),
         contexts=ContextLog(stores=stores),
         outcomes=outcomes,

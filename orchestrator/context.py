@@ -6,14 +6,9 @@ lines are indented and the two markers are broken inside stored text. A structur
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
-from itertools import accumulate
 from typing import Any, Final, Protocol, runtime_checkable
 from uuid import uuid4
 
@@ -23,57 +18,18 @@ from knowledge.memory.contexts import check_task
 from knowledge.memory.success import is_failing
 from knowledge.memory.texts import normalised
 from knowledge.models import Context, ContextId, EntryType, Pattern, PatternId, Task
+from knowledge.names import CONTEXT_CLOSING, CONTEXT_OPENING
 from knowledge.steps import step
-from knowledge.unseen import seen
 from orchestrator.breaker import CircuitBreaker
+from orchestrator.budget import INDENT, shared, tokens
 from orchestrator.deadline import within
+from orchestrator.harmless import harmless
 
 log = get_logger(__name__)
 
-OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"
-CLOSING = "[END CONTEXT]"
 _INTRODUCTION = "Similar situations have been resolved these ways:"
 _RECOMMENDATION = "Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data."
-_INDENT = "  "
-_CUT = " ... (cut)"
-_MARKER = re.compile(r"\[(?=\s*(?:end\s+context|orchestrator\s+context))", re.IGNORECASE)
-_LINE_BREAKS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-_BRACKETS = str.maketrans(
-    dict.fromkeys("\u2045\u2772\u27e6\u2983\u2985\u3010\u3014\u3016\u3018\u301a\ufe47\ufe5d\uff3b\uff5f", "[")
-)
-_LETTERS = str.maketrans(
-    # Cyrillic, then Greek
-    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456"
-    "\u0405\u0406\u0501\u0391\u0395\u0397\u0399\u039d\u039f\u03a1\u03a4\u03a7\u0396\u03bf\u03f9",
-    "ABEKMHOPCTYXaeopcyxi" + "SIdAEHINOPTXZoC",
-)
-
 CONTEXT_PATTERNS = 3
-
-
-def _shares() -> bytes:
-    """Return what each byte of UTF-8 counts, in thirds of a token: a letter as the first byte of its kind says.
-
-    Prose has more letters to a token, but digits, capitals, signs and rare scripts fewer: of a third of the bytes,
-    `cl100k_base` and `o200k_base` made up to 2.7 times as much (hashes, JSON, Amharic), of this 1.1 at most.
-    """
-    shares = bytearray([1]) * 256
-    for sign in range(128):
-        char = chr(sign)
-        shares[sign] = 3 if char.isdigit() or char.isupper() else 1 if char.islower() or char == " " else 2
-    shares[0xD7:0xE0] = b"\x05" * 9  # Hebrew, Arabic and others: a token a byte
-    shares[0xE0:0xE2] = b"\x07" * 2  # Indic scripts, Thai, Amharic, Khmer
-    shares[0xE2] = 4  # dashes, quotes, arrows
-    shares[0xE3:0xEE] = b"\x02" * 11  # Chinese, Japanese, Korean
-    shares[0xEE:0xF0] = b"\x07" * 2
-    shares[0xF0:] = b"\x09" * 16  # emoji
-    return bytes(shares)
-
-
-_SHARES = _shares()
-_SHARES_INDENTED = _SHARES[:10] + bytes([_SHARES[10] + len(_INDENT)]) + _SHARES[11:]
-_TOKEN = 3
-"""Shares to a token."""
 
 
 class Cause(StrEnum):
@@ -93,35 +49,6 @@ def label(success_count: int) -> str:
     return "Moderate" if success_count >= 3 else "Less Common"
 
 
-def harmless(text: str) -> str:
-    """Return stored text without characters that cannot be seen, with plain line breaks and broken markers."""
-    shown = _MARKER.sub("(", seen(_LINE_BREAKS.sub("\n", text)))
-    return (shown if shown.isascii() else _without_lookalikes(shown)).strip()
-
-
-def _without_lookalikes(text: str) -> str:
-    """Break markers in wide, mathematical or foreign letters, too: no machine takes them for ours, but a reader may."""
-    folded = "".join(map(_folded, text))
-    chars = list(text)
-    for found in _MARKER.finditer(folded):
-        chars[found.start()] = "("
-    return "".join(chars)
-
-
-@lru_cache(maxsize=4096)
-def _folded(char: str) -> str:
-    """Return the letter that a character looks like, itself where it looks like none: always one character."""
-    if char.isascii():
-        return char
-    plain = unicodedata.normalize("NFKC", char.translate(_BRACKETS).translate(_LETTERS))
-    return plain if len(plain) == 1 else char
-
-
-def tokens(text: str) -> int:
-    """Return an upper estimate of a text's tokens."""
-    return -(-sum(text.encode().translate(_SHARES)) // _TOKEN)
-
-
 def render(patterns: Sequence[Pattern], *, max_tokens: int) -> tuple[str, tuple[Pattern, ...]]:
     """Return the block for up to three patterns, never above `max_tokens`, and the patterns in it.
 
@@ -132,69 +59,19 @@ def render(patterns: Sequence[Pattern], *, max_tokens: int) -> tuple[str, tuple[
     while shown:
         texts = [harmless(text) or "-" for p in shown for text in (p.problem, p.solution, p.when_to_try)]
         frame = tokens(_block(shown, [""] * len(texts)))
-        cut = _share(texts, (max_tokens - frame) * _TOKEN)
+        cut = shared(texts, max_tokens - frame)
         if cut is not None:
             return _block(shown, cut), tuple(shown)
         shown.pop()
     return "", ()
 
 
-def _share(texts: Sequence[str], room: int) -> list[str] | None:
-    """Cut the longest texts to one length, so that all fit into `room`; None where that leaves too little."""
-    sizes = sorted(_size(text, room) for text in texts)
-    limit = sizes[-1]
-    left = room
-    for position, size in enumerate(sizes):
-        fair = left // (len(sizes) - position)
-        if size > fair:
-            limit = fair
-            break
-        left -= size
-    if limit < 60 and limit < sizes[-1]:
-        return None
-    return [_cut(text, limit, ends=number % 3 == 0) for number, text in enumerate(texts)]
-
-
-def _cut(text: str, limit: int, *, ends: bool) -> str:
-    """Return a text of at most this size; with `ends` its beginning and its end, else its beginning.
-
-    A problem ends with the error, or with why it was refused.
-    """
-    if _size(text, limit) <= limit:
-        return text
-    room = max(0, limit - _size(_CUT))
-    last = _last(text, room // 2) if ends else ""
-    return _first(text, room - _size(last)).rstrip() + _CUT + last
-
-
-def _size(text: str, most: int | None = None) -> int:
-    """Return the shares of a text, indented; of one that has more than `most` by its length alone, its length."""
-    told = text.encode()
-    return len(told) if most is not None and len(told) > most else sum(told.translate(_SHARES_INDENTED))
-
-
-def _first(text: str, room: int) -> str:
-    told = text.encode()[:room]
-    sizes = list(accumulate(told.translate(_SHARES_INDENTED)))
-    return told[: bisect_right(sizes, room)].decode(errors="ignore")
-
-
-def _last(text: str, room: int) -> str:
-    """Return the end of a text, its whole lines where it has one, below the beginning."""
-    room = max(0, room - _size("\n"))
-    told = text.encode()[::-1][:room]
-    sizes = list(accumulate(told.translate(_SHARES_INDENTED)))
-    kept = told[: bisect_right(sizes, room)][::-1].decode(errors="ignore")
-    whole = kept.partition("\n")[2].strip("\n")
-    return "\n" + (whole if len(whole) >= len(kept) // 2 else kept) if kept else ""
-
-
 def _indented(text: str) -> str:
-    return text.replace("\n", "\n" + _INDENT)
+    return text.replace("\n", "\n" + INDENT)
 
 
 def _block(patterns: Sequence[Pattern], texts: Sequence[str]) -> str:
-    lines = [OPENING, "", _INTRODUCTION, ""]
+    lines = [CONTEXT_OPENING, "", _INTRODUCTION, ""]
     for number, pattern in enumerate(patterns, 1):
         problem, solution, when = (_indented(text) for text in texts[3 * number - 3 : 3 * number])
         successes = "1 success" if pattern.success_count == 1 else f"{pattern.success_count} successes"
@@ -211,7 +88,7 @@ def _block(patterns: Sequence[Pattern], texts: Sequence[str]) -> str:
         if rival and rival < number:
             lines.append(f"- Alternative to: Pattern {rival}")
         lines.append("")
-    return "\n".join([*lines, _RECOMMENDATION, "", CLOSING, ""])
+    return "\n".join([*lines, _RECOMMENDATION, "", CONTEXT_CLOSING, ""])
 
 
 def _rival_of(pattern: Pattern, shown: Sequence[Pattern]) -> int | None:

@@ -12,7 +12,7 @@ from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.retention import add_years
 from knowledge.memory.settling import settle
 from knowledge.models import PruneReport
-from knowledge.ports import Progress, Stores
+from knowledge.ports import Progress, StoreClock, Stores
 from knowledge.provenance import UNHEARD, Auditor
 from knowledge.steps import step
 
@@ -36,6 +36,7 @@ class KnowledgePruningService:
     retention_years: int
     beside: ToldBeside | None = None
     audit: Auditor = UNHEARD
+    store_clock: StoreClock | None = None
 
     async def prune_old_knowledge(self) -> int:
         """Delete expired knowledge from both stores; return how many entries went."""
@@ -81,12 +82,12 @@ class KnowledgePruningService:
         return done
 
     async def _compare_clocks(self, now: datetime) -> None:
-        """Raise Conflict where it is much earlier in Postgres: one of the two clocks is wrong."""
-        if not getattr(self.stores.clock, "of_machine", False):
+        """Raise Conflict where it is much earlier by the store's clock: one of the two is wrong."""
+        if self.store_clock is None:
             return
-        database_now = await self.stores.patterns.database_now()
-        if now - database_now > CLOCKS_APART:
+        stores_now = await self.store_clock.now()
+        if now - stores_now > CLOCKS_APART:
             raise Conflict(
                 f"nothing is pruned, as the clock of this machine says {now:%Y-%m-%d %H:%M} and that of Postgres"
-                f" {database_now:%Y-%m-%d %H:%M} (UTC): set the wrong one"
+                f" {stores_now:%Y-%m-%d %H:%M} (UTC): set the wrong one"
             )

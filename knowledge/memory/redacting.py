@@ -14,6 +14,7 @@ from knowledge.logs import get_logger
 from knowledge.memory.limits import check_text
 from knowledge.memory.validation import validate
 from knowledge.models import NewEntry
+from knowledge.names import CONTEXT_CLOSING, CONTEXT_OPENING
 from knowledge.redaction import redact
 
 log = get_logger(__name__)
@@ -31,9 +32,6 @@ TEXTS = (
     "verified_by",
 )
 
-_OPENING, _CLOSING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]", "[END CONTEXT]"
-"""How the block of a context begins and ends: `orchestrator.context`."""
-
 _OF_TASK = "task_description"
 """What a context says of the task stays here: it is what this field is for."""
 
@@ -49,9 +47,9 @@ def without_contexts(entry: NewEntry) -> NewEntry:
 
 def _without_context(field: str, text: str) -> str:
     kept, rest = "", text
-    while _OPENING in rest:
-        before, _, after = rest.partition(_OPENING)
-        _, closing, after = after.partition(_CLOSING)
+    while CONTEXT_OPENING in rest:
+        before, _, after = rest.partition(CONTEXT_OPENING)
+        _, closing, after = after.partition(CONTEXT_CLOSING)
         if not closing:
             break
         kept, rest = kept + (before if field == _OF_TASK else _without_task(before)), after

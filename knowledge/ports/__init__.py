@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from knowledge.ports.clock import Clock
+from knowledge.ports.clock import Clock, StoreClock
 from knowledge.ports.contexts import ContextStore
 from knowledge.ports.embedding import ChatModel, Embedder
 from knowledge.ports.entries import MOST_OF_TASK, Claim, EntryStore, Selection
@@ -41,6 +41,7 @@ __all__ = [
     "Selection",
     "Snapshot",
     "SpaceStore",
+    "StoreClock",
     "Stores",
     "Undistilled",
     "Unsettled",

@@ -1,4 +1,4 @@
-"""The time."""
+"""The time, here and where the store is."""
 
 from __future__ import annotations
 
@@ -10,5 +10,13 @@ class Clock(Protocol):
     """The time, so that a test can set it. Leases do not use it: they go by the database's clock."""
 
     def now(self) -> datetime:
+        """Return the present moment, aware, in UTC."""
+        ...
+
+
+class StoreClock(Protocol):
+    """The time by the clock of the store, to compare that of this machine with."""
+
+    async def now(self) -> datetime:
         """Return the present moment, aware, in UTC."""
         ...

@@ -114,10 +114,6 @@ class PatternStore(Protocol):
         """
         ...
 
-    async def database_now(self) -> datetime:
-        """Return the time of the store itself, aware, in UTC."""
-        ...
-
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
         """Return what a whole prune would delete."""
         ...

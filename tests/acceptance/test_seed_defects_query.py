@@ -19,7 +19,7 @@ from knowledge.errors import IdempotencyConflict, IndexUnavailable, NotFound
 from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.context import tokens
+from orchestrator.budget import tokens
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART, approval, capture, failure, learn, rejection

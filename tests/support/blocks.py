@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from knowledge.models import Pattern, Task
-from orchestrator.context import basic_context, harmless, label, render
+from orchestrator.context import basic_context, label, render
+from orchestrator.harmless import harmless
 from tests.support.entries import pattern
 
 OPENING = "[ORCHESTRATOR CONTEXT: Historical Knowledge]"

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from knowledge.errors import IndexUnavailable
 from knowledge.models import Context, EntryType, Pattern, Task
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.context import basic_context, choose, harmless, label, render, tokens
+from orchestrator.budget import tokens
+from orchestrator.context import basic_context, choose, label, render
+from orchestrator.harmless import harmless
 from tests.support.blocks import CLOSING, OPENING, read_back, told_of
 from tests.support.entries import pattern
 

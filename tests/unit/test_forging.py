@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrator import context
-from orchestrator.context import harmless
+from orchestrator.harmless import harmless
 from tests.support.blocks import breakouts
 
 

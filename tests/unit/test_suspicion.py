@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.memory.suspicion import suspicions
-from orchestrator.context import harmless
+from orchestrator.harmless import harmless
 from tests.support.payloads import UNSEEN_ORDERS, payloads
 
 BENIGN = (

@@ -7,7 +7,7 @@ from collections import ChainMap, Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import TypeVar
 
@@ -287,9 +287,6 @@ class InMemoryPatterns(PatternStore):
                 patterns=len(patterns),
                 never_resolved=len(unresolved),
             )
-
-    async def database_now(self) -> datetime:
-        return datetime.now(UTC)
 
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
         expired, unresolved = list(self._expired(now)), list(self._never_resolved(open_before))

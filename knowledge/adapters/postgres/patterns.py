@@ -359,10 +359,6 @@ class PostgresPatterns(PatternStore):
         gone = sa.delete(knowledge_staging).where(_E.id.in_(sa.select(chosen.c.id))).returning(_E.pattern_id)
         return list((await connection.execute(gone)).scalars())
 
-    async def database_now(self) -> datetime:
-        async with reading(self._engine) as connection:
-            return (await connection.execute(sa.select(sa.func.now()))).scalar_one()
-
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
         others = knowledge_staging.alias("others")
 

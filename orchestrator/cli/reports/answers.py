@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.terminal import notes, print_json, print_text
-from orchestrator.context import harmless
+from orchestrator.harmless import harmless
 
 if TYPE_CHECKING:
     from orchestrator.measuring.answers import AnswersReport

@@ -10,7 +10,7 @@ from knowledge.memory.suspicion import SHOWN
 from knowledge.models import Entry
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, OftenShown, Revocation
 from orchestrator.cli.terminal import out, print_json, print_text
-from orchestrator.context import harmless
+from orchestrator.harmless import harmless
 
 _BEGINNING = 120
 

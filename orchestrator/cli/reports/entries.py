@@ -8,7 +8,7 @@ from dataclasses import asdict
 from knowledge.memory.texts import situation
 from knowledge.models import Entry, EntryType
 from orchestrator.cli.terminal import notes, out, print_json, print_text
-from orchestrator.context import harmless
+from orchestrator.harmless import harmless
 
 _BEGINNING = 200
 

@@ -15,7 +15,7 @@ from knowledge.documents.models import Document, DocumentStatus, Finding, Passag
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import SyncReport
 from orchestrator.cli.terminal import notes, out, print_json, print_text
-from orchestrator.context import harmless
+from orchestrator.harmless import harmless
 
 _SHOWN_OF_A_TEXT = 600
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from knowledge.access.keys import ApiKey, NewKey
 from orchestrator.cli.terminal import notes, out, print_json, print_text
-from orchestrator.context import harmless
+from orchestrator.harmless import harmless
 
 
 def print_made(made: NewKey, *, as_json: bool) -> None:

@@ -24,7 +24,8 @@ from knowledge.models import (
     WorkspaceStats,
 )
 from orchestrator.cli.terminal import json_line, notes, out, print_json, print_json_with_list, print_pairs, print_text
-from orchestrator.context import harmless, label
+from orchestrator.context import label
+from orchestrator.harmless import harmless
 
 if TYPE_CHECKING:
     from knowledge.memory.archiving import ImportReport

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from knowledge.memory.grouping import PatternDetails, PatternPair
 from knowledge.models import Entry, Pattern
 from orchestrator.cli.terminal import out, print_json, print_text
-from orchestrator.context import harmless
+from orchestrator.harmless import harmless
 
 _SHOWN_OF_A_TEXT = 300
 
