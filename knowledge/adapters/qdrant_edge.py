@@ -79,14 +79,7 @@ class QdrantEdgeIndex(VectorIndex):
     async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         path = self._path(space)
         async with self._making[path.name]:
-            with translated(path):
-                if not path.exists():
-                    self._must_have_room()
-                    await self._make(space, path)
-                await let_others_run()
-                self._shard(space)
-                if in_use and self.alias() != path.name:
-                    self._set_alias(path.name)
+            await self._ensure(space, path, in_use=in_use)
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
         for start in range(0, len(points), BATCH):
@@ -196,7 +189,16 @@ class QdrantEdgeIndex(VectorIndex):
             return [_id(found.id) for found in shard.scroll(asked)[0]]
 
     async def drop(self, space: EmbeddingSpace) -> None:
-        path = await self._made(space)
+        self._remove(await self._made(space))
+
+    async def anew(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
+        """Drop a collection and make it anew in one turn: whoever waits for one that is being made finds it there."""
+        path = self._path(space)
+        async with self._making[path.name]:
+            self._remove(path)
+            await self._ensure(space, path, in_use=in_use)
+
+    def _remove(self, path: Path) -> None:
         with translated(path):
             shard = self._shards.pop(path.name, None)
             del self._unflushed[path.name]
@@ -246,11 +248,18 @@ class QdrantEdgeIndex(VectorIndex):
         self._must_be_ours()
         return self._directory / shape.collection_name(space)
 
-    async def _made(self, space: EmbeddingSpace) -> Path:
-        """Wait while a collection is being made, and return its place.
+    async def _ensure(self, space: EmbeddingSpace, path: Path, *, in_use: bool) -> None:
+        with translated(path):
+            if not path.exists():  # noqa: ASYNC240 - a look at a folder of ours
+                self._must_have_room()
+                await self._make(space, path)
+            await let_others_run()
+            self._shard(space)
+            if in_use and self.alias() != path.name:
+                self._set_alias(path.name)
 
-        Who drops one and makes it anew goes from one to the other without a turn for others, to whom it was never gone.
-        """
+    async def _made(self, space: EmbeddingSpace) -> Path:
+        """Wait while a collection is being made, and return its place."""
         path = self._path(space)
         while (making := self._making[path.name]).locked():
             async with making:

@@ -73,9 +73,7 @@ class DocumentMoves:
 
     async def drop(self, space: EmbeddingSpace) -> None:
         """Drop the points of a space, those of all workspaces, and make room for them anew."""
-        index = self.upkeep.indexing.index
-        await index.drop(space)
-        await index.ensure(space)
+        await self.upkeep.indexing.index.anew(space)
 
     async def refill(self, *, progress: Progress | None = None) -> Refilled:
         """Put every point that lacks into the index in use, from kept embeddings where there are any.

@@ -113,8 +113,7 @@ class StoreUpkeepService:
 
     async def _anew(self, upkeep: KnowledgeUpkeepService, space: EmbeddingSpace) -> None:
         """Drop and make anew, never the one without the other: a checkpoint beside it would have nowhere to write."""
-        await upkeep.stores.index.drop(space)
-        await upkeep.stores.index.ensure(space)
+        await upkeep.stores.index.anew(space)
         await upkeep.beside.drop(space)
 
     async def _rebuild_cost(self) -> RebuildReport:

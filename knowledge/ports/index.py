@@ -74,6 +74,11 @@ class VectorIndex(Protocol):
         """Delete the collection of the space, if there is one."""
         ...
 
+    async def anew(self, space: EmbeddingSpace) -> None:
+        """Drop the collection of the space in use and make it anew, empty."""
+        await self.drop(space)
+        await self.ensure(space)
+
     async def aclose(self) -> None:
         """Flush and let go of the index."""
         ...

@@ -135,21 +135,27 @@ async def test_g15_a_rebuild_gives_the_same_ids_and_answers_and_embeds_nothing(
     assert (await knowledge.upkeep.verify()).sound
 
 
+HALF_WAY = "dropped and not made anew"
+
+
 class _BrokenOff(Exception):
     """Stands for the death of the process."""
 
 
 async def break_off_rebuilding(knowledge: Knowledge, moment: str) -> None:
     async def die() -> None:
+        if moment == HALF_WAY:
+            bound = await knowledge.stores.spaces.bound()
+            assert bound is not None
+            await knowledge.stores.index.drop(bound.space)
         raise _BrokenOff(moment)
 
+    at = "index.anew:before:1" if moment == HALF_WAY else moment
     with pytest.raises(_BrokenOff, match=moment):
-        await wired(knowledge, Trips({moment: die})).store_upkeep.rebuild()
+        await wired(knowledge, Trips({at: die})).store_upkeep.rebuild()
 
 
-@pytest.mark.parametrize(
-    "moment", ["index.drop:before:1", "index.drop:after:1", "index.ensure:after:1", "index.upsert:after:1"]
-)
+@pytest.mark.parametrize("moment", ["index.anew:before:1", HALF_WAY, "index.anew:after:1", "index.upsert:after:1"])
 @pytest.mark.parametrize("comes", ["checkpoint", "prune"])
 async def test_g15_whoever_comes_after_a_rebuild_that_was_killed_puts_back_the_rest(
     knowledge: Knowledge, embedder: HashingEmbedder, moment: str, comes: str
@@ -298,7 +304,7 @@ async def test_a_deletion_after_a_rebuild_that_was_killed_is_final_and_does_not_
     await knowledge.checkpoints.process_all()
     ids = await in_index(knowledge)
     of_entry = await knowledge.stores.entries.sole_points(entry_id)
-    await break_off_rebuilding(knowledge, "index.ensure:after:1")
+    await break_off_rebuilding(knowledge, "index.anew:after:1")
     await knowledge.capture.delete(entry_id)
     assert await in_index(knowledge) == []
     await knowledge.checkpoints.process_all()
@@ -312,7 +318,7 @@ async def test_what_a_prune_would_take_is_the_same_after_a_rebuild_that_was_kill
     await learn(knowledge, 30)
     clock.move(timedelta(days=400))
     planned = await knowledge.pruning.prune(dry_run=True)
-    await break_off_rebuilding(knowledge, "index.drop:after:1")
+    await break_off_rebuilding(knowledge, HALF_WAY)
     assert await knowledge.pruning.prune(dry_run=True) == planned
     assert replace(await knowledge.pruning.prune(), dry_run=True) == planned
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.memory.upkeep import VerifyReport
 from knowledge.models import EmbeddingSpace, NewEntry
 from knowledge.search.lexical import term_counts
@@ -77,14 +79,15 @@ async def test_g23_a_rebuild_that_is_given_up_leaves_a_collection_that_a_checkpo
     await knowledge.checkpoints.process_all()
     await capture(knowledge, *lessons(4)[3:])
     index, dropped = knowledge.stores.index, asyncio.Event()
-    drop = index.drop
+    assert isinstance(index, QdrantEdgeIndex)
+    make = index._make
 
-    async def drop_and_tell(space: EmbeddingSpace) -> None:
-        await drop(space)
+    async def tell_and_make(space: EmbeddingSpace, path: Path) -> None:
         dropped.set()
+        await make(space, path)
 
     async def give_up() -> None:
-        index.drop = drop_and_tell  # type: ignore[method-assign]
+        index._make = tell_and_make  # type: ignore[method-assign]
         rebuilding = asyncio.create_task(knowledge.store_upkeep.rebuild())
         await dropped.wait()
         rebuilding.cancel()

@@ -503,6 +503,16 @@ async def test_a_collection_that_several_ask_for_at_once_is_made_once(directory:
     assert half_done(directory) == []
 
 
+async def test_whoever_waits_while_a_collection_is_made_anew_finds_it_there(directory: Path) -> None:
+    """Dropped by one call and made by the next, it was gone to those that had waited for the call before."""
+    index = QdrantEdgeIndex(directory, reserve_mb=1)
+    waiting = [index.upsert(SPACE, make_points(1)) for _ in range(3)]
+    await asyncio.gather(index.ensure(SPACE), index.anew(SPACE), *waiting)
+    assert await index.count(SPACE, "default") == 1
+    await index.aclose()
+    assert half_done(directory) == []
+
+
 async def test_a_bad_batch_is_refused_before_the_engine_sees_any_of_it(directory: Path) -> None:
     index = await opened(directory)
     log = directory / NAME / "wal"

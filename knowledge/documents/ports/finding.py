@@ -199,6 +199,11 @@ class PassageIndex(Protocol):
         """Return those ids that no point has, in the order given."""
         ...
 
+    async def anew(self, space: EmbeddingSpace) -> None:
+        """Drop the points of a space and make room for them anew."""
+        await self.drop(space)
+        await self.ensure(space)
+
     async def drop(self, space: EmbeddingSpace) -> None:
         """Delete the collection of the space, if there is one."""
         ...
