@@ -22,7 +22,7 @@ from benchmarks.bm25 import Bm25
 from benchmarks.halves import place_of, search_through
 from benchmarks.remembering import Remembering
 from benchmarks.resampling import Figures, Verdict, difference, estimate
-from benchmarks.sets import DATA, REPORTED, SETS, LabelledSet, load, missing
+from benchmarks.sets import APART, DATA, REPORTED, SETS, LabelledSet, load, missing
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import BUNDLED_MODEL
 from knowledge.ports import Embedder
@@ -123,6 +123,12 @@ class Evaluation:
 
     results: Sequence[SetResult]
 
+    def parts(self) -> dict[str, Evaluation]:
+        """Return the sets that goals are set for, and those that nothing was fitted on, by their place in the page."""
+        apart = [result for result in self.results if result.name in APART]
+        others = [result for result in self.results if result.name not in APART]
+        return {"retrieval": Evaluation(results=others), "retrieval-apart": Evaluation(results=apart)}
+
     def by_set(self, measure: str) -> dict[str, Verdict]:
         """Return a measure for each set and for their mean."""
         return {result.name: judge([result], measure) for result in self.results} | {
@@ -191,7 +197,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and return 0; 1 where a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.evaluate", description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help=f"the labelled sets ({DATA})")
-    parser.add_argument("--set", dest="names", action="append", choices=SETS, help="only this one; may be repeated")
+    parser.add_argument(
+        "--set", dest="names", action="append", choices=(*SETS, *APART), help="only this one; may be repeated"
+    )
     parser.add_argument("--limit", type=at_least_one, help="only the first queries of each set")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/evaluation.md")
@@ -201,15 +209,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if absent:
         print(absent, file=sys.stderr)
         return 0
+    chosen = given.names or (*SETS, *(name for name in APART if (given.data / name / "corpus.jsonl").is_file()))
     with stages(quiet=False) as progress:
-        evaluation = asyncio.run(evaluate(given.data, given.names or SETS, limit=given.limit, progress=progress))
+        whole = asyncio.run(evaluate(given.data, chosen, limit=given.limit, progress=progress))
+    parts = {name: part for name, part in whole.parts().items() if part.results}
     if given.json:
-        print_json(evaluation.as_json())
-    else:
-        print(rendered(evaluation))
-    if given.write:
-        tables.put(tables.EVALUATION, "retrieval", rendered(evaluation))
-    return 0 if all(evaluation.goals().values()) else 1
+        print_json({name: part.as_json() for name, part in parts.items()})
+    for name, part in parts.items():
+        if not given.json:
+            print(rendered(part), end="\n\n")
+        if given.write:
+            tables.put(tables.EVALUATION, name, rendered(part))
+    return 0 if all(all(part.goals().values()) for part in parts.values()) else 1
 
 
 if __name__ == "__main__":

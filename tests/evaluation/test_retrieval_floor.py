@@ -52,8 +52,9 @@ async def test_failing_tests_are_found_above_what_either_half_reaches_alone() ->
 
 
 def test_the_reported_means_are_those_of_the_goal() -> None:
-    assert sum(each.hit_at_1 for each in REPORTED.values()) / len(SETS) == pytest.approx(0.6457, abs=5e-5)
-    assert sum(each.mrr_at_10 for each in REPORTED.values()) / len(SETS) == pytest.approx(0.7336, abs=5e-5)
+    of_goal = [REPORTED[name] for name in SETS]
+    assert sum(each.hit_at_1 for each in of_goal) / len(of_goal) == pytest.approx(0.6457, abs=5e-5)
+    assert sum(each.mrr_at_10 for each in of_goal) / len(of_goal) == pytest.approx(0.7336, abs=5e-5)
 
 
 def test_without_the_sets_it_says_so_in_one_sentence_and_fails_nothing(
