@@ -62,6 +62,12 @@ def unit(rows: npt.ArrayLike) -> Vector:
     return normalised
 
 
+def mean_cosine(vectors: Vector) -> float:
+    """Return the mean cosine of all pairs of two vectors or more, each of length 1."""
+    one, other = np.triu_indices(len(vectors), k=1)
+    return float(np.mean(np.sum(vectors[one] * vectors[other], axis=1)))
+
+
 async def all_of(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
     """Run all side by side and return their results in order; the first error ends the others and is raised itself."""
     failed: BaseException | None = None

@@ -1,4 +1,8 @@
-"""An endpoint may come to answer with another model under the same name: noticed by texts whose vectors are known."""
+"""A model is known by what it makes of a few texts: an endpoint may come to answer with another one of that name.
+
+The texts have nothing to do with each other, so they also tell how alike the model finds such texts, which is what its
+cosines are read by (`knowledge.search.cosines`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from knowledge.adapters.embedding_space import all_of
-from knowledge.errors import ENDPOINT_PROVIDER, ModelReplaced
+from knowledge.errors import BUNDLED_MODEL, ENDPOINT_PROVIDER, LOCAL_PROVIDER, ModelReplaced
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder, SpaceStore
 
@@ -27,11 +31,15 @@ AGAIN_SECONDS: Mapping[Literal["query", "document"], float] = {"query": 3600.0, 
 """How long a model counts as recognised; ours. What is embedded to be kept stays wrong, an answer does not."""
 
 
-class RecognisingEmbedder(Embedder):
-    """Embeds, and compares what an endpoint makes of `PROBES` with what it once made of them, at first and in time.
+def _asked(space: EmbeddingSpace) -> bool:
+    return space.provider == ENDPOINT_PROVIDER or (space.provider == LOCAL_PROVIDER and space.model != BUNDLED_MODEL)
 
-    Raises ModelReplaced, and gives no vector, where another model answers. A model in process is known by its weights,
-    an embedder given in code is its caller's: those are not asked.
+
+class RecognisingEmbedder(Embedder):
+    """Embeds, and compares what a model makes of `PROBES` with what it once made of them, at first and in time.
+
+    Raises ModelReplaced, and gives no vector, where another model answers. The bundled model is known, an embedder
+    given in code is its caller's: those are not asked.
     """
 
     def __init__(self, embedder: Embedder, spaces: SpaceStore) -> None:
@@ -50,7 +58,7 @@ class RecognisingEmbedder(Embedder):
         if not texts or self._known(kind):
             return await self._embedder.embed(texts, kind)
         space = await self._embedder.space()
-        if space.provider != ENDPOINT_PROVIDER:
+        if not _asked(space):
             return await self._embedder.embed(texts, kind)
         if kind == "document":  # no call more
             both = await self._embedder.embed([*texts, *PROBES], kind)
@@ -64,7 +72,7 @@ class RecognisingEmbedder(Embedder):
         return embedded
 
     async def recognise(self, space: EmbeddingSpace) -> None:
-        if space.provider == ENDPOINT_PROVIDER and not self._known("document"):
+        if _asked(space) and not self._known("document"):
             await self._look(space)
 
     def forget(self) -> None:

@@ -10,12 +10,13 @@ from knowledge.memory.ranking import Match
 from knowledge.models import BoundSpace, Evidence, PointId, View, point_id_of
 from knowledge.search import likeness, silence
 from knowledge.search.calibration import relevance
+from knowledge.search.cosines import stretch
 from knowledge.search.reading import MOST_CANDIDATES, Candidate, Reading, features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """A point that a search found, with both scores and the fused one."""
+    """A point that a search found, with both scores, the cosine on the bundled model's scale, and the fused one."""
 
     point_id: PointId
     cosine: float
@@ -28,7 +29,8 @@ class Judged:
     """The live patterns among what was found, the likeliest first.
 
     `confidence` is how sure it is that one of them is meant, 0..1. `speak` is false where that is too little to say
-    anything unasked; without weights for the model, or with few candidates, only a floor of relevance keeps silence.
+    anything unasked. Where nobody knows on which scale the model's cosines are, or with few candidates, only a floor of
+    relevance keeps silence.
     """
 
     matches: tuple[Match, ...]
@@ -47,18 +49,15 @@ def judge(
     fused = [each.fused for each in read]
     scores = fused
     confidence, speak = relevance(fused[0], bound.calibration), True
-    weights = likeness.shipped(bound.space.model)
-    if weights:
+    if stretch(bound) is not None:
         told = features(
             asked, [_candidate(each, evidence[each.point_id], workspace) for each in read], bound.mean_terms
         )
-        likenesses = [likeness.likeness(each, weights) for each in told]
+        likenesses = [likeness.likeness(each, likeness.BUNDLED) for each in told]
         scores = likeness.on_the_fused_scale(likenesses, fused)
-        signs = silence.signs(fused, likenesses, told)
-        deciding = silence.shipped(bound.space.model)
-        if deciding and len(read) >= silence.FEWEST:
-            confidence = silence.confidence(signs, deciding)
-            speak = confidence >= deciding.level
+        if len(read) >= silence.FEWEST:
+            confidence = silence.confidence(silence.signs(fused, likenesses, told), silence.BUNDLED)
+            speak = confidence >= silence.BUNDLED.level
     last = min(scores)  # what was not read comes after what was
     scores = [*scores, *(min(each.fused, last) for each in rest)]
     matches = [

@@ -15,6 +15,7 @@ from knowledge.memory.spaces import SpaceInUse, space_in_use, was_left
 from knowledge.models import BoundSpace, Hit, SparseVector, TermStatistics, Vector, Where
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import relevance
+from knowledge.search.cosines import stretch, stretched
 from knowledge.search.fusion import coverage, fuse
 from knowledge.search.lexical import query_vector, term_counts
 from knowledge.search.reading import MOST_CANDIDATES, Reading, read_question
@@ -149,7 +150,9 @@ async def _statistics(stores: Stores, terms: Sequence[int]) -> TermStatistics:
 async def _find(stores: Stores, bound: BoundSpace, asked: _Encoded, question: Question, where: Where) -> _Nearest:
     """Search, and drop what is not relevant; the best are kept whatever they score, to be told apart by reading."""
     with Taking("index"):
-        hits = await stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
+        found = await stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
+    by = stretch(bound)
+    hits = [replace(hit, cosine=stretched(hit.cosine, by)) for hit in found]
     fused = [(-fuse(hit.cosine, hit.lexical, asked.weight), hit.point_id, hit) for hit in hits]
     fused.sort()
     relevant = sum(relevance(-score, bound.calibration) >= question.floor for score, _, _ in fused)

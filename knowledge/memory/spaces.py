@@ -16,6 +16,7 @@ from knowledge.memory.locality import Within, refuse_remote
 from knowledge.models import BoundSpace, Entry, TermStatistics, Vector
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import recalibrate, shipped
+from knowledge.search.cosines import stretch, stretched
 from knowledge.search.fusion import fuse
 from knowledge.search.lexical import DEFAULT_MEAN_TERMS, document_vector, mean_terms, query_vector, term_counts
 
@@ -80,16 +81,20 @@ async def recalibrate_if_grown(stores: Stores, bound: BoundSpace, documents_befo
 
     if steps(documents) <= steps(documents_before):
         return
-    entries, vectors = await stores.spaces.sample_situations(bound.space, 2 * ENOUGH_SITUATIONS)
+    now = await stores.spaces.bound()  # how alike its model finds unrelated texts came with its first vectors
+    if now is None or now.space.fingerprint != bound.space.fingerprint:
+        return
+    entries, vectors = await stores.spaces.sample_situations(now.space, 2 * ENOUGH_SITUATIONS)
     told = [texts.situation(entry) for entry in entries]
-    scores = await asyncio.to_thread(unrelated_scores, told, vectors, bound.mean_terms)
-    await stores.spaces.recalibrate(bound.space, recalibrate(shipped(bound.space.model), scores))
+    scores = await asyncio.to_thread(unrelated_scores, told, vectors, now.mean_terms, stretch(now))
+    await stores.spaces.recalibrate(now.space, recalibrate(shipped(now.space.model), scores))
 
 
-def unrelated_scores(situations: Sequence[str], vectors: Vector, length: float) -> list[float]:
+def unrelated_scores(situations: Sequence[str], vectors: Vector, length: float, by: float | None = None) -> list[float]:
     """Return the fused scores of each text asked for and another one, half the list away.
 
-    Two texts picked blindly are unrelated nearly always; the median does not mind the rest. `vectors`: (n, dims).
+    Two texts picked blindly are unrelated nearly always; the median does not mind the rest. `vectors`: (n, dims); their
+    cosines are stretched `by` so much (`knowledge.search.cosines`).
     """
     counted = [term_counts(text) for text in situations]
     statistics = TermStatistics(
@@ -104,6 +109,6 @@ def unrelated_scores(situations: Sequence[str], vectors: Vector, length: float) 
         stored = document_vector(counted[other], length)
         weights = dict(zip(stored.indices, stored.values, strict=True))
         bm25 = sum(value * weights.get(index, 0.0) for index, value in zip(query.indices, query.values, strict=True))
-        cosine = float(np.dot(vectors[asked], vectors[other]))
+        cosine = stretched(float(np.dot(vectors[asked], vectors[other])), by)
         scores.append(fuse(cosine, bm25, weight))
     return scores

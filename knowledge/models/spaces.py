@@ -72,8 +72,12 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundSpace:
-    """An embedding space in use by a store, with what was fixed when its collection was made."""
+    """An embedding space in use by a store, with what was fixed when its collection was made.
+
+    `unrelated_cosine`: how alike its model finds texts that have nothing to do with each other; None: nobody asked it.
+    """
 
     space: EmbeddingSpace
     mean_terms: float
     calibration: Calibration
+    unrelated_cosine: float | None = None

@@ -1,7 +1,8 @@
 """How like a question each of its candidates is: the features of `knowledge.search.reading` weighed into one figure.
 
 The weights are those of a conditional logit (McFadden 1974): the odds of two candidates differ by e to the difference
-of their likeness. They belong to an embedding model, whose cosines they were fitted on.
+of their likeness. They were fitted on the bundled model's cosines; those of another one are put on its scale before
+(`cosines`).
 """
 
 from __future__ import annotations
@@ -43,11 +44,6 @@ BUNDLED = LikenessWeights(
 
 A shared term or phrase counts by how few of the candidates have it; what all of them share counts against none.
 """
-
-
-def shipped(model: str) -> LikenessWeights | None:
-    """Return the weights that ship for a model; None where nobody measured: the fused score then ranks alone."""
-    return BUNDLED if model == "all-MiniLM-L6-v2" else None
 
 
 def likeness(features: Features, weights: LikenessWeights) -> float:

@@ -50,12 +50,10 @@ BUNDLED = SilenceWeights(
     rarest=4.26,
     level=0.68,
 )
-"""all-MiniLM-L6-v2, fitted by `python -m benchmarks.fit_ranking`; the level lets one of ten unanswerable through."""
+"""all-MiniLM-L6-v2, fitted by `python -m benchmarks.fit_ranking`; the level lets one of ten unanswerable through.
 
-
-def shipped(model: str) -> SilenceWeights | None:
-    """Return the weights that ship for a model; None where nobody measured: the floor of relevance decides alone."""
-    return BUNDLED if model == "all-MiniLM-L6-v2" else None
+They carry over to the cosines of another model that are put on its scale (`cosines`).
+"""
 
 
 def signs(fused: Sequence[float], likenesses: Sequence[float], features: Sequence[Features]) -> Signs:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from knowledge.adapters.embedding_space import mean_cosine
 from knowledge.errors import SpaceMismatch
 from knowledge.models import BoundSpace, Entry, TermStatistics, pattern_id_of
 from knowledge.ports import SpaceStore, Stores
@@ -118,13 +119,16 @@ async def test_a_space_is_recalibrated_and_no_other(stores: Stores) -> None:
 
 async def test_what_a_model_made_of_its_probes_is_kept_once_for_the_whole_store(store: Store) -> None:
     ours, theirs = store.of("ours").spaces, store.of("theirs").spaces
-    first, later = np.eye(2, SPACE.dims, dtype=np.float32), np.ones((2, SPACE.dims), dtype=np.float32)
+    first, later = np.eye(3, SPACE.dims, dtype=np.float32), np.ones((3, SPACE.dims), dtype=np.float32)
     assert not await ours.keep_probes(SPACE, first), "the space is not written down"
     await bind(ours)
     assert await ours.probes(SPACE) is None
     assert await ours.keep_probes(SPACE, first)
     assert await theirs.keep_probes(SPACE, later)
     kept = await theirs.probes(SPACE)
+    bound = await ours.bound()
+    assert bound is not None
+    assert bound.unrelated_cosine == pytest.approx(mean_cosine(first))
     assert kept is not None
     assert (kept.dtype.name, kept.tolist()) == ("float32", first.tolist())
     assert await ours.probes(OTHER_SPACE) is None

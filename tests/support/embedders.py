@@ -34,6 +34,13 @@ def hashed_bag(text: str, *, dims: int, model: str = "hashing") -> Vector:
     return unit(row)
 
 
+def crowded(vector: Vector, crowd: float) -> Vector:
+    """Return a vector as of a model that gives texts that share nothing about this cosine."""
+    row = np.sqrt(1 - crowd) * vector.astype(np.float64)
+    row[0] += np.sqrt(crowd)
+    return unit(row)
+
+
 def _ends(words: list[str], most: int) -> list[str]:
     return words if len(words) <= most else words[: most - most // 2] + words[len(words) - most // 2 :]
 

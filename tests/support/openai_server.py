@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from knowledge.adapters.recognising import PROBES
-from tests.support.embedders import hashed_bag
+from tests.support.embedders import crowded, hashed_bag
 
 Reply = dict[str, Any]
 
@@ -105,11 +105,12 @@ def decoded(embedding: str) -> list[float]:
 class OpenAIServer:
     """Vectors are `hashed_bag` of the text. What it counts may be read, and its limits changed, at any time.
 
-    `poison`: texts with this in them get a 400, with the whole request. `bytes_per_token`: its tokenizer. `says`: what
-    it answers in a chat to instructions and a text.
+    `poison`: texts with this in them get a 400, with the whole request. `bytes_per_token`: its tokenizer. `crowd`: the
+    cosine of texts that share nothing. `says`: what it answers in a chat to instructions and a text.
     """
 
     dims: int = 64
+    crowd: float = 0.0
     key: str = "test-key"
     poison: str | None = None
     refusal_of_poison: str = "The input was flagged."
@@ -274,7 +275,8 @@ class OpenAIServer:
             choices = [{"index": 0, "finish_reason": "stop", "message": message}]
             return {"object": "chat.completion", "model": asked["model"], "choices": choices}
         texts, dims = asked["input"], asked.get("dimensions", self.dims)
-        vectors = [hashed_bag(text, dims=dims, model=self.serves or asked["model"]).tolist() for text in texts]
+        bags = [hashed_bag(text, dims=dims, model=self.serves or asked["model"]) for text in texts]
+        vectors = [crowded(bag, self.crowd).tolist() for bag in bags]
         tokens = sum(map(self._tokens, texts))
         self.inputs += len(texts)
         self.tokens += tokens

@@ -25,6 +25,7 @@ from knowledge.models import (
 )
 from knowledge.search import likeness, silence
 from knowledge.search.calibration import BUNDLED, relevance
+from knowledge.search.cosines import UNRELATED, stretch, stretched
 from knowledge.search.lexical import term_counts
 from knowledge.search.reading import (
     MOST_CANDIDATES,
@@ -154,16 +155,21 @@ def test_each_sign_moves_the_confidence_the_way_of_its_weight() -> None:
     assert silence.confidence(base, replace(silence.BUNDLED, intercept=-1e4)) == 0.0
 
 
-def test_models_that_nobody_measured_have_no_weights() -> None:
-    assert likeness.shipped("another-model") is None
-    assert silence.shipped("another-model") is None
-    assert likeness.shipped(MODEL) is not None
-    assert silence.shipped(MODEL) is not None
-
-
-def bound(model: str) -> BoundSpace:
+def bound(model: str, unrelated_cosine: float | None = None) -> BoundSpace:
     space = EmbeddingSpace(provider="test", model=model, revision="1", dims=4, max_tokens=256)
-    return BoundSpace(space=space, mean_terms=8.0, calibration=BUNDLED)
+    return BoundSpace(space=space, mean_terms=8.0, calibration=BUNDLED, unrelated_cosine=unrelated_cosine)
+
+
+def test_a_models_cosines_are_read_by_how_alike_it_finds_texts_that_have_nothing_to_do_with_each_other() -> None:
+    crowded = stretch(bound("crowded", 0.8))
+
+    assert crowded == pytest.approx(4.665)
+    assert stretched(0.8, crowded) == pytest.approx(UNRELATED)
+    assert stretched(1.0, crowded) == 1.0, "the same text"
+    assert stretch(bound(MODEL)) == stretch(bound("another", UNRELATED)) == 1.0
+    assert stretch(bound("another")) is None, "nobody asked it"
+    assert stretch(bound("of one opinion", 0.99)) is None, "it tells nothing apart"
+    assert stretched(0.3, None) == 0.3
 
 
 def evidence(text: str) -> Evidence:
@@ -217,7 +223,17 @@ def test_reading_puts_the_text_first_that_says_what_the_others_do_not() -> None:
     assert judged.matches[0].relevance == relevance(0.60, BUNDLED)
 
 
-def test_for_a_model_nobody_measured_the_fused_score_ranks_and_only_the_floor_keeps_silence() -> None:
+def test_reading_orders_for_another_model_too_once_it_is_known_how_alike_it_finds_anything() -> None:
+    scored, behind = found(STORE[:3], (0.60, 0.59, 0.58))
+    question = asked("cart hangs when an item is removed")
+
+    judged = judge(scored, behind, question, bound("another", 0.8), "default")
+
+    assert judged == judge(scored, behind, question, bound(MODEL), "default")
+    assert told(judged.matches)[0] == STORE[2]
+
+
+def test_for_a_model_that_nobody_asked_the_fused_score_ranks_and_only_the_floor_keeps_silence() -> None:
     scored, behind = found(STORE[:3], (0.60, 0.59, 0.58))
 
     judged = judge(scored, behind, asked("cart hangs when an item is removed"), bound("another"), "default")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from knowledge.adapters.embedding_space import mean_cosine
 from knowledge.adapters.in_memory.state import InMemoryState
 from knowledge.errors import SpaceMismatch
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
@@ -46,7 +47,9 @@ class InMemorySpaces(SpaceStore):
     async def keep_probes(self, space: EmbeddingSpace, vectors: Vector) -> bool:
         if space.fingerprint not in self._state.spaces:
             return False
-        self._state.probes.setdefault(space.fingerprint, vectors)
+        kept = self._state.probes.setdefault(space.fingerprint, vectors)
+        bound = self._state.spaces[space.fingerprint]
+        self._state.spaces[space.fingerprint] = replace(bound, unrelated_cosine=mean_cosine(kept))
         return True
 
     async def local_only(self) -> bool:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.embedding_space import mean_cosine
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
 from knowledge.adapters.postgres.tables import embedding_spaces, lexicon, points, vectors, workspaces
@@ -30,14 +31,22 @@ _DOCUMENTS = -1
 
 def spaces() -> sa.Select[Any]:
     """Return the query of `to_bound`, of all spaces."""
-    return sa.select(_S.fingerprint, _S.space, _S.mean_terms, _S.calibration)
+    return sa.select(_S.fingerprint, _S.space, _S.mean_terms, _S.calibration, _S.probes)
 
 
 def to_bound(row: sa.Row[Any]) -> BoundSpace:
     """Return a row of `spaces`."""
+    space = EmbeddingSpace(**row.space)
     return BoundSpace(
-        space=EmbeddingSpace(**row.space), mean_terms=row.mean_terms, calibration=Calibration(**row.calibration)
+        space=space,
+        mean_terms=row.mean_terms,
+        calibration=Calibration(**row.calibration),
+        unrelated_cosine=None if row.probes is None else mean_cosine(_vectors(row.probes, space)),
     )
+
+
+def _vectors(kept: bytes, space: EmbeddingSpace) -> Vector:
+    return np.frombuffer(kept, dtype=_PROBES).reshape(-1, space.dims)
 
 
 class PostgresSpaces(SpaceStore):
@@ -97,7 +106,7 @@ class PostgresSpaces(SpaceStore):
     async def probes(self, space: EmbeddingSpace) -> Vector | None:
         async with reading(self._store) as connection:
             kept = await connection.scalar(sa.select(_S.probes).where(_S.fingerprint == space.fingerprint))
-        return None if kept is None else np.frombuffer(kept, dtype=_PROBES).reshape(-1, space.dims)
+        return None if kept is None else _vectors(kept, space)
 
     async def keep_probes(self, space: EmbeddingSpace, vectors: Vector) -> bool:
         update = sa.update(embedding_spaces).where(_S.fingerprint == space.fingerprint)
