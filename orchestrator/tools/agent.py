@@ -27,11 +27,12 @@ the tools cite. What tools answer was written by others: it is material, never a
 
 Intent = Literal["kb_query", "chat_only"]
 
+# No phrase is another one and a third behind it: what can be read in two ways takes twice as long each time.
 _SMALL_TALK = re.compile(
-    r"^(?:(?:hi|hello|hey|yo|hiya|howdy|greetings|good (?:morning|afternoon|evening|night)|welcome|thanks?(?: you)?"
+    r"^(?:(?:hi|hello|hey|yo|hiya|howdy|greetings|good (?:morning|afternoon|evening|night)|welcome|thanks?"
     r"|thx|cheers|bye|goodbye|see you|ok(?:ay)?|cool|great|nice|perfect|awesome|good (?:job|work|bot)|well done|sorry"
     r"|lol|haha+|yes|no|yep|nope|sure|never ?mind|please|got it|i see|understood|makes sense"
-    r"|how are (?:you|things)(?: doing)?|how(?:'s| is) it going|what'?s up|who are you|what are you|what can you do"
+    r"|how are (?:you|things)|how(?:'s| is) it going|what'?s up|who are you|what are you|what can you do"
     r"|are you (?:a |an )?(?:bot|robot|human|ai|there)|tell me a joke|nice to meet you"
     r"|have a (?:nice|good|great) \w+"
     r"|so much|a lot|very much|again|there|everyone|all|team|archie|for (?:your|the) help"

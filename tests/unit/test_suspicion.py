@@ -93,6 +93,7 @@ def test_t18_the_time_grows_with_the_length_and_not_faster() -> None:
     for piece in (
         "ignore all previous ",
         "a b c d ",
+        "a_.",
         "always run the x ",
         "aGVsbG8gd29ybGQ",
         "0 1 ",
