@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from knowledge.forms import as_id, as_relevance, as_whole, check_flag, check_named
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
-from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
+from knowledge.memory.limits import check_text
 from knowledge.memory.ranking import Match, rank, rank_for_gate, source_of
 from knowledge.memory.searching import Question, search
 from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
@@ -18,8 +18,8 @@ from knowledge.steps import step
 
 MAX_RESULTS = 100
 _DECIDED = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
-_MAX_QUERY_CHARS = 20_000
-"""A longer question is cut: the model reads its beginning only, and the words of a log repeat."""
+_MAX_QUERY_CHARS = 16_000
+"""A longer question keeps its ends, as what is embedded of an entry does; at four bytes each it fits MAX_TEXT_BYTES."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,11 +176,8 @@ class RAGQueryService:
         return Answer(patterns=shown, confidence=found.confidence, sure=found.speak)
 
     def _redacted(self, question: Question) -> Question:
-        """Return what is asked in the words that entries are stored in; half a secret, where it was cut, goes too."""
-        if not self.redaction:
-            return question
-        cut = len(question.text) == _MAX_QUERY_CHARS
-        return replace(question, text=redact(question.text.rsplit(maxsplit=1)[0] if cut else question.text).text)
+        """Return what is asked in the words that entries are stored in."""
+        return replace(question, text=redact(question.text).text) if self.redaction else question
 
 
 def _failure(failure: str, error: str | None) -> str:
@@ -188,7 +185,7 @@ def _failure(failure: str, error: str | None) -> str:
     failure = _asked("failure_description", failure)
     if error is not None:
         error = _asked("error_message", error)
-    return texts.failure_situation(failure, error)[:_MAX_QUERY_CHARS]
+    return _ends(texts.failure_situation(failure, error))
 
 
 def _checked(most: int, field: str = "max_results") -> int:
@@ -204,17 +201,18 @@ def _floor(told: float | None, usual: float) -> float:
 
 
 def _asked(field: str, text: str) -> str:
-    """Return the beginning of a text that is asked for. Raises InvalidInput, naming the field, unless it is a text."""
-    if isinstance(text, str):
-        text = text[:_MAX_QUERY_CHARS]
-        encoded = text.encode("utf-8", "surrogatepass")
-        if len(encoded) > MAX_TEXT_BYTES:
-            end = MAX_TEXT_BYTES
-            while encoded[end] & 0xC0 == 0x80:  # inside of a character, which goes whole
-                end -= 1
-            text = encoded[:end].decode("utf-8", "surrogatepass")
+    """Return a text that is asked for, of a long one both ends. Raises InvalidInput, naming the field, for no text."""
+    text = _ends(text) if isinstance(text, str) else text
     check_text(field, text)
     return text
+
+
+def _ends(text: str) -> str:
+    """Return a text, or its beginning and its end, no word torn: half a secret is none that is known again."""
+    if len(text) <= _MAX_QUERY_CHARS:
+        return text
+    half, text = _MAX_QUERY_CHARS // 2, text.strip()
+    return f"{text[:half].rsplit(maxsplit=1)[0]}\n{text[-half:].split(maxsplit=1)[-1]}"
 
 
 def _shown(matches: Sequence[Match]) -> list[Pattern]:

@@ -27,3 +27,18 @@ async def test_logs_that_begin_alike_are_told_apart_by_the_errors_they_end_with(
             found = await knowledge.queries.query_for_failure(error, min_relevance=0.0)
             assert found[0].solution == solution
             assert found[0].relevance > found[1].relevance
+
+
+async def test_a_question_longer_than_what_is_asked_keeps_its_end_and_the_error_beside_it(opens: Opens) -> None:
+    """It was cut to its beginning, which is that of all of them, and the error message with it."""
+    log = "\n".join(LOG for _ in range(3))
+    async with opens(query_deadline_ms=30_000, embedder=LocalEmbedder()) as knowledge:
+        for number, (solution, error) in enumerate(ERRORS.items()):
+            told = failure(failure_description=f"{log}\n{error}", solution_steps=solution, task_id=str(number))
+            await knowledge.capture.capture(told)
+        await knowledge.checkpoints.process_all()
+        for solution, error in ERRORS.items():
+            for asked in ((f"{log}\n{error}", None), (log, error)):
+                found = await knowledge.queries.query_for_failure(*asked, min_relevance=0.0)
+                assert found[0].solution == solution
+        assert await knowledge.queries.query_for_failure(f"{' ' * 20_000}{error}{' ' * 20_000}", min_relevance=0.0)

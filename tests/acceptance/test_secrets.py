@@ -184,9 +184,9 @@ async def test_questions_of_every_kind_reach_the_endpoint_redacted(
         await knowledge.queries.query_for_task(f"push with {TOKEN}")
         await knowledge.queries.query_for_failure("push fails", f"bad {TOKEN}")
         await knowledge.queries.query_for_gate("review", f"use {TOKEN}")
-        await knowledge.queries.query_for_task("word " * 3999 + TOKEN)
-    assert str(endpoint.batches).count(HIDDEN) == 3
-    assert TOKEN[:8] not in str(endpoint.batches), "half of it neither, where a long question is cut"
+        await knowledge.queries.query_for_task("word " * 1599 + TOKEN + " word" * 3999 + f" {TOKEN}")
+    assert str(endpoint.batches).count(HIDDEN) == 4
+    assert TOKEN[:8] not in str(endpoint.batches), "half of it neither, where the middle of a long question is left out"
 
 
 async def test_a_repeat_with_another_token_is_a_duplicate(knowledge: Knowledge) -> None:
