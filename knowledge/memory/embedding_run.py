@@ -93,6 +93,7 @@ class EmbeddingRun:
     report: CheckpointReport
     selection: Selection
     progress: Progress | None = None
+    _at_start: Selection = field(init=False)
     _leasing: Leasing = field(init=False)
     _consolidating: Consolidating = field(init=False)
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -105,11 +106,13 @@ class EmbeddingRun:
 
     def __post_init__(self) -> None:
         """Begin with nothing remembered."""
+        self._at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
         self._consolidating = Consolidating(stores=self.stores)
         self._words = WordsCounted(stores=self.stores, consolidating=self._consolidating)
         self._leasing = Leasing(
             stores=self.stores,
             selection=self.selection,
+            at_start=self._at_start,
             batch=self.batch,
             time=self.lease,
             bound=self._words.begin,  # while the first batch is embedded
@@ -134,7 +137,6 @@ class EmbeddingRun:
         await settle_if_possible(self.stores)
 
     async def _batches(self, total: int) -> None:
-        there_at_start = replace(self.selection, captured_before=self.report.started_at + timedelta(microseconds=1))
         leasing, leasing.left = self._leasing, total
         storing: deque[asyncio.Task[None]] = deque()
         looks = 0
@@ -145,7 +147,7 @@ class EmbeddingRun:
                     storing.append(await self._embed_then_store(batch, storing, total))
                 elif storing:
                     await _first_stored(storing)
-                elif not await self.stores.entries.pending(there_at_start):
+                elif not await self.stores.entries.pending(self._at_start):
                     break
                 else:
                     if (looks := looks + 1) == _TOLD_AFTER_LOOKS:

@@ -100,12 +100,15 @@ class Leasing:
     An embedder that is quick with few texts is given few at a time, so that others have their turn, but the next ones
     before it is done with these, those of the next batch as well, so that it never waits. Its batches become smaller
     towards the end, as nothing is embedded while the last one is decided and stored.
+    `at_start`: what of the selection was there when it began; once so many were taken as there were, only of these, as
+    a checkpoint beside captures would never end. (Not from the start: clocks of those who capture may be ahead.)
     `bound`: is told the space whenever entries are to be embedded into it. `left`: how many entries there are to take,
     as far as is known; none are after the last. `in_use`: the space of the last batch.
     """
 
     stores: Stores
     selection: Selection
+    at_start: Selection
     batch: int
     time: timedelta
     bound: Callable[[EmbeddingSpace], None]
@@ -138,7 +141,8 @@ class Leasing:
                 await batch.drop()
 
     async def _take(self) -> Batch | None:
-        claim = await self.stores.entries.claim(self.selection, limit=self._limit(), lease=self.time)
+        selection = self.selection if self.left > 0 else self.at_start
+        claim = await self.stores.entries.claim(selection, limit=self._limit(), lease=self.time)
         if not claim.entries:
             return None
         self.left -= len(claim.entries)

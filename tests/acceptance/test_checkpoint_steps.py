@@ -496,3 +496,30 @@ async def test_a_checkpoint_ends_in_time_where_postgres_never_answers(
         with pytest.raises(Unavailable, match="did not end within"):
             await checkpoints.process_all()
     assert (await small.checkpoints.process_all()).embedded == 3
+
+
+async def test_a_checkpoint_ends_while_captures_go_on(opens: Opens, clock: SetClock) -> None:
+    """It took whatever came until nothing came any more."""
+    trips = Trips({f"index.upsert:before:{call}": lambda: asyncio.sleep(0.05) for call in range(1, 10_000)})
+    async with opens(checkpoint_batch=4) as opened:
+        knowledge = wired(opened, trips)
+        await knowledge.capture.capture(failure(failure_description="the first"))
+        captured = 1
+
+        async def goes_on() -> None:
+            nonlocal captured
+            while True:
+                captured += 1
+                clock.move(timedelta(milliseconds=1))
+                told = failure(failure_description=f"number {captured}", task_id=str(captured))
+                await knowledge.capture.capture(told)
+
+        capturing = asyncio.create_task(goes_on())
+        try:
+            async with asyncio.timeout(20):
+                embedded = (await knowledge.checkpoints.process_all()).embedded
+        finally:
+            capturing.cancel()
+        assert 1 <= embedded < captured
+        await knowledge.checkpoints.process_all()
+        assert (await knowledge.stats()).entries["embedded"] >= captured - 1
