@@ -60,6 +60,8 @@ def _check_sent(key: str) -> None:
     """Raise ValueError unless a key can stand in a header."""
     if not key.isprintable():
         raise ValueError("holds a line break or another character that cannot be sent: is it one key?")
+    if " " in key:
+        raise ValueError("holds a blank, which ends a key where it is sent: is it one key?")
 
 
 def _check_ascii(key: str) -> None:

@@ -155,7 +155,7 @@ SERVICES = (
 
 
 def _told_by(principal: Principal, service: Any) -> Any:
-    """Return a service that knows whose its captures and decisions are."""
+    """Return a service that knows whose its captures and decisions are, those of a service within it included."""
     told: dict[str, object] = {}
     names = {field.name for field in fields(service)}
     if "by" in names:
@@ -164,4 +164,6 @@ def _told_by(principal: Principal, service: Any) -> Any:
     if "audit" in names:
         who = f"key {principal.key_id}" if principal.key_id else str(principal.trust)
         told["audit"] = replace(service.audit, who=who)
+    for within in names & {"capture", "outcomes"}:
+        told[within] = _told_by(principal, getattr(service, within))
     return replace(service, **told) if told else service

@@ -93,11 +93,13 @@ def _fitting(text: object) -> object:
 def _take_out_strange(told: dict[str, Any]) -> list[str]:
     """Take out of `tried` what is no id, as agents make some up, and return it; the event itself is true."""
     tried = told.get("tried")
-    if not isinstance(tried, list | tuple | set | frozenset):
+    if tried is None:
         return []
-    strange = [each for each in tried if not _is_id(each)]
-    if strange:
-        told["tried"] = [each for each in tried if _is_id(each)]
+    several = isinstance(tried, list | tuple | set | frozenset)
+    given = tried if several else [tried]
+    strange = [each for each in given if not _is_id(each)]
+    if strange or not several:
+        told["tried"] = [each for each in given if _is_id(each)]
     return [repr(each)[:50] for each in strange]
 
 

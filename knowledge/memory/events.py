@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
-from knowledge.forms import as_id
+from knowledge.forms import as_id, check_flag
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService, certain, joined_to
@@ -163,6 +163,7 @@ class TaskEventService:
         of the same project, gate and task have their revision.
         """
         _check(project_id=project_id, gate_type=gate_type, task_id=task_id, run_id=run_id)
+        check_flag("accepted", accepted)
         approach = approach or proposal
         if accepted and approach is None:
             raise InvalidInput("approach", "is required: what was accepted?")

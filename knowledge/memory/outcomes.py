@@ -73,13 +73,13 @@ class OutcomeService:
             pattern_id = await joined_to(self.stores, pattern_id)
         if pattern_id not in handed_out.pattern_ids:
             raise InvalidInput("pattern_id", f"names a pattern that was not in context {context_id}")
+        for name, value in (("project_id", project_id), ("task_id", task_id), ("run_id", run_id)):
+            if value is not None:
+                check_text(name, value)
         project = project_id or handed_out.project_id
         if project is None:
             raise InvalidInput("project_id", "is required: the context was built without one")
         task = task_id or handed_out.task_id or str(context_id)
-        for name, value in (("project_id", project), ("task_id", task), ("run_id", run_id)):
-            if value is not None:
-                check_text(name, value)
         outcome = Outcome(
             context_id=context_id,
             pattern_id=pattern_id,

@@ -77,13 +77,25 @@ def rank_for_gate(matches: Iterable[Match], *, limit: int) -> list[Match]:
 
 
 def _in_order(matches: Iterable[Match], limit: int) -> list[Match]:
-    """Return the matches, a pattern once, best first, near copies last."""
+    """Return the matches, a pattern once, best first, near copies last; of a key of low trust only its share."""
     best: dict[object, Match] = {}
     for match in matches:
         known = best.get(match.evidence.pattern_id)
         if known is None or (strength(match), match.score) > (strength(known), known.score):
             best[match.evidence.pattern_id] = match
-    return _copies_last(_rivals_together(sorted(best.values(), key=_order)), limit)
+    return _shares(_copies_last(_rivals_together(sorted(best.values(), key=_order)), limit), limit)
+
+
+def _shares(ordered: list[Match], limit: int) -> list[Match]:
+    """Return the matches without those of a key of low trust that has had its share, also where places stay empty."""
+    sources: Counter[str | None] = Counter()
+    kept = []
+    for match in ordered:
+        source = source_of(match.evidence.words)
+        sources[source] += 1
+        if source is None or sources[source] <= source_quota(limit):
+            kept.append(match)
+    return kept
 
 
 def _rivals_together(ordered: list[Match]) -> list[Match]:
@@ -133,15 +145,9 @@ def _within_quotas(ordered: list[Match], limit: int) -> list[Match]:
     shown: list[Match] = []
     of_other_fields: list[Match] = []
     gates: list[Match] = []
-    sources: Counter[str] = Counter()
     for match in ordered:
         if len(shown) == limit:
             break
-        source = source_of(match.evidence.words)
-        if source is not None:
-            sources[source] += 1
-            if sources[source] > source_quota(limit):
-                continue
         if _is_gate(match) and not gates_left:
             gates.append(match)
         elif not match.fits and not others_left:

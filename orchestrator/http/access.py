@@ -31,7 +31,7 @@ STRANGERS_AT_ONCE = 10.0
 """Keys nobody knows, from one address: each costs a look into the store."""
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]+)?")
 """A Host header: a name or an address, and perhaps a port."""
-_BEARER = re.compile(r"bearer +(?P<key>\S+) *", re.IGNORECASE)
+_BEARER = re.compile(r"bearer +(?P<key>\S+) *", re.IGNORECASE | re.ASCII)  # a byte of a letter may be Unicode's blank
 _HOW = "make a key (hardwon keys create), or set HARDWON_API_KEY"
 
 

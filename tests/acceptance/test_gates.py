@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.errors import InvalidInput
 from knowledge.models import Pattern
 from knowledge.wiring import Knowledge
@@ -124,3 +126,12 @@ async def test_what_is_wrong_with_a_question_is_named(
     with pytest.raises(InvalidInput) as refused:
         await knowledge.queries.query_for_gate(**asked)  # type: ignore[arg-type]
     assert refused.value.field == field
+
+
+async def test_a_gate_is_told_no_more_by_an_agents_key_than_its_share(knowledge: Knowledge) -> None:
+    agent = knowledge.acting_for(Principal(trust=Trust.KEY, scopes=frozenset({Scope.CAPTURE}), key_id="agent1"))
+    told = [rejection(project_id=f"p{n}", human_feedback=f"There is no plan {n}") for n in range(5)]
+    await agent.capture.capture_all([replace(each, revision_approach=f"revised {n}") for n, each in enumerate(told)])
+    await knowledge.checkpoints.process_all()
+    found = await knowledge.queries.query_for_gate("design_review", PROPOSAL, min_relevance=0, max_results=5)
+    assert len(found) == 1

@@ -307,6 +307,11 @@ async def test_what_is_no_id_of_a_pattern_is_named_and_the_rest_of_the_event_is_
     assert hooks.counts["task_solved_degraded"] == 1
     with pytest.raises(InvalidInput):
         await hooks.knowledge.events.task_solved(**told, tried=tried)
+    alone: Any = pattern.pattern_id
+    assert (await hooks.task_solved(**told, tried=alone)).degraded is None, "a single one is one that was tried"
+    nothing: Any = 5
+    kept = await hooks.task_solved(**told, tried=nothing)
+    assert kept.degraded == "tried: passed over what is no id of a pattern: 5"
 
 
 # gates
