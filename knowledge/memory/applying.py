@@ -66,13 +66,20 @@ def check_conditions(conditions: object) -> None:
             raise InvalidInput("applies_when.error", str(error)) from error
 
 
-def may_apply(conditions: Collection[AppliesWhen], facts: Facts, whens: Collection[str] = ()) -> bool:
+def may_apply(
+    conditions: Collection[AppliesWhen],
+    facts: Facts,
+    whens: Collection[str] = (),
+    learned_in: Collection[str] = (),
+) -> bool:
     """Return whether a pattern may help: unless all the conditions that its entries tell are known not to hold.
 
+    `learned_in`: the technologies of its entries. A task of one of them is not known to be without another one that
+    they name as a condition: of Python and pydantic a task has one as its technology, and is done with both.
     So it is where all their sentences of when to try, `whens`, are nothing but versions of the same technology that
     rule it out, and no condition is known to hold.
     """
-    held = [holds(each, facts) for each in conditions]
+    held = [holds(each, facts, learned_in) for each in conditions]
     if True in held:
         return True
     return (not held or None in held) and not (whens and all(_rules_out(each, facts) for each in whens))
@@ -87,16 +94,18 @@ def _rules_out(when_to_try: str, facts: Facts) -> bool:
     )
 
 
-def holds(conditions: AppliesWhen, facts: Facts) -> bool | None:
+def holds(conditions: AppliesWhen, facts: Facts, learned_in: Collection[str] = ()) -> bool | None:
     """Return whether all of the conditions hold: False if any does not, else None if any cannot be known."""
-    found = set(_each(conditions, facts))
+    found = set(_each(conditions, facts, learned_in))
     if False in found:
         return False
     return None if None in found else True
 
 
-def _each(conditions: AppliesWhen, facts: Facts) -> Iterator[bool | None]:
+def _each(conditions: AppliesWhen, facts: Facts, learned_in: Collection[str]) -> Iterator[bool | None]:
     same_technology = _same(conditions.technology, facts.technology)
+    if same_technology is False and any(_same(each, facts.technology) for each in learned_in):
+        same_technology = None
     if conditions.technology is not None:
         yield same_technology
     if conditions.version is not None:

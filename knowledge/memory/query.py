@@ -202,7 +202,8 @@ def _floor(told: float | None, usual: float) -> float:
 
 def _asked(field: str, text: str) -> str:
     """Return a text that is asked for, of a long one both ends. Raises InvalidInput, naming the field, for no text."""
-    text = _ends(text) if isinstance(text, str) else text
+    if isinstance(text, str):
+        text = _ends(text)
     check_text(field, text)
     return text
 

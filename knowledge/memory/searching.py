@@ -12,7 +12,7 @@ from knowledge.memory.fitting import ENOUGH, fit, fits
 from knowledge.memory.judging import Judged, Scored, judge
 from knowledge.memory.ranking import Match
 from knowledge.memory.spaces import SpaceInUse, space_in_use, was_left
-from knowledge.models import BoundSpace, Hit, SparseVector, TermStatistics, Vector, Where
+from knowledge.models import BoundSpace, Evidence, Hit, SparseVector, TermStatistics, Vector, Where
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import relevance
 from knowledge.search.cosines import stretch, stretched
@@ -179,9 +179,13 @@ def _relevant(judged: Judged, question: Question) -> list[Match]:
     return [
         replace(match, fit=fit(match.evidence, question.where), fits=fits(match.evidence, question.where))
         for match in judged.matches
-        if match.relevance >= question.floor
-        and may_apply(match.evidence.conditions, question.facts, match.evidence.whens)
+        if match.relevance >= question.floor and _may_apply(match.evidence, question.facts)
     ]
+
+
+def _may_apply(evidence: Evidence, facts: Facts) -> bool:
+    learned_in = {each.technology for each in evidence.circumstances if each.technology}
+    return may_apply(evidence.conditions, facts, evidence.whens, learned_in)
 
 
 def _scored(hit: Hit, fused: float, weight: float) -> Scored:

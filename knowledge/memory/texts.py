@@ -8,10 +8,10 @@ from __future__ import annotations
 import errno
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import sha256
 
-from knowledge.models import Distilled, EntryType, Evidence, NewEntry, PatternId, View, Words
+from knowledge.models import AppliesWhen, Distilled, EntryType, Evidence, NewEntry, PatternId, View, Words
 
 _SYSTEM_ERRORS = frozenset(errno.errorcode.values()) | {
     *("EBADENGINE", "EINTEGRITY", "EJSONPARSE", "ELIFECYCLE", "ENEEDAUTH", "ENOTFOUND", "EPEERINVALID", "ERESOLVE"),
@@ -23,6 +23,16 @@ _NO_CODE = re.compile(
     r"(?:AES|AMD|ARM|ASCII|CP|CUDA|CVE|ES|GMT|ID|IEEE|IPV|ISO|MD|PEP|PR|PY|RFC|RSA|SHA|TLS|UTC|UTF|X)-?\d+|[A-Z]-\d+"
 )
 """Names of things in the form of a code: formats, standards, tickets."""
+
+
+_NAME = re.compile(r"[A-Za-z0-9@][A-Za-z0-9_.+#/@-]{0,39}")
+"""The name of a technology or a tool."""
+
+_RANGE = re.compile(r"[<>=!~]{1,3} ?[0-9][0-9A-Za-z.*+!-]{0,30}(?: ?, ?[<>=!~]{1,3} ?[0-9][0-9A-Za-z.*+!-]{0,30}){0,4}")
+"""A range of versions; an import may bring any text as one."""
+
+_MOST_CONDITIONS = 3
+"""Conditions told in a sentence."""
 
 
 def failure_situation(failure_description: str, error_message: str | None) -> str:
@@ -79,11 +89,25 @@ def when_to_try(evidence: Evidence) -> str:
             task = f"a {kind} task" if kind else "a task"
             where = f" in {technology}" if technology else ""
             how = f"with {error}" if error else "in this way"
-            return f"When {task}{where} fails {how}{projects}."
+            return f"When {task}{where} fails {how}{projects}{_only(evidence.conditions)}."
         case EntryType.GATE_REJECTION:
-            return f"Before a proposal like this goes to the {gate} gate{projects}."
+            return f"Before a proposal like this goes to the {gate} gate{projects}{_only(evidence.conditions)}."
         case EntryType.GATE_APPROVAL:
-            return f"When a proposal like this goes to the {gate} gate{projects}."
+            return f"When a proposal like this goes to the {gate} gate{projects}{_only(evidence.conditions)}."
+
+
+def _only(conditions: Collection[AppliesWhen]) -> str:
+    """Return the technologies with their versions, and the tools, that entries name as conditions.
+
+    Names alone: a sentence in place of one was written by whoever captured it, and no review looks at it.
+    """
+    told = {
+        f"{name} {version}" if version and _RANGE.fullmatch(version) else name
+        for each in conditions
+        for name, version in ((each.technology, each.version), (each.tool, None))
+        if name and _NAME.fullmatch(name)
+    }
+    return f"; only with {' or '.join(sorted(told)[:_MOST_CONDITIONS])}" if told else ""
 
 
 def _told_error(signature: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -309,7 +310,12 @@ async def test_an_old_release_beside_neither_claims_nor_counts_what_waits(knowle
 
 async def test_an_event_that_approves_what_waits_stands_in_the_log_by_whose_it_is(knowledge: Knowledge) -> None:
     agent, boss = knowledge.acting_for(AGENT), knowledge.acting_for(ORCHESTRATOR)
-    failed = {"project_id": "p", "task_id": "t", "agent_type": "coder", "failure_description": POISON}
+    failed: dict[str, Any] = {
+        "project_id": "p",
+        "task_id": "t",
+        "agent_type": "coder",
+        "failure_description": POISON,
+    }
     await agent.capture.capture_failure_solution(**failed)
     await boss.events.task_failed(**failed)
     (noted,) = [row for row in await knowledge.audits.list() if row.what == "entry approved"]

@@ -99,6 +99,17 @@ def test_a_version_of_few_numbers_may_be_any_that_begins_so(
     assert holds(AppliesWhen(technology="python", version=wanted), Facts(technology="python", version=told)) is expected
 
 
+def test_a_task_of_the_technology_that_an_entry_is_of_may_have_the_one_that_it_names_as_well() -> None:
+    """A library's condition hid an entry from every task of the language that it was learned in."""
+    below_two = AppliesWhen(technology="pydantic", version="<2")
+
+    assert holds(below_two, Facts(technology="Python"), ["python"]) is None
+    assert may_apply((below_two,), Facts(technology="python", version="3.11"), (), ["python"]), "Python's version"
+    assert holds(below_two, Facts(technology="go"), ["python"]) is False
+    assert holds(below_two, Facts(technology="django"), ["python"]) is False, "told as a fact"
+    assert holds(below_two, Facts(technology="pydantic", version="2.7"), ["python"]) is False
+
+
 def test_a_version_is_one_of_the_technology_that_is_asked_for() -> None:
     assert holds(PYTHON, Facts(technology="go", version="3.12")) is False
     assert holds(PYTHON, Facts(version="3.9")) is None, "of which technology is not known"
