@@ -112,12 +112,16 @@ class Endpoint:
                     self._paused_until = max(self._paused_until, loop.time() + delay)
                 if attempt >= self.retry.attempts or loop.time() + delay > give_up_at:
                     raise self._kind.unavailable(
-                        f"{self.name} {failure.reason} ({attempt} tries): check that it runs and that "
-                        f"{self._kind.variable}_BASE_URL is its address.",
+                        f"{self.name} {failure.reason} ({attempt} tries): {self._advice(failure)}",
                         retry_after_seconds=failure.told_seconds,
                     ) from failure.__cause__
             await asyncio.sleep(delay)
         raise AssertionError("unreachable")
+
+    def _advice(self, failure: PassingError) -> str:
+        if failure.for_all:  # it is there, and told us to wait
+            return "it takes no more for now; the same call may work later, or fewer at a time."
+        return f"check that it runs and that {self._kind.variable}_BASE_URL is its address."
 
     def refuse_closed(self) -> None:
         """Raise once it was closed."""

@@ -18,7 +18,7 @@ from qdrant_client.common.client_exceptions import QdrantException, ResourceExha
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from knowledge.adapters import qdrant_points as shape
-from knowledge.errors import AccessDenied, HardwonError, IndexUnavailable, StoreIncompatible
+from knowledge.errors import HardwonError, IndexUnavailable, StoreIncompatible
 from knowledge.models import EmbeddingSpace, Hit, Point, PointId, SparseVector, Vector, Where
 from knowledge.ports import VectorIndex
 from knowledge.surroundings import check_surroundings
@@ -285,7 +285,7 @@ class QdrantServerIndex(VectorIndex):
         source = exc.source if isinstance(exc, ResponseHandlingException) else exc
         status = _status(exc)
         if status in {401, 403}:
-            raise AccessDenied(
+            raise IndexUnavailable(
                 f"Qdrant at {self._address} refuses the key ({status}); set HARDWON_QDRANT_API_KEY "
                 "to one that may write."
             ) from exc

@@ -325,7 +325,21 @@ def _error(response: httpx.Response, place: str) -> HardwonError:
             return kind(detail)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    return OwnerUnavailable(f"{place} answers {response.status_code}, but not as a hardwon server: is it one?")
+    of_proxy = _OF_PROXIES.get(response.status_code)
+    return OwnerUnavailable(
+        of_proxy.format(place=place)
+        if of_proxy
+        else f"{place} answers {response.status_code}, but not as a hardwon server: is it one?"
+    )
+
+
+_OF_PROXIES = {
+    413: "a proxy before {place} takes no request as large as this one (413): hardwon takes 16 MiB",
+    502: "a proxy before {place} reaches no server there (502)",
+    503: "a proxy before {place} reaches no server there (503)",
+    504: "a proxy before {place} gave up waiting (504); what was asked for may go on there all the same",
+}
+"""What comes of a server without its words."""
 
 
 def nothing_at(path: str) -> str:

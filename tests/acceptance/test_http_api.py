@@ -485,6 +485,17 @@ async def test_a_server_that_is_not_hardwon_is_named_so(answer: bytes) -> None:
             await client.stats()
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(413, "no request as large"), (502, "reaches no server"), (504, "may go on there")],
+)
+async def test_what_a_proxy_says_by_itself_is_told_as_a_proxys(status: int, said: str) -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, content=b"<html>nginx</html>"))
+    async with KnowledgeClient("http://elsewhere", transport=transport) as client:
+        with pytest.raises(OwnerUnavailable, match=said):
+            await client.upkeep.verify()
+
+
 async def test_a_server_of_an_older_release_is_named_so_where_it_lacks_what_is_asked(knowledge: Knowledge) -> None:
     app = make_app(knowledge)
     app.router.routes[:] = [route for route in app.router.routes if getattr(route, "path", "") != "/v1/unresolved"]

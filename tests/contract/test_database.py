@@ -404,3 +404,47 @@ async def test_all_that_works_in_a_workspace_shares_an_engine_that_goes_with_the
     gc.collect()
     assert gone() is None
     await engine.dispose()
+
+
+async def made(postgres_dsn: str, name: str, *options: str) -> str:
+    """Make a database with options and return its address."""
+    admin = await asyncpg.connect(postgres_dsn)
+    try:
+        await admin.execute(f"CREATE DATABASE {name} {options[0]}")
+        for option in options[1:]:
+            await admin.execute(f"ALTER DATABASE {name} {option}")
+    finally:
+        await admin.close()
+    return sa.make_url(postgres_dsn).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+async def test_a_database_that_cannot_hold_every_text_is_refused_at_the_start(postgres_dsn: str, encoding: str) -> None:
+    """It took some texts, and then called others none, or could not read what it had cut in the middle of a letter."""
+    options = f"ENCODING '{encoding}' TEMPLATE template0 LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C'"
+    engine = make_engine(await made(postgres_dsn, f"in_{encoding.lower()}", options))
+    with pytest.raises(StorageUnavailable, match=f"encoded in {encoding}"):
+        async with reading(engine):
+            pass
+    await engine.dispose()
+
+
+async def test_statements_of_their_own_are_isolated_as_we_count_on_whatever_is_usual_there(postgres_dsn: str) -> None:
+    """Captures of the same event, and leases, failed of each other where a server has another isolation as its own."""
+    address = await made(postgres_dsn, "serial", "", "SET default_transaction_isolation = 'serializable'")
+    engine = make_engine(address)
+    for opened in (reading, transaction):
+        async with opened(engine) as connection:
+            assert await connection.scalar(sa.text("SHOW transaction_isolation")) == "read committed"
+    await engine.dispose()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [asyncpg.DuplicatePreparedStatementError("exists"), asyncpg.InvalidSQLStatementNameError("does not exist")],
+    ids=repr,
+)
+def test_a_pooler_that_gives_no_session_is_named(error: Exception) -> None:
+    told = translate(error)
+    assert isinstance(told, StorageUnavailable)
+    assert "pool_mode = session" in str(told)

@@ -23,7 +23,7 @@ from qdrant_client import AsyncQdrantClient, models
 from knowledge.adapters import qdrant_server as adapter
 from knowledge.adapters.qdrant_points import conditions
 from knowledge.adapters.qdrant_server import QdrantServerIndex, connect
-from knowledge.errors import AccessDenied, HardwonError, IndexUnavailable, StoreIncompatible
+from knowledge.errors import HardwonError, IndexUnavailable, StoreIncompatible
 from knowledge.models import EmbeddingSpace, EntryType, Point, PointId, SparseVector, View, Where
 from tests.support.qdrant_over_edge import Faults, QdrantOverEdge, QdrantProcess
 
@@ -255,7 +255,7 @@ async def test_what_one_client_was_acknowledged_outlives_a_kill_of_the_server(tm
 
 FAULTS: dict[str, tuple[Faults, type[HardwonError], str]] = {
     "503": (Faults(kind="unavailable"), IndexUnavailable, "answered 503"),
-    "403": (Faults(kind="forbidden"), AccessDenied, "HARDWON_QDRANT_API_KEY"),
+    "403": (Faults(kind="forbidden"), IndexUnavailable, "HARDWON_QDRANT_API_KEY"),
     "429": (Faults(kind="limited"), IndexUnavailable, "wait 3 s"),
     "not JSON": (Faults(kind="broken"), IndexUnavailable, "refused to work"),
 }

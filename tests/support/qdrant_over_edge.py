@@ -34,6 +34,13 @@ ROOT = Path(__file__).resolve().parents[2]
 Body = dict[str, Any]
 
 
+_INDEXES: dict[str, Callable[..., Any]] = {
+    "keyword": edge.KeywordIndexParams,
+    "datetime": edge.DatetimeIndexParams,
+    "integer": edge.IntegerIndexParams,
+}
+
+
 class Refused(Exception):
     """An answer that is not 200."""
 
@@ -222,7 +229,7 @@ class QdrantOverEdge:
 
     def _index(self, body: Body, name: str) -> Body:
         schema = {key: value for key, value in body["field_schema"].items() if value is not None}
-        make = {"keyword": edge.KeywordIndexParams, "datetime": edge.DatetimeIndexParams}[schema.pop("type")]
+        make = _INDEXES[schema.pop("type")]
         return self._update(name, edge.UpdateOperation.create_field_index(body["field_name"], make(**schema)))
 
     def _list_aliases(self, _: Body, __: str) -> Body:
@@ -353,7 +360,8 @@ def _condition(body: Body) -> edge.ConditionType:
             return edge.FieldCondition(key, match=edge.MatchAny(values))
         case {"key": key, "range": dict() as bounds, **rest} if not rest:
             given = {bound: value for bound, value in bounds.items() if value is not None}
-            return edge.FieldCondition(key, range=edge.RangeDateTime(**given))
+            numbers = all(isinstance(value, int | float) for value in given.values())
+            return edge.FieldCondition(key, range=(edge.RangeFloat if numbers else edge.RangeDateTime)(**given))
         case {"is_empty": {"key": key}}:
             return edge.IsEmptyCondition(key)
         case {"has_id": list() as ids}:

@@ -59,7 +59,12 @@ def trusted(dsn: str) -> ssl.SSLContext | None:
     return context
 
 
-_LOCKS = "SELECT set_config('lock_timeout', $1, false)"
+_AS_WE_COUNT_ON = """
+    SELECT set_config('lock_timeout', $1, false), set_config('default_transaction_isolation', 'read committed', false)
+"""
+"""Of a whole session: a statement in a transaction of its own has the isolation that is usual on its server."""
+
+_ENCODINGS = frozenset({"UTF8", "UTF-8"})
 
 
 def _is_file(path: str) -> bool:
@@ -105,7 +110,8 @@ async def connect(
 ) -> asyncpg.Connection[asyncpg.Record]:
     """Connect to an address `for_driver`; where nobody listens, `revive` is called, in a thread, and it is tried again.
 
-    Raises StorageUnavailable for a parameter of the address that Postgres does not know, else what the driver raises.
+    Raises StorageUnavailable for a parameter of the address that Postgres does not know, and for a database that is not
+    encoded in UTF-8; else what the driver raises.
     """
 
     async def once() -> asyncpg.Connection[asyncpg.Record]:
@@ -119,8 +125,14 @@ async def connect(
             )
         except asyncpg.UndefinedObjectError as error:  # a parameter of the address that Postgres does not know
             raise StorageUnavailable(REFUSED.format(said=first_line(error))) from error
+        if (encoding := connection.get_settings().server_encoding) not in _ENCODINGS:
+            connection.terminate()
+            raise StorageUnavailable(
+                f"the database of HARDWON_DATABASE_URL is encoded in {encoding}, which cannot hold every text: make one"
+                " with ENCODING 'UTF8' TEMPLATE template0"
+            )
         try:  # no setting of the connecting: poolers refuse those they do not know
-            await connection.fetchval(_LOCKS, f"{TURN_SECONDS * 1000:.0f}ms", timeout=CONNECT_SECONDS)
+            await connection.fetchval(_AS_WE_COUNT_ON, f"{TURN_SECONDS * 1000:.0f}ms", timeout=CONNECT_SECONDS)
         except BaseException:
             connection.terminate()
             raise

@@ -174,6 +174,11 @@ _TOLD: Mapping[tuple[type[Exception], ...], str] = {
         f" {TURN_SECONDS:.0f} s: end its transaction (pg_stat_activity shows it), and do it again"
     ),
     (asyncpg.DiskFullError,): _FULL,
+    (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError): (
+        "a pooler between hardwon and Postgres gives its connections to others between two statements ({said}): each"
+        " client needs a session of its own (PgBouncer: pool_mode = session)"
+    ),
+    (asyncpg.ProtocolViolationError,): REFUSED,
     (
         asyncpg.PostgresIOError,
         asyncpg.UndefinedFileError,
