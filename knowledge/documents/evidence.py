@@ -80,7 +80,7 @@ class LogEvidence(EvidenceSource):
         listing = _LISTING.search(question) and _ENTRIES.search(question)
         for log in logs[:_MOST_LOGS] if not wish.lines else ():
             told = await self._in_plain_words(log, scope, wish, plain, question, meant=meant) if plain else []
-            found += told or await self._of_log(log, scope, wish, terms, question, listing=bool(listing))
+            found += told or await self._of_log(log, scope, wish, terms, question, listing=bool(listing), meant=meant)
         capped = [note for log in logs for note in log.notes] if found else []
         more = (
             [f"Only the first {_MOST_LOGS} of {len(logs)} logs were counted."]
@@ -162,18 +162,33 @@ class LogEvidence(EvidenceSource):
         return _passage(log, f"{log.name}: {untimed}", (), (), section="counted")
 
     async def _of_log(
-        self, log: Document, scope: Scope, wish: Wanted, terms: Sequence[str], question: str, *, listing: bool
+        self,
+        log: Document,
+        scope: Scope,
+        wish: Wanted,
+        terms: Sequence[str],
+        question: str,
+        *,
+        listing: bool,
+        meant: bool,
     ) -> list[Passage]:
-        if untimed := await self._untimed(log, scope, wish):
-            return [untimed]
-        found: list[Passage] = []
+        """Return what is told of the lines that a question names exactly, or of the whole log where it counts.
+
+        `meant`: it is a log that is asked, which a named severity says of itself. Where it may be a document, a log is
+        no answer as a whole, and tells only of what it holds, where that is to be counted or listed.
+        """
         only = sorted(wish.severities, key=list(Severity).index)
-        if not terms and not wish.since and not wish.until and (_QUANTITY.search(question) or _TIMES.search(question)):
-            found.append(await self._overview(log, scope))
-        for term in terms or (None,):
-            if term is None and not only and not wish.since and not wish.until:
-                continue
-            found += await self._selected(log, scope, wish, only, () if term is None else (term,), listing=listing)
+        timed = bool(wish.since or wish.until)
+        counted = _QUANTITY.search(question) or _TIMES.search(question)
+        sure = meant or bool(only)
+        if not sure and not (counted or listing):
+            return []
+        if sure and (untimed := await self._untimed(log, scope, wish)):
+            return [untimed]
+        found = [await self._overview(log, scope)] if meant and counted and not terms and not timed else []
+        for term in terms or ((None,) if only or timed else ()):
+            selected = await self._selected(log, scope, wish, only, () if term is None else (term,), listing=listing)
+            found += selected if sure or selected[0].line_start is not None else []
         return found
 
     async def _selected(

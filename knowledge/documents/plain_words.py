@@ -40,8 +40,9 @@ _LOG_MEANT = re.compile(
     r"(?i)(?<![\w.-])(?:logs?|entries)\b"
     r"|\b(?:endpoint|path|route|url|request)s?\s+(?:ha(?:ve|s|d)|with|show(?:s|ed)?|got)\s+(?:[\w-]+\s+){0,3}"
     r"(?:error|warning)s?\b"
+    r"|\b(?:how\s+many|number\s+of)\s+lines\b"
 )
-"""Says so, or asks which paths have errors: what is had there stands in a log."""
+"""Says so, counts lines, or asks which paths have errors: what is had there stands in a log."""
 _MOST_WORDS: Final = 3
 
 
