@@ -230,7 +230,10 @@ def _prose(text: str, start: int, end: int) -> Iterator[Unit]:
     for found in sentences(text[start:end]):
         span = Span(start + found.start, start + found.end)
         told = text[span.start : span.end]
-        if not _HEADING.match(told):
+        if _HEADING.match(told):  # and no more than its line: what follows need not be parted from it
+            span = _trimmed(text, span.start + len(told.partition("\n")[0]), span.end)
+            told = text[span.start : span.end]
+        if told:
             kind = UnitKind.SENTENCE if _ENDED.search(told) else UnitKind.FRAGMENT
             yield Unit(span=span, told=told, read=told, kind=kind)
 

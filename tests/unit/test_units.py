@@ -178,6 +178,14 @@ def test_a_heading_with_a_line_below_it_is_no_unit() -> None:
     assert [each.told for each in read(text)] == ["Write to us.", "It is free."]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n"])
+def test_what_comes_below_a_heading_is_a_unit_with_or_without_an_empty_line_between(end: str) -> None:
+    text = end.join(["# Notes", "## Garage", "The code is 1212. It is new.", "## Keys", "- In the hall."])
+    found = read(text)
+    assert [each.told for each in found] == ["The code is 1212.", "It is new.", "- In the hall."]
+    assert all(text[slice(*each.span)] == each.told for each in found)
+
+
 @pytest.mark.parametrize(
     "whole",
     [
