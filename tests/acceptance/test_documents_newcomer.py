@@ -22,7 +22,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.cli.asking import LocalAnswers
 from orchestrator.cli.folders import contents_of, files_at, files_of
 from orchestrator.cli.reports.answers import print_answer
-from orchestrator.cli.reports.kb import print_added, print_passages, print_reports
+from orchestrator.cli.reports.kb import print_added, print_passages, print_reports, shown
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
 from tests.support.documents import add, put
@@ -218,6 +218,18 @@ async def test_code_is_shown_with_its_indentation(knowledge: Knowledge, capsys: 
     await add(knowledge, "leasing.py", CODE.encode())
     print_passages(await knowledge.kb.search("beat", kb="global"), as_json=False)
     assert "   async def beat(self) -> None:\n       while True:\n           await" in capsys.readouterr().out
+
+
+def test_of_a_long_passage_that_is_shown_where_it_has_what_was_searched() -> None:
+    """Chunks that touch come as one passage: what was found stood behind what was shown of it."""
+    text = "The shed is locked.\n" * 40 + "    The garage code is 1212.\n" + "Keys hang in the hall.\n" * 40
+    found = shown(text, "What is the code of the garage?")
+    assert found.startswith("...\n    The garage code is 1212.\nKeys")
+    assert found.endswith(" ...")
+    assert shown(text, "Is the shed locked?") == f"{text[:600]} ..."
+    in_a_line = shown("word " * 300 + "The garage code is 1212.", "garage code")
+    assert in_a_line.endswith("The garage code is 1212.")
+    assert shown("  short\n", "garage") == "short\n"
 
 
 @pytest.fixture

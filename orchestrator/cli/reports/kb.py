@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from textwrap import dedent, indent
@@ -18,6 +19,8 @@ from orchestrator.cli.terminal import notes, out, print_json, print_text
 from orchestrator.harmless import harmless
 
 _SHOWN_OF_A_TEXT = 600
+_PIECE = re.compile(r"[^\n]{1,200}(?!\S)|[^\n]{1,200}")
+"""A line, or of a long one so much as is looked at for what was asked."""
 
 
 def print_added(
@@ -101,11 +104,29 @@ def print_passages(finding: Finding, *, as_json: bool) -> None:
     for number, passage in enumerate(finding.passages, 1):
         out.print(f"{number}. {harmless(place(passage))}", style="bold", markup=False)
         out.print(f"   relevance {passage.relevance:.2f}, score {passage.score:.2f}", style="dim", markup=False)
-        text = passage.text if len(passage.text) <= _SHOWN_OF_A_TEXT else f"{passage.text[:_SHOWN_OF_A_TEXT]} ..."
-        print_text(indent(harmless(dedent(text)), "   "))
+        print_text(indent(harmless(shown(passage.text, " ".join(finding.searched))), "   "))
         out.print()
     for told in finding.trace:
         out.print(told, style="dim", markup=False)
+
+
+def shown(text: str, searched: str) -> str:
+    """Return what is shown of a passage: its beginning, or what comes from where it has most of the words searched.
+
+    Passages that touch come as one, so that what was found may stand far behind its beginning. Longer words count more.
+    """
+    if len(text) <= _SHOWN_OF_A_TEXT:
+        return dedent(text)
+    words = set(re.findall(r"\w+", searched.casefold()))
+
+    def held(piece: re.Match[str]) -> int:
+        return sum(len(word) for word in words.intersection(re.findall(r"\w+", piece[0].casefold())))
+
+    best = max(_PIECE.finditer(text), key=held, default=None)
+    start = best.start() if best and best.end() > _SHOWN_OF_A_TEXT else 0
+    end = start + _SHOWN_OF_A_TEXT
+    told = dedent(text[start:end])
+    return ("...\n" if start else "") + told + (" ..." if end < len(text) else "")
 
 
 def place(passage: Passage) -> str:
