@@ -274,11 +274,13 @@ def _status(finding: Finding, profile: Profile) -> AnswerStatus | None:
         return AnswerStatus.ERROR
     if finding.empty_scope:
         return AnswerStatus.INDEXING if finding.pending else AnswerStatus.EMPTY_SCOPE
-    if not finding.passages:
-        return AnswerStatus.INDEXING if finding.pending else AnswerStatus.NOT_FOUND
-    if profile.gate_mean is not None and best_mean(finding.passages) < profile.gate_mean:
-        return AnswerStatus.NOT_FOUND
-    return None
+    gated = profile.gate_mean is not None and best_mean(finding.passages) < profile.gate_mean
+    return _unfound(finding) if gated or not finding.passages else None
+
+
+def _unfound(finding: Finding) -> AnswerStatus:
+    """Return what it is where nothing answers: what waits to be indexed may do so yet."""
+    return AnswerStatus.INDEXING if finding.pending else AnswerStatus.NOT_FOUND
 
 
 def best_mean(passages: Sequence[Passage]) -> float:
@@ -315,7 +317,7 @@ def _answered(
         metrics["sure"] = round(draft.sure, 4)
     metrics |= {f"sign_{name}": round(value, 4) for name, value in draft.signs.items()}
     return Answer(
-        status=AnswerStatus.ANSWERED if found.claims else AnswerStatus.NOT_FOUND,
+        status=AnswerStatus.ANSWERED if found.claims else _unfound(finding),
         question=question,
         text="",
         claims=found.claims,

@@ -158,8 +158,8 @@ class KeywordFinder(Finder):
     async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:  # noqa: ARG002 - words are all
         """Return the documents above the least relevance, best first, as many as fit."""
         documents = await self._documents(scope)
+        _, pending = await self.store.counts(scope)
         if not documents:
-            _, pending = await self.store.counts(scope)
             return Finding(empty_scope=True, pending=pending, searched=(query.question,))
         near = await self._near(query, scope)
         asked = KeywordQuestion(query.question)
@@ -174,7 +174,7 @@ class KeywordFinder(Finder):
         if best and not taken:
             passages = await self._pieces(query, scope, [whole for _, whole in best[: self.max_docs]])
         log.info("documents_passed_on", documents=[passage.uri for passage in passages])
-        return Finding(passages=tuple(passages), searched=(query.question,), trace=tuple(top))
+        return Finding(passages=tuple(passages), searched=(query.question,), pending=pending, trace=tuple(top))
 
     async def _documents(self, scope: Scope) -> list[tuple[WholeDocument, KeywordDocument]]:
         key = (scope.workspace, await self.store.versions(scope))

@@ -161,6 +161,23 @@ async def test_a2_11_a_no_answer_says_whether_anything_is_there_yet(opens: Opens
         assert await call(knowledge, "GET", "/api/escalations") == [escalation]
 
 
+@pytest.mark.parametrize("question", ["zebra?", QUESTION])
+async def test_a2_11_what_waits_beside_other_documents_is_waited_for(
+    knowledge: Knowledge, server: OpenAIServer, question: str
+) -> None:
+    """Nothing was near, or nothing was quoted: the document that answers is not there yet, which is no gap."""
+    server.says = lambda *_: answered(missing="how to convert a quote")
+    await put(knowledge, "zebras.md", b"# Zebras\n\nA zebra converts a quote.\n")
+    asked = {**STEP, "question": question, "context": {}}
+    waiting = await call(knowledge, "POST", "/subagents/documentation-qa", asked)
+    assert (waiting["status"], waiting["answer"]) == ("no_answer", STILL_INDEXING)
+    assert bool(server.chats) is (question == QUESTION)
+    assert await call(knowledge, "GET", "/api/escalations") == []
+    await knowledge.documents.indexing.run()
+    await call(knowledge, "POST", "/subagents/documentation-qa", {**asked, "session_id": 7})
+    assert len(await call(knowledge, "GET", "/api/escalations")) == 1
+
+
 async def test_a2_03_a2_13_seed_defect_a_failed_model_and_a_failed_search_are_errors_with_a_trace_id(
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:

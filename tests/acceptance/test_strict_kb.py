@@ -13,8 +13,9 @@ import structlog
 
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.documents.access import Permission
+from knowledge.documents.answering import Request
 from knowledge.documents.finding import Relevance
-from knowledge.documents.models import NewDocument, Query
+from knowledge.documents.models import AnswerStatus, NewDocument, Query
 from knowledge.errors import IndexUnavailable, InvalidSetting
 from knowledge.wiring import Knowledge
 from knowledge.wiring_answering import keyword_weights
@@ -84,6 +85,18 @@ async def test_a1_16_a1_17_seed_defect_not_found_is_the_sentence_without_sources
     server.says = lambda *_: answered(missing="how to create a user")
     told = await ask(knowledge, "How do I create a service user?")
     assert (told["status"], told["answer"], told["sources"], told["total_sources"]) == ("success", SENTENCE, [], 0)
+
+
+@pytest.mark.parametrize("question", ["elephants watercolours?", "How do I create a service user?"])
+async def test_a1_17_what_is_not_found_while_documents_wait_is_kept_for_nobody(
+    knowledge: Knowledge, server: OpenAIServer, question: str
+) -> None:
+    """Nothing was above the threshold, or nothing was quoted."""
+    server.says = lambda *_: answered(missing="how to create a user")
+    await put(knowledge, "elephants.md", b"# Elephants\n\nElephants paint watercolours.\n")
+    scope, finder = await readable(knowledge), knowledge.answering.by_keywords
+    told = await knowledge.answering.answerer.answer(Request(question=question), scope, PROFILE, finder)
+    assert (told.status, told.text) == (AnswerStatus.INDEXING, SENTENCE)
 
 
 async def test_a1_13_x_15_seed_defect_nothing_above_the_threshold_asks_no_model(
