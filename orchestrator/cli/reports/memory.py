@@ -161,9 +161,8 @@ def print_patterns(patterns: Sequence[Pattern], *, as_json: bool) -> None:
     if not patterns:
         print_text("nothing that fits was learned so far")
     for number, pattern in enumerate(patterns, 1):
-        successes = "1 success" if pattern.success_count == 1 else f"{pattern.success_count} successes"
         out.print(
-            f"{number}. {label(pattern.success_count)}, {successes}, relevance {pattern.relevance:.2f}"
+            f"{number}. {label(pattern.success_count)}, {_record(pattern)}, relevance {pattern.relevance:.2f}"
             f"  [{pattern.entry_type}]",
             style="bold",
             markup=False,
@@ -178,6 +177,13 @@ def print_patterns(patterns: Sequence[Pattern], *, as_json: bool) -> None:
             said = f"{pattern.distilled.title}: {pattern.distilled.problem} (written by {pattern.distilled.model})"
             out.print("   In general: " + harmless(said).replace("\n", " "), markup=False)
         out.print()
+
+
+def _record(pattern: Pattern) -> str:
+    """Return how often it worked, of how many attempts where some failed."""
+    if pattern.attempt_count > pattern.success_count:
+        return f"{pattern.success_count} of {pattern.attempt_count} attempts"
+    return "1 success" if pattern.success_count == 1 else f"{pattern.success_count} successes"
 
 
 def print_context(context: Context, *, as_json: bool) -> None:
