@@ -145,15 +145,15 @@ class OrchestratorHooks:
 
     async def phase_completed(self, project_id: str) -> None:
         """Start a checkpoint of a project and return at once."""
-        self._start(project_id, CheckpointType.PHASE_COMPLETION)
+        self._start("phase_completed", project_id, CheckpointType.PHASE_COMPLETION)
 
     async def project_completed(self, project_id: str) -> None:
         """Start the last checkpoint of a project and return at once; what was never resolved is abandoned."""
-        self._start(project_id, CheckpointType.PROJECT_COMPLETION)
+        self._start("project_completed", project_id, CheckpointType.PROJECT_COMPLETION)
 
     async def project_cancelled(self, project_id: str) -> None:
         """As `project_completed`, but of what is staged only what somebody vouches for is embedded."""
-        self._start(project_id, CheckpointType.CANCELLATION)
+        self._start("project_cancelled", project_id, CheckpointType.CANCELLATION)
 
     async def keep(self, event: str, work: Callable[[], Awaitable[Kept]]) -> Kept:
         """Return what work kept, or why it kept nothing; never raises but for a cancellation from outside.
@@ -190,18 +190,18 @@ class OrchestratorHooks:
         log.warning("hook_degraded", hook=event, reason=reason_of(error))
         return str(error) or type(error).__name__
 
-    def _start(self, project_id: str, checkpoint_type: CheckpointType) -> None:
-        self.counts[checkpoint_type] += 1
-        task = asyncio.create_task(self._checkpoint(_as_key(project_id), checkpoint_type))
+    def _start(self, event: str, project_id: str, checkpoint_type: CheckpointType) -> None:
+        self.counts[event] += 1
+        task = asyncio.create_task(self._checkpoint(event, _as_key(project_id), checkpoint_type))
         self._checkpoints.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(self._checkpoints.discard)
 
-    async def _checkpoint(self, project_id: str, checkpoint_type: CheckpointType) -> None:
+    async def _checkpoint(self, event: str, project_id: str, checkpoint_type: CheckpointType) -> None:
         try:
             async with self._one_by_one:
                 await self.knowledge.checkpoints.process_checkpoint(project_id, checkpoint_type)
         except Exception as error:  # noqa: BLE001 - nobody waits for it: what is staged stays so for the next one
-            self._degraded(checkpoint_type, error)
+            self._degraded(event, error)
 
     async def settled(self) -> None:
         """Wait until every checkpoint that was started has ended."""

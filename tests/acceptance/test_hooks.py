@@ -15,6 +15,7 @@ from uuid import UUID
 import httpx
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.events import Kept
@@ -129,7 +130,7 @@ async def test_what_one_project_solved_is_in_the_context_of_anothers_task(hooks:
     await learned(hooks)
     context = await hooks.task_started(task(), "backend")
     assert f"- Solution: {SOLUTION}" in context.text
-    assert hooks.counts == {"task_started": 2, "task_failed": 1, "task_solved": 1, "phase_completion": 1}
+    assert hooks.counts == {"task_started": 2, "task_failed": 1, "task_solved": 1, "phase_completed": 1}
 
 
 async def test_a_failure_stays_open_until_its_own_task_is_solved(hooks: OrchestratorHooks) -> None:
@@ -392,8 +393,27 @@ async def test_a_checkpoint_that_fails_is_counted_and_leaves_all_staged(
         await solves(hooks)
         await hooks.phase_completed("first")
         await hooks.settled()
-        assert hooks.counts["phase_completion_degraded"] == 1
+        assert hooks.counts["phase_completed_degraded"] == 1
         assert dict((await knowledge.stats()).entries) == {"staged": 1}
+
+
+async def test_checkpoints_are_counted_and_logged_by_the_names_of_their_hooks(
+    knowledge: Knowledge, embedder: HashingEmbedder
+) -> None:
+    embedder.unavailable = "The endpoint is down."
+    names = ("phase_completed", "project_completed", "project_cancelled")
+    with capture_logs() as logged:
+        async with OrchestratorHooks(knowledge) as hooks:
+            for name in names:
+                await fails(hooks, task_id=name)
+                await solves(hooks, task_id=name)
+                await getattr(hooks, name)("first")
+                await hooks.settled()
+    assert [hooks.counts[name] for name in names] == [1, 1, 1]
+    assert [(line["hook"], type(line["hook"])) for line in logged if line["event"] == "hook_degraded"] == [
+        (name, str) for name in names
+    ]
+    assert [hooks.counts[f"{name}_degraded"] for name in names] == [1, 1, 1]
 
 
 # what is wrong, what is down
@@ -539,7 +559,7 @@ async def test_a_hardwon_server_that_is_gone_stops_no_orchestrator(settings: Kno
     async with KnowledgeClient("http://127.0.0.1:9", settings=settings) as client, OrchestratorHooks(client) as hooks:
         told = await everything(hooks)
         assert all(reason is not None and "does not answer" in reason for reason in told), told
-        assert hooks.counts["phase_completion_degraded"] == 1
+        assert hooks.counts["phase_completed_degraded"] == 1
 
 
 # restarts and processes
