@@ -92,8 +92,8 @@ class RowSecurity(StrEnum):
 class WorkspaceStats:
     """Counts of one workspace, from Postgres, and of the points in the index (None where it does not answer).
 
-    `vector_bytes`: of all kept vectors; `unused_vector_bytes`: those of them of models that are not in use, to which
-    one may go back at no cost. `dead_entries`: the latest few.
+    `projects`: those that have entries. `vector_bytes`: of all kept vectors; `unused_vector_bytes`: those of them of
+    models that are not in use, to which one may go back at no cost. `dead_entries`: the latest few.
     """
 
     workspace: str

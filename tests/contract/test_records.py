@@ -145,6 +145,14 @@ async def test_the_counts_are_of_the_workspace_alone(store: Store) -> None:
     )
 
 
+async def test_a_project_that_holds_no_entry_any_more_is_not_counted(stores: Stores) -> None:
+    kept, gone = (stored(failure(project_id=name), numbered(n)) for n, name in enumerate("ab", 1))
+    await stores.entries.add([kept, gone])
+    assert (await stores.checkpoints.stats()).projects == 2
+    await stores.entries.delete(gone.entry_id)
+    assert (await stores.checkpoints.stats()).projects == 1
+
+
 # contexts
 
 

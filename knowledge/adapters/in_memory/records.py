@@ -72,7 +72,7 @@ class InMemoryCheckpoints(CheckpointStore):
         dead.sort(key=lambda entry: entry.captured_at, reverse=True)
         return WorkspaceStats(
             workspace=mine,
-            projects=sum(workspace == mine for workspace, _ in state.projects),
+            projects=len({entry.project_id for entry in entries}),
             entries=Counter(str(entry.status) for entry in entries),
             patterns=sum(row.workspace == mine and row.success_count > 0 for row in state.patterns.values()),
             points=None,

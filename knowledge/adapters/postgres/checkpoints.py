@@ -103,6 +103,8 @@ class PostgresCheckpoints(CheckpointStore):
                 .group_by(_E.status)
             )
             entries = {row.status: row.number for row in await connection.execute(by_status)}
+            of_project = sa.and_(_E.workspace == projects.c.workspace, _E.project_id == projects.c.project_id)
+            holding = sa.exists().where(of_project).correlate(projects)  # a project may stay when its last entry goes
             staged = sa.func.min(_E.timestamp).filter(_E.status == "staged")
             in_use = sa.select(embedding_spaces.c.fingerprint).where(embedding_spaces.c.active).scalar_subquery()
             length = sa.func.sum(sa.func.length(vectors.c.vector))
@@ -124,7 +126,7 @@ class PostgresCheckpoints(CheckpointStore):
             space = await connection.scalar(sa.select(embedding_spaces.c.space).where(embedding_spaces.c.active))
             return WorkspaceStats(
                 workspace=self._workspace,
-                projects=await one(sa.func.count(), projects),
+                projects=await one(sa.func.count().filter(holding), projects),
                 entries=entries,
                 patterns=await one(sa.func.count().filter(patterns.c.success_count > 0), patterns),
                 points=None,
