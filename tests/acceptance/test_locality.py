@@ -185,7 +185,10 @@ async def test_it_goes_along_in_an_archive_and_is_never_lifted_by_one(
     archive = await whole(knowledge)
     async with elsewhere() as second:
         await second.in_workspace("free").upkeep.keep_local(on=True)
-        await second.archives.import_archive(as_stream(archive))
+        first = await second.archives.import_archive(as_stream(archive))
+        assert first.new["workspaces"] == 1, "the other one is here already, and stays as it is"
+        again = await second.archives.import_archive(as_stream(archive))
+        assert set(again.new.values()) == {0}
         assert await second.upkeep.local_only()
         assert await second.in_workspace("free").upkeep.local_only()
 

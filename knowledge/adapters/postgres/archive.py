@@ -215,11 +215,15 @@ async def _add(connection: AsyncConnection, part: str, told: Rows) -> int:
 
 
 async def _add_workspaces(connection: AsyncConnection, part: str, told: Rows) -> int:
-    """Take over which are local only; what is so here stays so."""
+    """Take over which are local only; what is so here stays so. What is the same here already is not new."""
     table, _ = FORMAT[part]
     new = insert(table)
     either = sa.or_(table.c.local_only, new.excluded.local_only)
-    written = new.on_conflict_do_update(index_elements=[table.c.workspace], set_={"local_only": either})
+    written = new.on_conflict_do_update(
+        index_elements=[table.c.workspace],
+        set_={"local_only": either},
+        where=table.c.local_only.is_distinct_from(either),
+    )
     return len((await connection.execute(written.returning(table.c.workspace), told)).all())
 
 
