@@ -72,7 +72,7 @@ def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSetting
     elif choice.model == settings.embedding_model or not _is_local(choice.model):
         address = settings.embedding_base_url
     kept = settings if choice.model == settings.embedding_model and choice.base_url is None else None
-    return settings.model_copy(
+    asked = settings.model_copy(
         update={
             "embedding_model": choice.model,
             "embedding_dims": choice.dims or (kept and kept.embedding_dims),
@@ -83,6 +83,18 @@ def chosen(settings: KnowledgeSettings, choice: ModelChoice) -> KnowledgeSetting
             "embedding_api_key": key,
         }
     )
+    if asked.local_model:
+        _refuse_of_endpoints(choice)
+    return asked
+
+
+def _refuse_of_endpoints(choice: ModelChoice) -> None:
+    """Raise InvalidInput for what is asked of a model in process and only endpoints have: it would change nothing."""
+    for field in ("revision", "dims", "query_prefix", "document_prefix"):
+        if getattr(choice, field) is not None:
+            raise InvalidInput(
+                field, f"is of a model that an endpoint serves; {choice.model} runs in this process: leave it out"
+            )
 
 
 def _is_local(model: str) -> bool:

@@ -172,7 +172,13 @@ def test_a_key_goes_to_no_address_that_came_with_a_request(beside: tuple[Command
 
 @pytest.mark.parametrize(
     ("typed", "field"),
-    [(("--model", " "), "model"), (("--model", "x", "--base-url", "ftp://x"), "base_url")],
+    [
+        (("--model", " "), "model"),
+        (("--model", "x", "--base-url", "ftp://x"), "base_url"),
+        (("--model", "all-MiniLM-L6-v2", "--revision", "two"), "revision"),
+        (("--model", "/a-folder", "--dims", "64"), "dims"),
+        (("--model", "all-MiniLM-L6-v2", "--query-prefix", "query: "), "query_prefix"),
+    ],
 )
 def test_a_model_that_cannot_be_is_refused_by_name(
     beside: tuple[Commands, str], typed: tuple[str, ...], field: str
