@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
@@ -12,6 +12,9 @@ import typer
 from knowledge.names import DEFAULT_WORKSPACE, EntryId
 from orchestrator.cli.run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
+
+if TYPE_CHECKING:
+    from knowledge.provenance import Chosen
 
 review = typer.Typer(help="Decide on entries by agents' keys that wait for a person.", no_args_is_help=True)
 audit = typer.Typer(help="Show and check the log of who decided what.", no_args_is_help=True)
@@ -38,6 +41,12 @@ _Until = Annotated[
     datetime | None,
     typer.Option(parser=moment_of, metavar="TIME", help="What was captured before, such as 2026-03-02T09:30 (UTC)."),
 ]
+
+
+def _refuse_nothing(chosen: Chosen, options: str) -> None:
+    """Raise a usage error where no option says which entries are meant."""
+    if chosen.everything:
+        raise typer.BadParameter("name what is meant", param_hint=options)
 
 
 @review.command("list")
@@ -126,8 +135,10 @@ def revoke(
     from orchestrator.cli.reports.custody import print_revocation
     from orchestrator.cli.terminal import notes
 
+    chosen = Chosen(key_id=key, project_id=project, since=since, until=until)
+    _refuse_nothing(chosen, "--key, --project, --since or --until")
+
     async def work() -> None:
-        chosen = Chosen(key_id=key, project_id=project, since=since, until=until)
         async with connect(workspace=workspace, warm=False) as knowledge:
             report = await knowledge.revocations.revoke(chosen, dry_run=dry_run)
         print_revocation(report, as_json=as_json)
@@ -155,14 +166,11 @@ def affected(
     from orchestrator.cli.reports.custody import print_affected
     from orchestrator.cli.terminal import note_more
 
+    named = None if entry_id is None else EntryId(entry_id)
+    chosen = Chosen(key_id=key, project_id=project, since=since, until=until, entry_id=named)
+    _refuse_nothing(chosen, "ENTRY_ID, --key, --project, --since or --until")
+
     async def work() -> None:
-        chosen = Chosen(
-            key_id=key,
-            project_id=project,
-            since=since,
-            until=until,
-            entry_id=None if entry_id is None else EntryId(entry_id),
-        )
         async with connect(workspace=workspace, warm=False) as knowledge:
             revocations = knowledge.revocations
             tasks = await paged(

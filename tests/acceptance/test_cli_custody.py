@@ -81,7 +81,8 @@ def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:
     assert typed("affected", "--key", "agent1") == "no context held any of them\n"
     told = typed("revoke", "--key", "agent7", beside=True)
     assert told == "nothing in workspace default is by this key: is it the one that was meant?\n"
-    typed("revoke", code=1)
+    typed("revoke", code=2)
+    typed("affected", code=2)
     assert "entries revoked" in typed("audit", "list")
     chain = json.loads(typed("audit", "verify", "--json"))
     assert chain["whole"] is True
