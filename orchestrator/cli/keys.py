@@ -15,16 +15,28 @@ from orchestrator.cli.run import Json, run
 keys = typer.Typer(help="Make, list, rotate and revoke the keys of a server.", no_args_is_help=True)
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_MOST_DAYS = 36_500  # as `knowledge.access.keys` has it, which would be loaded for this alone
 _KEY_ID = re.compile(r"(?:hw_)?(?P<id>[0-9a-f]{12})(?:_[A-Za-z0-9_-]{43})?")
 _SPAN = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
 
 
 def span_of(told: str) -> timedelta:
-    """Return a span of time as it was typed, such as 90d. Raises a usage error for another form."""
+    """Return a span of time as it was typed, such as 90d. Raises a usage error for another form, or over 100 years."""
     found = _SPAN.fullmatch(told)
     if found is None:
         raise typer.BadParameter(f"give a number and s, m, h, d or w, such as 90d, not {told!r}")
-    return timedelta(seconds=int(found["number"]) * _UNITS[found["unit"]])
+    seconds = int(found["number"]) * _UNITS[found["unit"]]
+    if seconds > _MOST_DAYS * _UNITS["d"]:
+        raise typer.BadParameter(f"give at most 100 years ({_MOST_DAYS}d), not {told!r}")
+    return timedelta(seconds=seconds)
+
+
+def lifetime_of(told: str) -> timedelta:
+    """Return how long a key is to live, as it was typed. Raises a usage error as `span_of`, and for no time at all."""
+    span = span_of(told)
+    if not span:
+        raise typer.BadParameter(f"a key that ends at once opens nothing: give a time such as 90d, not {told!r}")
+    return span
 
 
 def key_id_of(told: str) -> str:
@@ -42,7 +54,9 @@ KeyId = Annotated[
 ]
 Span = Annotated[
     timedelta | None,
-    typer.Option(parser=span_of, metavar="SPAN", help="When it ends, such as 90d or 12h from now; never if left out."),
+    typer.Option(
+        parser=lifetime_of, metavar="SPAN", help="When it ends, such as 90d or 12h from now; never if left out."
+    ),
 ]
 
 

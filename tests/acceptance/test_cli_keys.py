@@ -82,7 +82,10 @@ def test_keys_beside_a_running_server_count_at_once(commands: Commands) -> None:
         (["create"], "--scope"),
         (["create", "--scope", "root"], "root"),
         (["create", "--scope", "query", "--expires", "soon"], "90d"),
+        (["create", "--scope", "query", "--expires", "0d"], "--expires"),
+        (["create", "--scope", "query", "--expires", "999999999w"], "--expires"),
         (["rotate", "0" * 12, "--overlap", "-1h"], "overlap"),
+        (["rotate", "0" * 12, "--overlap", "36501d"], "--overlap"),
     ],
 )
 def test_a_wrong_wish_is_a_usage_error(arguments: list[str], says: str) -> None:
