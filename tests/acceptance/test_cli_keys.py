@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from orchestrator.cli.commands import app
 from tests.support.openai_server import OpenAIServer
@@ -92,3 +93,16 @@ def test_a_wrong_wish_is_a_usage_error(arguments: list[str], says: str) -> None:
     done = CliRunner().invoke(app, ["keys", *arguments])
     assert done.exit_code == 2
     assert says in done.stderr
+
+
+def test_who_makes_a_key_to_documents_without_a_name_is_told_that_it_stands_for_no_user(commands: Commands) -> None:
+    def made(*arguments: str) -> Result:
+        done = CliRunner(env=commands.environment()).invoke(app, ["keys", "create", "--scope", "documents", *arguments])
+        assert done.exit_code == 0, done.output
+        return done
+
+    assert "stands for no user" in made().stderr
+    nobodys = made("--json")
+    assert f"key {json.loads(nobodys.stdout)['key_id']} stands for no user" in nobodys.stderr
+    for named in (("--name", "ann"), ("--scope", "admin")):
+        assert "stands for no user" not in made(*named).stderr

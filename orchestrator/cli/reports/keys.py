@@ -7,12 +7,19 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from knowledge.access.keys import ApiKey, NewKey
+from knowledge.access.operations import Scope
 from orchestrator.cli.terminal import notes, out, print_json, print_text
 from orchestrator.harmless import harmless
 
 
 def print_made(made: NewKey, *, as_json: bool) -> None:
     """Print a new key: the key alone on standard output, what there is to say of it beside it."""
+    if Scope.DOCUMENTS in made.key.scopes and Scope.ADMIN not in made.key.scopes and made.key.name is None:
+        notes.print(
+            f"key {made.key.key_id} stands for no user: it reads the global knowledge base, and what `hardwon kb"
+            " members` gives to that id, which ends with the key. Make one with --name USER for a user's documents",
+            markup=False,
+        )
     if as_json:
         print_json({"secret": made.secret, **asdict(made.key)})
         return
