@@ -29,6 +29,11 @@ _CODE = frozenset(_CODE_ENDINGS.split())
 _CONFIG_ENDINGS = ".yaml .yml .toml .ini .cfg .conf .env .properties .json .jsonc .tf .hcl .service"
 _CONFIG = frozenset(_CONFIG_ENDINGS.split())
 _CONFIG_NAMES = frozenset({"dockerfile", "makefile", ".env", ".gitconfig", "procfile"})
+_TEXT_NAMES_SPELT = (
+    "readme changelog changes history news notes notice license licence copying copyright authors contributors"
+    " maintainers credits thanks contributing install installing upgrading security support roadmap todo faq"
+)
+_TEXT_NAMES = frozenset(_TEXT_NAMES_SPELT.split())
 _LOG = frozenset({".log", ".out", ".err"})
 _CONVERTED_ENDINGS = ".pdf .docx .doc .pptx .ppt .xlsx .xls .odt .ods .odp .rtf .eml .msg .epub .html .htm .xhtml"
 CONVERTED: Final = frozenset(_CONVERTED_ENDINGS.split())
@@ -62,7 +67,7 @@ def readable(path: str) -> bool:
     """Return whether a file of this name is read where nobody named it: of a folder or a repository."""
     name, ending = PurePosixPath(path).name.lower(), suffix(path)
     text = ending in {".txt", ".csv", ".tsv"}
-    return text or ending in _MARKDOWN | _CODE | _CONFIG | _LOG | CONVERTED or name in _CONFIG_NAMES
+    return text or ending in _MARKDOWN | _CODE | _CONFIG | _LOG | CONVERTED or name in _CONFIG_NAMES | _TEXT_NAMES
 
 
 def converts(uri: str, content: bytes) -> bool:

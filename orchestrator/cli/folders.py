@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,41 +22,56 @@ class Found:
     path: Path
 
 
-def files_at(paths: Iterable[Path]) -> list[Found]:
-    """Return the files of all paths, each once.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """The files that become documents, and what else is in their folders: files and whole folders.
+
+    What is hidden is in neither.
+    """
+
+    taken: list[Found]
+    left_out: list[Found]
+
+
+def files_at(paths: Iterable[Path]) -> Files:
+    """Return the files of all paths, each once, and what is left out of folders and was not named itself.
 
     Raises InvalidInput where there is nothing to read, or two files would get one name: the second would replace the
     first.
     """
     by_name: dict[str, Found] = {}
-    for path in paths:
-        for found in files_of(path):
+    left_out: dict[Path, Found] = {}
+    named = list(paths)
+    for path in named:
+        files = files_of(path)
+        left_out |= {found.path: found for found in files.left_out}
+        for found in files.taken:
             first = by_name.setdefault(found.uri, found)
             if first.path.resolve() != found.path.resolve():
                 raise InvalidInput(
                     "path", f"{first.path} and {found.path} would both be {found.uri}: add a folder that holds both"
                 )
-    return list(by_name.values())
+    for path in named:
+        left_out.pop(path.resolve(), None)
+    return Files(taken=list(by_name.values()), left_out=list(left_out.values()))
 
 
-def files_of(path: Path) -> Iterator[Found]:
-    """Yield a file, or the readable files below a folder in order; hidden ones and links that lead out are passed over.
+def files_of(path: Path) -> Files:
+    """Return a file, or the readable files below a folder in order, and what is left out of it.
 
-    A folder that cannot be listed is yielded itself: its files are not known.
+    Left out are links that lead out, files of other kinds, and folders that hold what was made or installed. A folder
+    that cannot be listed is taken itself: its files are not known.
 
     Names are relative to the folder, with its own name first. Raises InvalidInput where there is nothing to read.
     """
     if path.is_file():
-        yield Found(uri=_named(path.name), path=path)
-        return
+        return Files(taken=[Found(uri=_named(path.name), path=path)], left_out=[])
     if not path.is_dir():
         raise InvalidInput("path", f"there is no file or folder {path}")
-    nothing = True
-    for found in _below(path.resolve()):
-        nothing = False
-        yield found
-    if nothing:
+    files = _below(path.resolve())
+    if not files.taken:
         raise InvalidInput("path", f"there is no file of a kind that hardwon reads in {path}: name one to have it read")
+    return files
 
 
 def contents_of(path: Path) -> bytes | str:
@@ -71,23 +86,38 @@ def contents_of(path: Path) -> bytes | str:
         return f"it cannot be read: {error.strerror}"
 
 
-def _below(root: Path) -> Iterator[Found]:
+def _below(root: Path) -> Files:
+    files = Files(taken=[], left_out=[])
     unread: list[OSError] = []
     for folder, folders, names in os.walk(root, onerror=unread.append):  # follows no links to folders
-        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _PASSED_OVER)
+        shown = sorted(each for each in folders if not each.startswith("."))
+        folders[:] = [each for each in shown if each not in _PASSED_OVER]
         for name in sorted(names):
-            found = Path(folder, name)
-            if name.startswith(".") or not readable(name) or not _within(found, root):
-                continue
-            yield Found(uri=_named(f"{root.name}/{found.relative_to(root).as_posix()}"), path=found)
+            if not name.startswith("."):
+                found = Path(folder, name)
+                fits = readable(name) and _within(found, root)
+                (files.taken if fits else files.left_out).append(_found(found, root))
+        aside = (each for each in shown if each in _PASSED_OVER or _is_link(Path(folder, each)))
+        files.left_out.extend(_found(Path(folder, each), root, "/") for each in aside)
     for error in unread:  # whoever reads it is told why it cannot be
-        path = Path(error.filename)
-        yield Found(uri=_named(Path(root.name, path.relative_to(root)).as_posix()), path=path)
+        files.taken.append(_found(Path(error.filename), root))
+    return files
+
+
+def _found(path: Path, root: Path, ending: str = "") -> Found:
+    return Found(uri=_named(Path(root.name, path.relative_to(root)).as_posix()) + ending, path=path)
 
 
 def _named(path: str) -> str:
     """Return a name as text, whatever bytes the system holds it in."""
     return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return path.is_symlink()
+    except OSError:  # a path that is too long
+        return False
 
 
 def _within(path: Path, root: Path) -> bool:

@@ -77,7 +77,8 @@ def add(
     async def work() -> None:
         if not all(path.strip() for path in paths):
             raise InvalidInput("path", "is empty: name a file, a folder or an address")  # not all of where we are
-        files = files_at(Path(path) for path in paths if "://" not in path)
+        found = files_at(Path(path) for path in paths if "://" not in path)
+        files, left_out = found.taken, [each.uri for each in found.left_out]
         if title is not None and len(files) > 1:
             raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")
         async with connect(workspace=workspace) as knowledge:
@@ -94,7 +95,7 @@ def add(
         if sources and not files:
             print_reports(reports, as_json=as_json)
         else:
-            print_added(added, indexed, passed, reports, as_json=as_json)
+            print_added(added, indexed, passed, reports, left_out=left_out, as_json=as_json)
         if passed or any(each.document.error for each in added) or any(report.error for report in reports):
             raise typer.Exit(1)
 

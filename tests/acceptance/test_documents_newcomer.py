@@ -178,7 +178,36 @@ def test_files_that_would_get_one_name_are_refused_before_anything_is_added(file
         with pytest.raises(InvalidInput, match=r"api/docs/README.md and .*web/docs/README.md would both be"):
             files_at([files / "api" / below, files / "web" / below])
     same = files_at([files / "api", files / "web", files / "api", files / "web/../api"])
-    assert [found.uri for found in same] == ["api/docs/README.md", "web/docs/README.md"]
+    assert [found.uri for found in same.taken] == ["api/docs/README.md", "web/docs/README.md"]
+
+
+def test_what_is_left_out_of_a_folder_is_named_unless_it_is_added_itself(files: Path) -> None:
+    for name in ("site/build/page.md", "notes.xyz", "site/README", "site/.git/config", "site/licence"):
+        (files / name).parent.mkdir(parents=True, exist_ok=True)
+        (files / name).write_text("The pool holds forty connections.\n")
+    (files / "site/link").symlink_to(files / "docs")
+    (files / "site/out.md").symlink_to("/etc/passwd")
+    found = files_at([files / "site"])
+    assert [each.uri for each in found.taken] == ["site/README", "site/licence"]
+    assert [each.uri for each in found.left_out] == ["site/out.md", "site/build/", "site/link/"]
+    named = files_at([files, files / "site/build", files / "notes.xyz"])
+    assert {"build/page.md", "notes.xyz"} <= {each.uri for each in named.taken}
+    assert [each.uri for each in named.left_out] == ["files/odd.xyz", "files/site/out.md", "files/site/link/"]
+
+
+def test_what_is_left_out_of_folders_is_told_of_beside_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"docs/{number}.xyz" for number in range(1_200)]
+    print_added([], None, left_out=names, as_json=True)
+    shown = capsys.readouterr()
+    assert (json.loads(shown.out)["left_out"], shown.err) == (names, "")
+    print_added([], None, left_out=names, as_json=False)
+    shown = capsys.readouterr()
+    assert "left out" not in shown.out
+    assert "docs/9.xyz, ... (1,200 files and folders in all)" in shown.err
+    print_added([], None, left_out=["docs/build/"], as_json=False)
+    assert "left out of folders: docs/build/ (1 " in capsys.readouterr().err
+    print_added([], None, as_json=False)
+    assert capsys.readouterr().err == ""
 
 
 def test_files_and_repositories_that_are_added_together_are_told_of_in_one_document(
@@ -277,7 +306,7 @@ def test_a_folder_that_cannot_be_listed_is_told_of(files: Path) -> None:
         at, above = os.open(name, os.O_RDONLY, dir_fd=at), at
         os.close(above)
     os.close(at)
-    *found, deep = files_at([files / "docs"])
+    *found, deep = files_at([files / "docs"]).taken
     assert [each.uri for each in found] == ["docs/huge.txt", "docs/odd.md", "docs/pool.md"]
     assert deep.uri.startswith(f"docs/{names[0]}/")
     assert contents_of(deep.path) == "it cannot be read: File name too long"
@@ -285,7 +314,7 @@ def test_a_folder_that_cannot_be_listed_is_told_of(files: Path) -> None:
 
 def test_a_file_that_cannot_be_opened_stops_no_other(files: Path) -> None:
     (files / "docs/gone.md").symlink_to(files / "docs/pool.md")
-    found = {each.uri: each.path for each in files_of(files / "docs")}
+    found = {each.uri: each.path for each in files_of(files / "docs").taken}
     assert list(found) == ["docs/gone.md", "docs/huge.txt", "docs/odd.md", "docs/pool.md"]
     (files / "docs/pool.md").unlink()
     assert contents_of(found["docs/pool.md"]) == "it cannot be read: No such file or directory"

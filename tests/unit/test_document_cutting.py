@@ -283,6 +283,13 @@ def test_a_log_that_was_turned_over_is_one_yet(name: str) -> None:
     assert read(name, b"started\n", redacting=True).document_type is DocumentType.LOG
 
 
+@pytest.mark.parametrize("name", ["README", "CHANGELOG", "docs/NOTES", "LICENSE", "Contributing"])
+def test_what_projects_tell_of_themselves_is_text_without_an_ending(name: str) -> None:
+    assert readable(name)
+    assert read(name, b"The pool holds forty connections.\n", redacting=True).document_type is DocumentType.TEXT
+    assert not readable(f"{name}er")
+
+
 @pytest.mark.parametrize("content", [b"\x7fELF\0\0\0", bytes(range(1, 256)) * 20, b"\x01\x02 OK " * 9])
 def test_what_is_no_text_is_refused(content: bytes) -> None:
     """A4-20: with a zero byte or without."""

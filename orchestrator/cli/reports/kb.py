@@ -21,6 +21,7 @@ from orchestrator.harmless import harmless
 _SHOWN_OF_A_TEXT = 600
 _PIECE = re.compile(r"[^\n]{1,200}(?!\S)|[^\n]{1,200}")
 """A line, or of a long one so much as is looked at for what was asked."""
+_SHOWN_LEFT_OUT = 10
 
 
 def print_added(
@@ -29,16 +30,17 @@ def print_added(
     passed: Sequence[str] = (),
     reports: Sequence[SyncReport] = (),
     *,
+    left_out: Sequence[str] = (),
     as_json: bool,
 ) -> None:
     """Print what came of files that were added, and of repositories beside them.
 
-    `passed` tells of files that were not even sent.
+    `passed` tells of files that were not even sent, `left_out` names what in the folders was not asked for.
     """
     if as_json:
         told = {"added": [asdict(each) for each in added], "indexed": indexed and asdict(indexed)}
         synced = {"synced": [asdict(each) for each in reports]} if reports else {}
-        print_json(told | {"passed_over": list(passed)} | synced)
+        print_json(told | {"passed_over": list(passed), "left_out": list(left_out)} | synced)
         return
     if reports:
         print_reports(reports, as_json=False)
@@ -56,6 +58,13 @@ def print_added(
             out.print(f"{harmless(each.document.uri)}: {each.document.error}", style="red", markup=False)
     for reason in passed:
         out.print(harmless(reason), style="red", markup=False)
+    if left_out:
+        names = ", ".join(map(harmless, left_out[:_SHOWN_LEFT_OUT])).replace("\n", " ")
+        notes.print(
+            f"left out of folders: {names}{', ...' if len(left_out) > _SHOWN_LEFT_OUT else ''} ({len(left_out):,} files"
+            " and folders in all). Name one to have it read",
+            markup=False,
+        )
 
 
 def print_retried(again: int, indexed: IndexReport, *, as_json: bool) -> None:
