@@ -214,6 +214,9 @@ def query_task(
     min_relevance: MinRelevance = None,
     facts: Facts = None,
     *,
+    only_if_sure: Annotated[
+        bool, typer.Option("--only-if-sure", help="Show nothing where the best is likely no match, as a context does.")
+    ] = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
@@ -226,7 +229,14 @@ def query_task(
     async def work() -> None:
         async with connect(workspace=workspace) as knowledge:
             found = await knowledge.queries.query_for_task(
-                text, agent_type, task_type, technology, max_results, min_relevance=min_relevance, facts=known
+                text,
+                agent_type,
+                task_type,
+                technology,
+                max_results,
+                min_relevance=min_relevance,
+                only_if_sure=only_if_sure,
+                facts=known,
             )
         print_patterns(found, as_json=as_json)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import BUNDLED_MODEL
-from tests.support.processes import Commands, lines
+from tests.support.processes import Commands, entry, lines
 
 FAILURES = {
     "cart": "The cart total ignores the coupon after an item is removed",
@@ -70,3 +70,17 @@ def test_a_question_whose_answer_was_never_stored_counts_as_silence(folder: Path
     told = measured(folder, tmp_path, "--limit", "1")
 
     assert told == {"queries": 1, "auc": 0.5, "false_injection_rate": 0.0, "false_silence_rate": 1.0}
+
+
+def test_a_query_that_is_to_be_sure_says_nothing_where_a_context_would_say_nothing(
+    database_url: str, home: Path
+) -> None:
+    environment = {"HARDWON_DATABASE_URL": database_url, "HARDWON_EMBEDDING_MODEL": BUNDLED_MODEL}
+    commands = Commands(home, environment)
+    told = lines(entry(failure_description=text, task_id=name) for name, text in FAILURES.items())
+    commands.json("capture", "-", told=told)
+    commands.json("checkpoint")
+    for text, sure in (("quarterly budget of the football club", False), (ASKED["cart"], True)):
+        asked = ("query", "task", text, "--min-relevance", "0")
+        assert commands.json(*asked)["patterns"]
+        assert bool(commands.json(*asked, "--only-if-sure")["patterns"]) is sure, text
