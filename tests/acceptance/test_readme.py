@@ -7,15 +7,23 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from knowledge.errors import InvalidInput
+from knowledge.memory.validation import first_status, validate
+from knowledge.models import AppliesWhen, EntryStatus, EntryType, NewEntry
 from knowledge.settings import KnowledgeSettings
 from tests.support.processes import Commands
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+FILLED: dict[str, Any] = {"success_verified": True, "applies_when": AppliesWhen(tool="ruff")}
 
 
 def blocks(language: str) -> list[str]:
@@ -71,6 +79,35 @@ def test_the_two_commands_of_the_readme_are_targets_that_exist() -> None:
     for command in commands.splitlines():
         ran = subprocess.run(["make", "--dry-run", *command.split()[1:]], cwd=ROOT, capture_output=True, check=False)
         assert ran.returncode == 0, ran.stderr
+
+
+def changed(entry: NewEntry, name: str, value: object) -> NewEntry:
+    told: dict[str, Any] = {name: value}
+    return replace(entry, **told)
+
+
+def test_the_fields_that_the_readme_names_of_each_entry_are_those_that_it_takes_and_needs() -> None:
+    found = re.findall(r"^\| `(\w+_\w+)` \| (.*) \| (.*?) ?\| (.*) \|$", README, flags=re.MULTILINE)
+    rows = [row for row in found if row[0] in set(EntryType)]
+    assert [row[0] for row in rows] == list(EntryType)
+    (common,) = re.findall(r"^Each takes (.*?) as well\.", README, flags=re.DOTALL | re.MULTILINE)
+    everywhere = set(re.findall(r"`(\w+)`", common))
+    for entry_type, *columns in rows:
+        needed, resolving, besides = (re.findall(r"`(\w+)`(?! ?\))", column) for column in columns)
+        whole: dict[str, Any] = {
+            name: FILLED.get(name, "told") for name in {*needed, *resolving, *besides, *everywhere}
+        }
+        entry = NewEntry(entry_type=EntryType(entry_type), **whole)
+        validate(entry)
+        assert first_status(entry) is EntryStatus.STAGED
+        for name in needed:
+            with pytest.raises(InvalidInput, match=f"{name}: is required"):
+                validate(changed(entry, name, None))
+        for name in resolving:
+            assert first_status(changed(entry, name, None)) is EntryStatus.OPEN
+        for name in {field.name for field in fields(NewEntry)} - {*whole, "entry_type", "success_verified"}:
+            with pytest.raises(InvalidInput, match="does not belong"):
+                validate(changed(entry, name, "told"))
 
 
 def test_every_setting_is_in_the_documentation() -> None:
