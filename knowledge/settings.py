@@ -213,6 +213,8 @@ class KnowledgeSettings(BaseSettings):
     open_qdrant: bool = False
     """Whether a Qdrant server beyond this machine may go without a key."""
     # Checkpoints, and what a server takes on:
+    database_connections: int = Field(default=20, ge=4, le=1000)
+    """Connections to a Postgres server that a process takes at most, and keeps."""
     checkpoint_batch: int = Field(default=256, ge=1, le=2048)
     """Entries leased and embedded at a time, at most: fewer where more of them would not be embedded any sooner."""
     checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1, le=100 * 366 * 86_400)

@@ -20,7 +20,8 @@ from knowledge.settings import KnowledgeSettings
 async def connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) -> AsyncEngine:
     """Connect to the database of the settings, or to a server of our own, until the end of the stack."""
     if settings.database_url is not None:
-        engine = make_engine(settings.database_url.get_secret_value())
+        address = settings.database_url.get_secret_value()
+        engine = make_engine(address, connections=settings.database_connections)
     else:
         from knowledge.adapters.postgres.embedded import EmbeddedPostgres  # noqa: PLC0415
 

@@ -227,7 +227,7 @@ async def test_t7_the_role_that_names_no_workspace_sees_nothing(engine: AsyncEng
 
 
 async def test_t7_a_connection_goes_from_one_workspace_to_another_and_keeps_nothing(database_url: str) -> None:
-    engine = make_engine(database_url, pool_size=1)
+    engine = make_engine(database_url, connections=2)
     await two_workspaces(engine)
     for _ in range(3):
         assert [await seen(within(engine, name)) for name in ("ours", "theirs", "nobody's")] == [3, 5, 0]
@@ -306,7 +306,7 @@ async def test_a_role_that_is_granted_later_is_taken_from_the_next_start_on(post
 async def test_dead_connections_in_the_pool_are_replaced_when_they_are_held_to_another_workspace(
     postgres_dsn: str, database_url: str
 ) -> None:
-    engine = make_engine(database_url, pool_size=4)
+    engine = make_engine(database_url, connections=8)
     await two_workspaces(engine)
     await asyncio.gather(*(seen(within(engine, "ours")) for _ in range(4)))
     other = await asyncpg.connect(postgres_dsn)

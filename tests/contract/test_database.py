@@ -94,7 +94,7 @@ def test_what_is_busy_says_when_to_come_again_and_what_is_down_does_not(busy: Ex
 
 
 async def test_whoever_waits_too_long_for_a_connection_is_told_to_come_again(postgres_dsn: str) -> None:
-    engine = make_engine(postgres_dsn, pool_size=1)
+    engine = make_engine(postgres_dsn, connections=2)
     engine.sync_engine.pool._timeout = 0.05  # type: ignore[attr-defined]
     async with reading(engine), reading(engine):
         for opened in (reading, transaction):
@@ -111,7 +111,7 @@ async def test_g18_a_postgres_that_serves_others_of_us_is_busy_and_one_that_serv
     postgres_dsn: str,
 ) -> None:
     """G18: our own load is no outage. The pool gives its two connections to whoever came first."""
-    engine = make_engine(postgres_dsn, pool_size=1)
+    engine = make_engine(postgres_dsn, connections=2)
     pool = cast(_Pool, engine.sync_engine.pool)
     pool._timeout = 0.05
     async with reading(engine), reading(engine):
@@ -134,7 +134,7 @@ async def test_g18_a_postgres_that_serves_others_of_us_is_busy_and_one_that_serv
 async def test_a_workspace_never_gets_a_connection_that_postgres_said_it_would_close(database_url: str) -> None:
     """What it says at its end comes before the end, and the driver takes it for work that is under way."""
     with Relay(str(socket_of(database_url))) as wire:
-        engine, others = make_engine(over_tcp(database_url, wire.port), pool_size=1), make_engine(database_url)
+        engine, others = make_engine(over_tcp(database_url, wire.port), connections=2), make_engine(database_url)
         async with reading(engine) as connection:
             pid = await connection.scalar(sa.text("SELECT pg_backend_pid()"))
         wire.be(Wire.HALF_OPEN)
@@ -173,7 +173,7 @@ async def test_a_connection_that_was_closed_while_nobody_used_it_is_replaced_wit
     postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Servers and networks end what is idle, and upgrades everything: the first call afterwards failed."""
-    engine, others = make_engine(postgres_dsn, pool_size=1), make_engine(postgres_dsn)
+    engine, others = make_engine(postgres_dsn, connections=2), make_engine(postgres_dsn)
     for opened in (reading, transaction):
         async with opened(engine) as connection:
             pid = await connection.scalar(sa.text("SELECT pg_backend_pid()"))

@@ -46,6 +46,7 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_KEY_PEPPER": ("p", "key_pepper", SecretStr("p")),
     "HARDWON_KEY_REQUESTS_PER_SECOND": ("2.5", "key_requests_per_second", 2.5),
     "HARDWON_OPEN_QDRANT": ("true", "open_qdrant", True),
+    "HARDWON_DATABASE_CONNECTIONS": ("5", "database_connections", 5),
     "HARDWON_CHECKPOINT_BATCH": ("32", "checkpoint_batch", 32),
     "HARDWON_CHECKPOINT_DEADLINE_SECONDS": ("60", "checkpoint_deadline_seconds", 60),
     "HARDWON_LEASE_SECONDS": ("5", "lease_seconds", 5),

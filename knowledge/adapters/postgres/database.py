@@ -33,7 +33,7 @@ from knowledge.adapters.postgres.connecting import (
 from knowledge.errors import InvalidInput, StorageBusy, StorageRejected, StorageUnavailable
 
 
-def make_engine(dsn: str, *, pool_size: int = 10, revive: Callable[[], None] | None = None) -> AsyncEngine:
+def make_engine(dsn: str, *, connections: int = 20, revive: Callable[[], None] | None = None) -> AsyncEngine:
     """Return an engine on a Postgres address; nothing is connected yet. Its errors repeat no stored text.
 
     Where nobody listens, `revive` is called, in a thread, and the connection tried again.
@@ -44,7 +44,7 @@ def make_engine(dsn: str, *, pool_size: int = 10, revive: Callable[[], None] | N
         async_creator=lambda: connect(address, authorities, revive),
         hide_parameters=True,
         isolation_level="READ COMMITTED",  # what our statements count on, whatever is usual on this server
-        pool_size=2 * pool_size,
+        pool_size=connections,
         max_overflow=0,  # one above the size would be closed after each use, and opening one costs a dozen captures
         pool_timeout=CONNECT_SECONDS,
         pool_pre_ping=False,
