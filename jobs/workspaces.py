@@ -11,5 +11,8 @@ from knowledge.wiring import Knowledge
 async def in_each_workspace(
     knowledge: Knowledge, work: Callable[[Knowledge], Awaitable[int]], *, at_once: int = 1
 ) -> int:
-    """Do some work in every workspace; return how many things it dealt with. One holds up no other (`in_turn`)."""
-    return sum(await in_turn(map(knowledge.in_workspace, await knowledge.workspaces()), work, at_once=at_once))
+    """Do some work in every workspace; return how many things it dealt with. One holds up no other (`in_turn`).
+
+    Also where only what was deleted, or is on record of the work, has yet to go.
+    """
+    return sum(await in_turn(map(knowledge.in_workspace, await knowledge.jobs.tended()), work, at_once=at_once))

@@ -60,6 +60,13 @@ class JobStore(Protocol):
         """Return the workspaces that hold anything, ascending, from behind `after` on."""
         ...
 
+    async def tended(self) -> list[str]:
+        """Return the workspaces in which a job may have work, ascending.
+
+        Those, and where anything that was deleted, or is on record of the work, has yet to go.
+        """
+        ...
+
     async def tidy(self) -> None:
         """Have the room used again that rows took which were deleted: a store that is open for seconds never does."""
         ...

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 import asyncpg
 import httpx
@@ -21,15 +22,24 @@ import sqlalchemy as sa
 
 from jobs.scheduler import JITTER, plan_anew, scheduling
 from jobs.table import JOBS, SWEPT_AT_ONCE, TRIES, Job, run_job, slot_of, waits
-from knowledge.errors import Conflict, EmbedderUnavailable, InvalidInput, LocalOnly, StorageRejected
-from knowledge.models import Embedded
+from knowledge.documents.journal import Event, EventId, NewEscalation
+from knowledge.errors import (
+    Conflict,
+    EmbedderUnavailable,
+    IndexUnavailable,
+    InvalidInput,
+    LocalOnly,
+    StorageRejected,
+)
+from knowledge.models import Embedded, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, SystemClock, open_knowledge
 from orchestrator.client import KnowledgeClient
+from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.http.app import make_app
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
-from tests.support.entries import capture, failure
+from tests.support.entries import CART, capture, failure
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, until
 
@@ -122,6 +132,40 @@ async def test_the_prune_lets_go_of_checkpoints_and_ended_keys_of_long_ago_and_k
     assert [key.key_id for key in await knowledge.keys.list()] == [live.key.key_id]
     told = [row.what for row in await knowledge.audits.list(whole_store=True)]
     assert told == ["ended keys pruned", "key revoked", "key made", "key made"]
+
+
+async def test_the_prune_job_lets_go_of_what_is_left_of_a_workspace_whose_last_project_was_deleted(
+    knowledge: Knowledge, clock: SetClock, monkeypatch: pytest.MonkeyPatch, database_url: str
+) -> None:
+    """Its point stayed in the index, and what is on record of the work for good: no job came to that workspace."""
+    task = Task(description=CART, project_id="web-shop")
+    await knowledge.capture.capture(failure())
+    await knowledge.checkpoints.process_all()
+    await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+    journal, now = knowledge.in_workspace("asked").answering.journal, clock.now()
+    await journal.record(Event(event_id=EventId(uuid4()), name="asked", happened_at=now, payload={}))
+    asked = NewEscalation(question="Why?", transcript=(), passage_ids=(), suggested_fix="")
+    closed = await knowledge.in_workspace("escalated").answering.journal.escalate(asked, now)
+    await knowledge.in_workspace("escalated").answering.journal.close(closed.escalation_id, now)
+    await knowledge.in_workspace("thanked").answering.journal.feedback(uuid4(), up=True, comment=None, now=now)
+    bound = await knowledge.stores.spaces.bound()
+    assert bound is not None
+
+    async def down(*_: object, **__: object) -> None:
+        raise IndexUnavailable("it is down")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(type(knowledge.stores.index), "delete", down)
+        assert await knowledge.capture.delete_project("web-shop") == 1
+    assert await knowledge.stores.index.count(bound.space, "default") > 0
+    assert await knowledge.workspaces() == [], "nothing that anybody would look for"
+    assert await knowledge.jobs.tended() == ["asked", "default", "escalated", "thanked"]
+    clock.move(timedelta(days=366))
+    await run_job(knowledge, "prune", once_per_slot=False)
+    assert await knowledge.stores.index.count(bound.space, "default") == 0
+    for table in ("points", "patterns", "contexts", "checkpoints", "qa_events", "escalations", "answer_feedback"):
+        assert await fetch(database_url, f"select count(*) from {table}") == [(0,)], table
+    assert await knowledge.jobs.tended() == []
 
 
 async def test_the_prune_job_gives_back_the_room_of_what_it_deleted(

@@ -382,6 +382,21 @@ async def test_the_workspaces_are_those_that_hold_anything_ascending(store: Stor
     assert await store.jobs.workspaces(after="zebra") == []
 
 
+async def test_jobs_also_tend_workspaces_that_hold_nothing_but_what_has_yet_to_go(store: Store) -> None:
+    assert await store.jobs.tended() == []
+    await store.of("checked").checkpoints.start("web-shop", CheckpointType.MANUAL, NOON)
+    for number in (11, 12):
+        shown = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=(pattern(),))
+        await store.of("shown").contexts.record(shown, Task(description="Fix"), "backend", NOON)
+    await learn(store.of("deleted"), stored(failure()))
+    entries = store.of("deleted").entries
+    await entries.delete_all(await entries.of_project("web-shop", limit=9))
+    await entries.forget_project("web-shop")
+    await store.of("default").entries.add([stored(failure())])
+    assert await store.jobs.tended() == ["checked", "default", "deleted", "shown"]
+    assert await store.jobs.workspaces() == ["default"]
+
+
 async def test_what_waits_for_a_checkpoint_is_counted_over_all_workspaces(store: Store) -> None:
     assert await store.jobs.staged() == 0
     for workspace in ("zebra", "default"):

@@ -206,6 +206,12 @@ class InMemoryJobs(JobStore):
         names = sorted({workspace for workspace, _ in self._state.projects})
         return [name for name in names if after is None or name > after][:limit]
 
+    async def tended(self) -> list[str]:
+        state = self._state
+        left = {workspace for workspace, _ in state.checkpoints.values()}
+        left |= {row.workspace for row in state.points.values()} | {row.workspace for row in state.contexts.values()}
+        return sorted(left.union(await self.workspaces()))
+
     async def tidy(self) -> None:
         return
 

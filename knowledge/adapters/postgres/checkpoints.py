@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.analysing import Vacuum
+from knowledge.adapters.postgres.answer_tables import answer_feedback, escalations, qa_events
 from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.document_tables import kb_partitions, kb_sources
 from knowledge.adapters.postgres.tables import (
@@ -41,6 +42,9 @@ from knowledge.ports import CANCELLED, RUNS_KEPT, CheckpointStore, JobStore
 _REPORT = TypeAdapter(CheckpointReport)
 _E = knowledge_staging.c
 _PRUNED = (knowledge_staging, vectors, patterns, points, contexts, outcomes, checkpoints)
+_HOLDING = (projects, kb_partitions, kb_sources)
+_LEFT = (points, contexts, checkpoints, qa_events, answer_feedback)
+"""What may stay behind of a workspace that holds nothing else; each has an index that begins with the workspace."""
 
 
 class PostgresCheckpoints(CheckpointStore):
@@ -173,13 +177,19 @@ class PostgresJobs(JobStore):
             await connection.execute(long_over)
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
-        holding = sa.union(*(sa.select(table.c.workspace) for table in (projects, kb_partitions, kb_sources)))
+        holding = sa.union(*(sa.select(table.c.workspace) for table in _HOLDING))
         names = holding.subquery("holding").c.workspace
         query = sa.select(names).order_by(names).limit(limit)
         if after is not None:
             query = query.where(names > after)
         async with reading(self._engine) as connection:
             return list((await connection.execute(query)).scalars())
+
+    async def tended(self) -> list[str]:
+        plain = (sa.select(table.c.workspace) for table in (*_HOLDING, escalations))  # closed ones are in no index
+        names = sa.union(*plain, *map(_each_once, _LEFT)).subquery("tended").c.workspace
+        async with reading(self._engine) as connection:
+            return list((await connection.execute(sa.select(names).order_by(names))).scalars())
 
     async def tidy(self) -> None:
         async with reading(self._engine) as connection:
@@ -190,3 +200,12 @@ class PostgresJobs(JobStore):
         waiting = sa.select(sa.func.count()).where(_E.status == sa.literal_column("'staged'"))
         async with reading(self._engine) as connection:
             return await connection.scalar(waiting) or 0
+
+
+def _each_once(table: sa.Table) -> sa.Select[tuple[str]]:
+    """Return each workspace of a table, by one look into its index for each: rows are many, workspaces few."""
+    of = table.c.workspace
+    first = sa.select(sa.func.min(of).label("workspace")).cte(f"of_{table.name}", recursive=True)
+    following = sa.select(sa.func.min(of)).where(of > first.c.workspace).scalar_subquery()
+    each = first.union_all(sa.select(following).where(first.c.workspace.is_not(None)))
+    return sa.select(each.c.workspace).where(each.c.workspace.is_not(None))
