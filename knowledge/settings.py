@@ -220,7 +220,7 @@ class KnowledgeSettings(BaseSettings):
     checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1, le=100 * 366 * 86_400)
     """After which a checkpoint ends; what is left stays staged for the next."""
     max_concurrent: int = Field(default=32, ge=1, le=10_000)
-    """Requests a server works on at a time; as many long ones beside them."""
+    """Requests a server works on at a time; beside them as many long ones, and as many that ask a chat model."""
     max_waiting: int = Field(default=512, ge=0, le=100_000)
     """Requests that wait for that; any more are told to come again."""
     lease_seconds: int = Field(default=60, ge=1, le=86_400)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from collections import deque
 from collections.abc import Callable
@@ -34,9 +35,14 @@ _LONG = (
     "/v1/verify",
     "/v1/rebuild",
     "/v1/reembed",
+    "/v1/revocations",
     "/api/kb:",
+    "/mcp",  # which tool is called, a checkpoint too, only its body says
 )
 """What may take minutes stands in a line of its own, so that captures and queries never wait for it."""
+_SYNC = re.compile("/api/kb/[^/]+/[^/]+/sync")
+_ASKS = re.compile("/api/(?:ask|agent|kb/query|kb/[^/]+/[^/]+/ask)|/subagents/documentation-qa(?::best-effort)?")
+"""What waits for a chat model, for seconds, stands in another: nor does it wait for checkpoints, or they for it."""
 _LONG_TOO = {("DELETE", "/v1/projects"), ("GET", ARCHIVE_PATH), ("POST", ARCHIVE_PATH)}
 
 
@@ -50,16 +56,19 @@ TELL_SECONDS = 10.0
 
 
 class Lines:
-    """Where requests stand that are worked on a few at a time: what may take minutes stands in a line of its own."""
+    """Where requests stand that are worked on a few at a time; what takes minutes, or a model's time, on its own."""
 
     def __init__(self, *, at_work: int, waiting: int) -> None:
         self._quick = _Line(at_work, waiting)
         self._long = _Line(at_work, waiting)
+        self._asking = _Line(at_work, waiting)
 
     def of(self, scope: Scope) -> _Line | None:
         """Return the line of a request, None for one that is answered however much there is to do."""
         if scope["type"] != "http" or scope["path"].startswith(_FREE):
             return None
+        if scope["method"] == "POST" and _ASKS.fullmatch(scope["path"]):
+            return self._asking
         return self._long if _is_long(scope) else self._quick
 
 
@@ -144,8 +153,9 @@ class _Pace:
 
 
 def _is_long(scope: Scope) -> bool:
-    posted = scope["method"] == "POST" and scope["path"].startswith(_LONG)
-    return posted or (scope["method"], scope["path"]) in _LONG_TOO
+    method, path = scope["method"], scope["path"]
+    posted = method == "POST" and (path.startswith(_LONG) or _SYNC.fullmatch(path) is not None)
+    return posted or (method, path) in _LONG_TOO
 
 
 def _weight(scope: Scope) -> int:

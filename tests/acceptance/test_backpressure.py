@@ -46,7 +46,11 @@ from orchestrator.mcp.http import serving_mcp
 from orchestrator.metrics import metrics_of_process
 from orchestrator.service import _listen
 from tests.acceptance.test_access import io_counted
+from tests.acceptance.test_document_tools import with_model
+from tests.acceptance.test_documentation_subagent import QUESTION, QUOTES, STEP
 from tests.conftest import Opens
+from tests.support.answering import quotes_line_with
+from tests.support.documents import add
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, entry
 
@@ -231,6 +235,57 @@ async def test_long_work_keeps_no_capture_waiting_and_health_is_told_whatever_th
         release.set()
         statuses = [answer.status_code for answer in await asyncio.gather(*asked)]
     assert statuses == [204, 204, 429, 204, 204, 429, 204, 204, 204]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/ask",
+        "/api/agent",
+        "/api/kb/query",
+        "/api/kb/team/a/ask",
+        "/subagents/documentation-qa",
+        "/subagents/documentation-qa:best-effort",
+        "/api/kb/team/a/sync",
+        "/v1/revocations",
+        "/mcp",
+    ],
+)
+def test_what_waits_for_a_model_or_a_repository_keeps_no_capture_waiting(path: str) -> None:
+    """Two questions to a model that takes four seconds held up every other request for six, where two are at work."""
+    lines = Lines(at_work=1, waiting=1)
+
+    def line(method: str, asked: str) -> _Line | None:
+        return lines.of({"type": "http", "method": method, "path": asked})
+
+    quick, long = line("POST", "/v1/entries"), line("POST", "/v1/checkpoints")
+    own = line("POST", path)
+    assert own is not quick
+    if path.startswith(("/api/kb/team/a/sync", "/v1", "/mcp")):
+        assert own is long
+    else:
+        assert own is line("POST", "/api/ask") is not long, "nor checkpoints, nor does it wait for them"
+    assert line("GET", "/v1/patterns") is line("POST", "/api/kb/team/a/documents") is quick
+
+
+async def test_questions_to_a_slow_model_hold_up_nothing_but_questions(opens: Opens) -> None:
+    with OpenAIServer(says=quotes_line_with("Convert a quote"), seconds_per_call=1.0) as server:
+        async with opens(**with_model(server), max_concurrent=1, max_waiting=1) as knowledge:
+            await add(knowledge, "quotes.md", QUOTES)
+            room = await knowledge.documents.search.room()
+            await knowledge.documents.quotes.keep_scale(room.space, 0.0, 0.2, 100)
+            transport = httpx.ASGITransport(app=make_app(knowledge))
+            async with httpx.AsyncClient(transport=transport, base_url="http://hardwon", timeout=60) as http:
+                steps = [STEP | {"question": f"{QUESTION} {'Please. ' * number}"} for number in range(3)]
+                asked = [asyncio.create_task(http.post("/subagents/documentation-qa", json=step)) for step in steps]
+                done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+                assert {task.result().status_code for task in done} == {429}
+                assert (await http.get("/v1/patterns")).status_code == 200
+                assert not all(task.done() for task in asked), "the others are still at it"
+                answers = await asyncio.gather(*asked)
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(refused) == 1
+    assert refused[0].headers["Retry-After"] == "1"
 
 
 async def test_large_bodies_are_worked_on_a_few_at_a_time_and_who_leaves_the_line_holds_up_nobody() -> None:
