@@ -122,17 +122,26 @@ class Knowledge:
         return await self.jobs.workspaces(after=after, limit=limit)
 
     async def stats(self) -> WorkspaceStats:
-        """Return the workspace's counts; `points` is None where the index does not answer."""
+        """Return the workspace's counts; `points` is None where the index does not answer, or lost its collection."""
         self.principal.require("stats")
         stats = replace(await self.stores.checkpoints.stats(), row_security=await row_security(self.engine))
         bound = await self.stores.spaces.bound()
         if bound is None:
             return replace(stats, points=0)
         try:
-            await self.stores.index.ensure(bound.space)
             return replace(stats, points=await self.stores.index.count(bound.space, self.workspace))
         except Unavailable:
             return stats
+
+    async def ready(self) -> None:
+        """Ask both stores for the least there is, and change nothing.
+
+        Raises StorageUnavailable or IndexUnavailable where one does not answer, or the index lost its collection.
+        """
+        self.principal.require("stats")
+        bound = await self.stores.spaces.bound()
+        if bound is not None:
+            await self.stores.index.ids(bound.space, self.workspace, after=None, limit=1)
 
 
 SERVICES = (

@@ -449,12 +449,14 @@ def _add_health(app: FastAPI) -> None:
     @app.get("/readyz", tags=["health"])
     @free(problems=(503,))
     async def readyz(request: Request) -> Health:
-        """Say whether Postgres and the index answer."""
+        """Say whether Postgres and the index answer, and the index has what it is asked in."""
         knowledge: Knowledge = request.app.state.knowledge
         try:
-            found = await within(READY_SECONDS, knowledge.stats())
+            await within(READY_SECONDS, knowledge.ready())
         except TimeoutError as error:
             raise StorageUnavailable(f"the stores have not answered within {READY_SECONDS:.0f} s") from error
-        if found.points is None:
-            raise IndexUnavailable("the vector index does not answer")
+        except IndexUnavailable as error:  # whoever asks needs no key, and is told no address
+            raise IndexUnavailable(
+                "the vector index does not answer, or has lost its collection: `hardwon rebuild` makes it anew"
+            ) from error
         return Health(status="ok")

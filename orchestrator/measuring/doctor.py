@@ -79,7 +79,8 @@ async def _stores(knowledge: AnyKnowledge, opened: list[AnyKnowledge]) -> str:
     stats = await knowledge.stats()
     if stats.points is None:
         raise IndexUnavailable(
-            "Postgres answers, the vector index does not: is it running, and HARDWON_QDRANT_URL right?"
+            "Postgres answers, the vector index does not: is it running, and HARDWON_QDRANT_URL right? One that has"
+            " lost its collection gets it back from hardwon rebuild"
         )
     opened.append(knowledge)
     entries = sum(stats.entries.values())

@@ -599,6 +599,7 @@ async def test_a_part_that_is_down_says_when_to_come_again(door: Door, monkeypat
         raise down[0]
 
     monkeypatch.setattr(type(door.knowledge.stores.checkpoints), "stats", raises)
+    monkeypatch.setattr(type(door.knowledge.stores.spaces), "bound", raises)
     async with door.http(key) as http:
         for seconds in ("5", "1"):
             answer = await http.get("/v1/stats")

@@ -307,6 +307,29 @@ async def test_an_unavailable_part_is_503_and_says_when_to_come_back(
     assert (await http.post("/v1/entries", json=entry(task_id="2"))).status_code == 201
 
 
+async def test_a_probe_says_that_the_index_lost_its_collection_and_makes_none_and_counts_nothing(
+    http: httpx.AsyncClient, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It made an empty one and said that all was well: queries found nothing from then on, and no longer said why."""
+    assert (await http.get("/readyz")).status_code == 200, "nothing was ever embedded"
+    await http.post("/v1/entries", json=entry())
+    await http.post("/v1/checkpoints", json={})
+    bound = await knowledge.stores.spaces.bound()
+    assert bound is not None
+    with monkeypatch.context() as counting:
+        counting.setattr(type(knowledge.stores.checkpoints), "stats", None)  # a scan of all vectors, without a key
+        assert (await http.get("/readyz")).status_code == 200
+    await knowledge.stores.index.drop(bound.space)
+    for _ in range(2):
+        answer = await http.get("/readyz")
+        assert (answer.status_code, answer.json()["title"]) == (503, "IndexUnavailable")
+        assert answer.json()["detail"].endswith("`hardwon rebuild` makes it anew")
+        assert (await http.get("/v1/stats")).json()["points"] is None
+    assert (await http.post("/v1/rebuild")).status_code == 200
+    assert (await http.get("/readyz")).status_code == 200
+    assert (await http.get("/v1/stats")).json()["points"] > 0
+
+
 async def test_a_server_whose_postgres_fell_silent_says_that_it_is_not_ready(
     settings: KnowledgeSettings, postgres_dsn: str, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
