@@ -49,6 +49,7 @@ class Authenticator(Forgets):
     _touched: OrderedDict[str, datetime] = field(default_factory=OrderedDict)
     _touching: set[asyncio.Task[None]] = field(default_factory=set)
     _any: tuple[bool, float] = (False, float("-inf"))
+    _forgets: int = 0
 
     def remembered(self, text: str) -> Principal | None:
         """Return the principal of a key that was seen a moment ago, without asking the store; None for any other."""
@@ -73,11 +74,15 @@ class Authenticator(Forgets):
         """Return whether the store has ever had a key; what is remembered of it is a few seconds old at most."""
         found, until = self._any
         if not found and until < self.seconds():
-            self._any = (await self.store.any(), self.seconds() + REMEMBERED_SECONDS)
-        return self._any[0]
+            forgets = self._forgets
+            found = await self.store.any()
+            if forgets == self._forgets:
+                self._any = (found, self.seconds() + REMEMBERED_SECONDS)
+        return found
 
     def forget(self, key_id: str) -> None:
-        """Look a key up anew at its next use, and whether there is any."""
+        """Look a key up anew at its next use, and whether there is any; what was asked before this is not kept."""
+        self._forgets += 1
         self._known.pop(key_id, None)
         self._any = (False, float("-inf"))
 
@@ -86,6 +91,7 @@ class Authenticator(Forgets):
         await asyncio.gather(*self._touching, return_exceptions=True)
 
     async def _look_up(self, key_id: str) -> _Known | None:
+        forgets = self._forgets
         found = await self.store.find(key_id)
         if found is None:
             return None
@@ -96,10 +102,11 @@ class Authenticator(Forgets):
         scopes = frozenset(key.scopes)
         principal = Principal(trust=Trust.KEY, scopes=scopes, workspace=key.workspace, key_id=key_id, name=key.name)
         known = _Known(key, kept, self.seconds() + REMEMBERED_SECONDS, principal)
-        self._known[key_id] = known
-        self._known.move_to_end(key_id)
-        if len(self._known) > _MOST_REMEMBERED:
-            self._known.popitem(last=False)
+        if forgets == self._forgets:  # else it may have been revoked since the store was asked
+            self._known[key_id] = known
+            self._known.move_to_end(key_id)
+            if len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
         return known
 
     def _let_in(self, known: _Known, secret: str) -> Principal | None:

@@ -130,6 +130,50 @@ async def test_a_remembered_key_asks_the_store_once_in_a_few_seconds(ring: Ring)
     assert ring.store.asked == 2
 
 
+async def test_a_key_that_is_revoked_while_the_store_is_asked_for_it_is_not_remembered(
+    ring: Ring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opened for five seconds more, in the very process that had revoked it."""
+    made, other = await ring.keys.create(["query"], workspace=None), await ring.keys.create(["query"], workspace=None)
+    find, asked, answers = ring.store.find, asyncio.Event(), asyncio.Event()
+
+    async def slow(key_id: str) -> tuple[ApiKey, KeyHash] | None:
+        found = await find(key_id)
+        asked.set()
+        await answers.wait()
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ring.store, "find", slow)
+        coming = asyncio.create_task(ring.doors.principal(made.secret))
+        await asked.wait()
+        ring.store.find = find  # type: ignore[method-assign] # for those who come after
+        await ring.keys.revoke(made.key.key_id)
+        answers.set()
+        await coming
+    assert ring.doors.remembered(made.secret) is None
+    with pytest.raises(AccessDenied):
+        await ring.doors.principal(made.secret)
+    await ring.doors.principal(other.secret)
+    assert ring.doors.remembered(other.secret) is not None
+
+
+async def test_a_first_key_that_is_made_while_the_store_is_asked_for_any_is_known_at_once(
+    ring: Ring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = ring.store.any
+
+    async def late() -> bool:
+        found = await there()
+        await ring.keys.create(["query"], workspace=None)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ring.store, "any", late)
+        assert not await ring.doors.any_key()
+    assert await ring.doors.any_key()
+
+
 async def test_a_revoked_key_opens_nothing_here_at_once_and_elsewhere_within_seconds(ring: Ring) -> None:
     made = await ring.keys.create(["capture"], workspace="w")
     elsewhere = ring.another_process()
