@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from numbers import Real
 from operator import index
 from typing import SupportsIndex
 from uuid import UUID
 
 from knowledge.errors import InvalidInput
+
+_LONGEST_SPAN = timedelta(days=36_500)
 
 
 def as_id(field: str, told: object) -> UUID:
@@ -48,6 +51,14 @@ def as_whole(field: str, told: object, *, least: int, most: int) -> int:
     if not least <= whole <= most:
         raise InvalidInput(field, f"must be {least} to {most}, not {whole}")
     return whole
+
+
+def check_span(field: str, span: object, *, least: timedelta) -> None:
+    """Raise InvalidInput, naming the field, for what is no span of time, too short or beyond a hundred years."""
+    if not isinstance(span, timedelta):
+        raise InvalidInput(field, f"must be a span of time, not {type(span).__name__}")
+    if not least <= span <= _LONGEST_SPAN:
+        raise InvalidInput(field, f"must be {'positive' if least else '0 or more'} and at most 100 years")
 
 
 def as_relevance(field: str, told: object) -> float:

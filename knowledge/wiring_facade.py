@@ -18,6 +18,7 @@ from knowledge.documents.askers import asker
 from knowledge.documents.ports import PassageIndex
 from knowledge.documents.service import Documents, KnowledgeBases
 from knowledge.errors import AccessDenied, Unavailable
+from knowledge.forms import as_whole
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.auditing import AuditService
 from knowledge.memory.capture import KnowledgeCaptureService
@@ -37,6 +38,9 @@ from knowledge.models import Provenance, WorkspaceStats
 from knowledge.ports import JobStore, Stores
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring_models import warmed
+
+MOST_WORKSPACES = 1_000_000
+"""That one call names where it says how many at most; ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +123,8 @@ class Knowledge:
         self.principal.require("workspaces")
         if after is not None:
             check_text("after", after)
+        if limit is not None:
+            limit = as_whole("limit", limit, least=1, most=MOST_WORKSPACES)
         return await self.jobs.workspaces(after=after, limit=limit)
 
     async def stats(self) -> WorkspaceStats:

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from knowledge.access.operations import Scope
 from knowledge.access.pepper import Pepper
 from knowledge.errors import AccessDenied, InvalidInput, NotFound
-from knowledge.forms import as_whole, check_named
+from knowledge.forms import as_whole, check_named, check_span
 from knowledge.logs import get_logger
 from knowledge.provenance import UNHEARD, Auditor
 
@@ -28,7 +28,6 @@ MAX_PAGE: Final = 1000
 DEFAULT_OVERLAP: Final = timedelta(hours=24)
 _ID = re.compile(r"[0-9a-f]{12}")
 _KEY = re.compile(r"hw_(?P<id>[0-9a-f]{12})_(?P<secret>[A-Za-z0-9_-]{43})")
-_LONGEST = timedelta(days=36_500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +138,6 @@ def check_scopes(scopes: Collection[str]) -> tuple[Scope, ...]:
     return tuple(scope for scope in Scope if scope in scopes)
 
 
-def check_span(field: str, span: timedelta | None, *, least: timedelta) -> None:
-    """Raise InvalidInput for a span of time that is too short or beyond a hundred years."""
-    if span is not None and not isinstance(span, timedelta):
-        raise InvalidInput(field, f"must be a span of time, not {type(span).__name__}")
-    if span is not None and not least <= span <= _LONGEST:
-        raise InvalidInput(field, "must be positive and at most 100 years" if least else "must be at most 100 years")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyService:
     """Makes, shows and ends keys. `within` is the workspace whose keys it sees and makes; None: those of all."""
@@ -176,7 +167,8 @@ class KeyService:
         if workspace is not None and (not workspace.strip() or len(workspace) > LONGEST_WORKSPACE):
             raise InvalidInput("workspace", f"must not be blank, nor have more than {LONGEST_WORKSPACE} characters")
         chosen = check_scopes(scopes)
-        check_span("expires", expires_in, least=timedelta(seconds=1))
+        if expires_in is not None:
+            check_span("expires", expires_in, least=timedelta(seconds=1))
         if name is not None and (not name.strip() or len(name) > LONGEST_NAME or not name.isprintable()):
             raise InvalidInput("name", f"must be printable, not blank and of at most {LONGEST_NAME} characters")
         now = self.clock.now()

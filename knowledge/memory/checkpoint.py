@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from knowledge.errors import HardwonError, InvalidInput, Unavailable
-from knowledge.forms import as_id
+from knowledge.forms import as_id, check_span
 from knowledge.interpreter import garbage_seldom
 from knowledge.logs import get_logger
 from knowledge.memory.distillation import DistillationService
@@ -66,8 +66,9 @@ class CheckpointEmbeddingService:
         """Run a manual checkpoint for each project with something staged for that long: those that never reach one.
 
         One that cannot be embedded holds up no other (`in_turn`). What the index lost, where nobody comes to a
-        checkpoint either, is put back, and what had no room in it where there is some now.
+        checkpoint either, is put back, and what had no room in it where there is some now. Raises InvalidInput.
         """
+        check_span("staged_for", staged_for, least=timedelta(0))
         before = self.stores.clock.now() - staged_for
 
         async def process(project: str) -> CheckpointReport:

@@ -8,7 +8,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from knowledge.errors import InvalidInput, NotFound
-from knowledge.forms import as_id
+from knowledge.forms import as_id, as_whole
 from knowledge.logs import get_logger
 from knowledge.memory import texts
 from knowledge.memory.outcomes import joined_to
@@ -70,8 +70,7 @@ class PatternGroupingService:
 
     async def suggest(self, *, limit: int = 20) -> list[PatternPair]:
         """Return patterns that are likely the same, for a person to join, the likeliest first."""
-        if not 1 <= limit <= MAX_SUGGESTIONS:
-            raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_SUGGESTIONS}")
+        limit = as_whole("limit", limit, least=1, most=MAX_SUGGESTIONS)
         return await self._pairs(LinkKind.TWIN, None, limit)
 
     async def show(self, pattern_id: PatternId) -> PatternDetails:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from knowledge.errors import Conflict, InvalidInput, NotFound
-from knowledge.forms import as_id
+from knowledge.errors import Conflict, NotFound
+from knowledge.forms import as_id, as_whole
 from knowledge.models import Entry, EntryId, EntryStatus
 from knowledge.ports import Stores
 from knowledge.provenance import UNHEARD, Auditor, OftenShown, ProvenanceStore
@@ -30,8 +30,7 @@ class ReviewService:
 
     async def waiting(self, *, limit: int = 100, after: EntryId | None = None) -> list[Entry]:
         """Return entries that wait for a review, the oldest first, from behind `after` on, each with its suspicions."""
-        if not 1 <= limit <= MAX_WAITING:
-            raise InvalidInput("limit", f"is {limit}: give 1 to {MAX_WAITING}")
+        limit = as_whole("limit", limit, least=1, most=MAX_WAITING)
         after = None if after is None else EntryId(as_id("after", after))
         return await self.provenance.waiting(limit=limit, after=after)
 

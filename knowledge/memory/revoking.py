@@ -9,6 +9,7 @@ from uuid import UUID
 
 from knowledge.access.keys import parse
 from knowledge.errors import HardwonError, InvalidInput
+from knowledge.forms import as_whole
 from knowledge.logs import get_logger
 from knowledge.memory.settling import settle
 from knowledge.models import ContextId
@@ -90,8 +91,7 @@ class RevocationService:
 
         From behind the context `after` on, at most `limit` (1 to 10,000). Raises InvalidInput where nothing is meant.
         """
-        if not 1 <= limit <= MOST_AFFECTED:
-            raise InvalidInput("limit", f"is {limit}: give 1 to {MOST_AFFECTED}")
+        limit = as_whole("limit", limit, least=1, most=MOST_AFFECTED)
         if chosen.everything:
             raise InvalidInput("key", "name a key, a project, a time or an entry: nothing says which are meant")
         for name in ("since", "until"):

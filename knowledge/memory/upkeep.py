@@ -15,7 +15,7 @@ from uuid import UUID
 
 import numpy as np
 
-from knowledge.forms import as_id
+from knowledge.forms import as_id, as_whole
 from knowledge.logs import get_logger
 from knowledge.memory.beside import Beside
 from knowledge.memory.locality import Within
@@ -38,6 +38,9 @@ from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
 from knowledge.provenance import UNHEARD, Auditor
 
 log = get_logger(__name__)
+
+MAX_DEAD = 1000
+"""Dead entries that one call names."""
 
 PAGE = 256
 SAMPLE = 20
@@ -221,7 +224,8 @@ class KnowledgeUpkeepService:
         return await self.upkeep.retry_dead()
 
     async def dead(self, limit: int = 20, *, after: EntryId | None = None) -> list[DeadEntry]:
-        """Return dead entries with their reasons, the latest first, from behind `after` on."""
+        """Return dead entries with their reasons, the latest first, from behind `after` on. Raises InvalidInput."""
+        limit = as_whole("limit", limit, least=1, most=MAX_DEAD)
         return await self.upkeep.dead(limit, after=None if after is None else EntryId(as_id("after", after)))
 
     async def _pages(self, space: EmbeddingSpace, *, lacking: bool = False) -> AsyncIterator[list[StoredPoint]]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from knowledge.access.keys import DEFAULT_OVERLAP, ApiKey, NewKey
 from knowledge.access.operations import Scope
+from knowledge.forms import check_span
 from orchestrator.client.calls import KEYS_PATH, Api
 
 
@@ -48,6 +49,8 @@ class RemoteKeys:
         expires_in: timedelta | None = None,
     ) -> NewKey:
         """Make a key of one workspace, or of all (None), and return it with its secret, this once."""
+        if expires_in is not None:
+            check_span("expires", expires_in, least=timedelta(seconds=1))
         body = {
             "scopes": list(scopes),
             "workspace": workspace,
@@ -63,6 +66,7 @@ class RemoteKeys:
 
     async def rotate(self, key_id: str, *, overlap: timedelta = DEFAULT_OVERLAP) -> NewKey:
         """Make a key that may what another may, for as long; that one goes on for the overlap."""
+        check_span("overlap", overlap, least=timedelta(0))
         body = {"overlap_seconds": overlap.total_seconds()}
         return (await self.api.call("POST", f"/v1/keys/{key_id}/rotation", _Made, body=body)).key()
 

@@ -14,7 +14,7 @@ from uuid import UUID
 import httpx
 
 from knowledge.errors import InvalidInput, OwnerUnavailable
-from knowledge.forms import as_id
+from knowledge.forms import as_id, check_span
 from knowledge.memory.limits import check_text
 from knowledge.models import (
     DEFAULT_WORKSPACE,
@@ -71,6 +71,7 @@ class RemoteCheckpoints:
 
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
         """Run a manual checkpoint for each project with something staged for that long."""
+        check_span("staged_for", staged_for, least=timedelta(0))
         body = {"staged_for_seconds": staged_for.total_seconds()}
         return await self.api.call("POST", "/v1/sweeps", list[CheckpointReport], body=body, timeout_seconds=None)
 

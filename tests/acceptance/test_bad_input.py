@@ -7,10 +7,12 @@ import os
 import pwd
 import subprocess
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -26,10 +28,13 @@ from knowledge.errors import (
     StorageUnavailable,
     StoreIncompatible,
 )
+from knowledge.provenance import Chosen
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder, connect
+from orchestrator.client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
+from orchestrator.http.app import make_app
 from orchestrator.logs import configure_logs
 from tests.support.openai_server import OpenAIServer, Status
 from tests.support.postgres import create_database, drop_database
@@ -388,6 +393,37 @@ async def test_every_text_of_a_question_is_checked(knowledge: Knowledge, wrong: 
         with pytest.raises(InvalidInput, match=says) as refused:
             await query
         assert refused.value.field == field
+
+
+@pytest.mark.parametrize("limit", [0, -1, "5", 2.0, True, 10**30])
+async def test_every_list_refuses_a_limit_that_is_none_by_its_name(knowledge: Knowledge, limit: Any) -> None:
+    """Postgres was asked for -1 rows, and its driver's error came out; or numbers were compared with texts."""
+    journal, now = knowledge.answering.journal, knowledge.stores.clock.now()
+    for ask in (
+        lambda: knowledge.upkeep.dead(limit),
+        lambda: knowledge.workspaces(limit=limit),
+        lambda: knowledge.reviews.waiting(limit=limit),
+        lambda: knowledge.grouping.suggest(limit=limit),
+        lambda: knowledge.revocations.affected(Chosen(key_id="k"), limit=limit),
+        lambda: journal.events(limit=limit),
+        lambda: journal.escalations(now, limit=limit),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            await ask()
+        assert refused.value.field == "limit"
+
+
+@pytest.mark.parametrize("span", [None, 5, timedelta(-1), timedelta(days=10**6)])
+async def test_a_span_that_is_none_is_refused_by_its_name(knowledge: Knowledge, span: Any) -> None:
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
+        for each in (knowledge, client):
+            with pytest.raises(InvalidInput) as refused:
+                await each.checkpoints.sweep(staged_for=span)
+            assert refused.value.field == "staged_for"
+            with pytest.raises(InvalidInput) as refused:
+                await each.keys.rotate("0" * 12, overlap=span)
+            assert refused.value.field == "overlap"
 
 
 def test_a_variable_that_is_no_setting_is_told_once_and_stops_nothing(home: Path) -> None:

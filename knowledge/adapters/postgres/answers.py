@@ -30,6 +30,7 @@ from knowledge.documents.journal import (
     question_hash,
 )
 from knowledge.errors import NotFound
+from knowledge.forms import as_whole
 from knowledge.ports import Clock
 
 _A = answer_cache.c
@@ -107,6 +108,7 @@ class PostgresJournal(Journal):
     async def events(
         self, *, name: str | None = None, session: str | None = None, limit: int = 100, after: EventId | None = None
     ) -> list[Event]:
+        limit = as_whole("limit", limit, least=1, most=MOST_LISTED)
         query = sa.select(qa_events).where(_E.workspace == self._workspace)
         if name is not None:
             query = query.where(_E.name == _storable(name))
@@ -160,6 +162,7 @@ class PostgresJournal(Journal):
     async def escalations(
         self, now: datetime, *, overdue: bool = False, limit: int = 100, after: EscalationId | None = None
     ) -> list[Escalation]:
+        limit = as_whole("limit", limit, least=1, most=MOST_LISTED)
         query = sa.select(escalations).where(_S.workspace == self._workspace, _S.closed_at.is_(None))
         if overdue:
             query = query.where(_S.due_at < now)
@@ -217,6 +220,8 @@ class PostgresJournal(Journal):
         return pruned
 
 
+MOST_LISTED = 10_000
+"""Events or escalations that one call names; ours."""
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
