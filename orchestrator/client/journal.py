@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
+from knowledge.forms import as_id
 from orchestrator.client.calls import Api, given
 from orchestrator.paging import paged
 
@@ -34,7 +35,7 @@ class RemoteJournal:
 
     async def review(self, event_id: EventId) -> None:
         """Note that a person looked at an event. Raises NotFound."""
-        await self.api.send("POST", f"/api/events/{event_id}/review")
+        await self.api.send("POST", f"/api/events/{as_id('event_id', event_id)}/review")
 
     async def escalations(
         self, *, overdue: bool = False, limit: int | None = 100, after: EscalationId | None = None
@@ -49,9 +50,9 @@ class RemoteJournal:
 
     async def close(self, escalation_id: EscalationId) -> None:
         """Note that the documents answer a question now. Raises NotFound."""
-        await self.api.send("POST", f"/api/escalations/{escalation_id}/close")
+        await self.api.send("POST", f"/api/escalations/{as_id('escalation_id', escalation_id)}/close")
 
     async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None = None) -> None:
         """Keep what somebody thinks of an answer."""
-        body = {"answer_id": str(answer_id), "up": up, "comment": comment}
+        body = {"answer_id": str(as_id("answer_id", answer_id)), "up": up, "comment": comment}
         await self.api.send("POST", "/api/feedback", body=body)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from knowledge.access.keys import DEFAULT_OVERLAP, ApiKey, NewKey
 from knowledge.access.operations import Scope
 from knowledge.forms import check_span
-from orchestrator.client.calls import KEYS_PATH, Api
+from orchestrator.client.calls import KEYS_PATH, Api, in_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,8 @@ class RemoteKeys:
         """Make a key that may what another may, for as long; that one goes on for the overlap."""
         check_span("overlap", overlap, least=timedelta(0))
         body = {"overlap_seconds": overlap.total_seconds()}
-        return (await self.api.call("POST", f"/v1/keys/{key_id}/rotation", _Made, body=body)).key()
+        return (await self.api.call("POST", f"/v1/keys/{in_path('key_id', key_id)}/rotation", _Made, body=body)).key()
 
     async def revoke(self, key_id: str) -> None:
         """End a key, for good."""
-        await self.api.send("DELETE", f"/v1/keys/{key_id}")
+        await self.api.send("DELETE", f"/v1/keys/{in_path('key_id', key_id)}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
 from knowledge.documents.journal import EscalationId, Event, EventId, NewEscalation
-from knowledge.errors import NotFound
+from knowledge.errors import InvalidInput, NotFound
 from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
@@ -58,6 +59,23 @@ async def test_events_come_page_by_page_and_all_of_them(
         await remote.journal.events(after=EventId(uuid4()))
     await remote.journal.review(ours[0].event_id)
     assert [each.reviewed for each in await remote.journal.events(limit=2)] == [True, False]
+
+
+@pytest.mark.parametrize("told", ["", "..", "x/y", "../../v1/prune", 5, None])
+async def test_what_is_no_id_is_refused_before_it_is_part_of_an_address(
+    remote: KnowledgeClient, transport: Counted, told: Any
+) -> None:
+    """`revoke("../prune")` was asked of another route than the one that is named."""
+    for call in (
+        remote.journal.review,
+        remote.journal.close,
+        lambda answer: remote.journal.feedback(answer, up=True),
+        remote.keys.revoke,
+        remote.keys.rotate,
+    ):
+        with pytest.raises(InvalidInput):
+            await call(told)
+    assert transport.requests == 0
 
 
 async def test_escalations_come_page_by_page_and_are_closed(remote: KnowledgeClient, knowledge: Knowledge) -> None:
