@@ -234,9 +234,10 @@ class KnowledgeCaptureService:
         answers: list[Captured | None] = []
         accepted: list[Entry] = []
         turned_down: set[_Gate] = set()
+        before: set[_Event] = set()
         for told in entries:
             try:
-                entry = await self._checked(told, turned_down)
+                entry = await self._checked(told, turned_down, before)
             except (InvalidInput, Conflict) as error:
                 field = error.field if isinstance(error, InvalidInput) else None
                 reason = error.reason if isinstance(error, InvalidInput) else str(error)
@@ -244,6 +245,7 @@ class KnowledgeCaptureService:
                 continue
             if entry.entry_type is EntryType.GATE_REJECTION:
                 turned_down.add(_gate(entry))
+            before |= _events(entry)
             accepted.append(entry)
             answers.append(None)
         stored = iter(await self._add(accepted))
@@ -372,10 +374,12 @@ class KnowledgeCaptureService:
         await settle_if_possible(self.stores, whole=False)
         return gone
 
-    async def _checked(self, told: NewEntry, turned_down: Collection[_Gate] = ()) -> Entry:
+    async def _checked(
+        self, told: NewEntry, turned_down: Collection[_Gate] = (), before: Collection[_Event] = ()
+    ) -> Entry:
         """Return an entry that can be stored, without secrets and contexts that it quotes: all captures pass here.
 
-        `turned_down`: the gates of rejections that are captured along with it.
+        `turned_down`: the gates of rejections that are captured along with it; `before`: what those are known again by.
         """
         validate(told)
         told = without_contexts(told)
@@ -383,7 +387,9 @@ class KnowledgeCaptureService:
         if told.workspace not in {None, self.stores.workspace}:
             raise InvalidInput("workspace", f"is {told.workspace!r}, but {self.stores.workspace!r} is open")
         entry = self._new(told)
-        if entry.entry_type is EntryType.GATE_APPROVAL and await self._was_turned_down(entry, turned_down):
+        told_again = any(event in before for event in _events(entry))
+        is_approval = entry.entry_type is EntryType.GATE_APPROVAL
+        if is_approval and not told_again and await self._was_turned_down(entry, turned_down):
             raise RejectionOnRecord(await self._on_record(entry))
         return entry
 
@@ -435,6 +441,13 @@ class KnowledgeCaptureService:
 
 
 _Gate = tuple[str, str, str | None]
+_Event = tuple[str, ...]
+
+
+def _events(entry: Entry) -> set[_Event]:
+    """Return what a store knows an entry again by: what it says of which task and run, and its key."""
+    event = (entry.project_id, entry.task_id or "", entry.run_id or "", entry.content_hash)
+    return {event} if entry.idempotency_key is None else {event, (entry.idempotency_key,)}
 
 
 def _gate(entry: Entry) -> _Gate:

@@ -135,3 +135,18 @@ async def test_a_gate_is_told_no_more_by_an_agents_key_than_its_share(knowledge:
     await knowledge.checkpoints.process_all()
     found = await knowledge.queries.query_for_gate("design_review", PROPOSAL, min_relevance=0, max_results=5)
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("named", [{}, {"idempotency_key": "k"}])
+async def test_an_approval_that_is_told_again_behind_a_rejection_is_a_duplicate_in_a_batch_too(
+    knowledge: Knowledge, named: dict[str, str]
+) -> None:
+    """One at a time it was one; together the second telling was refused, and its sender told that it was wrong."""
+    first, then = approval(task_id="t", **named), rejection(task_id="t", revision_approach=None)
+    other = approval(task_id="t", approved_approach="Another one")
+    answers = await knowledge.capture.capture_all([first, then, first, other])
+    assert [answer.outcome for answer in answers] == ["accepted", "accepted", "duplicate", "refused"]
+    assert answers[2].entry_id == answers[0].entry_id
+    assert [(await knowledge.capture.capture_all([each]))[0].outcome for each in (first, then, first)] == [
+        "duplicate"
+    ] * 3
