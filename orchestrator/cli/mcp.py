@@ -23,7 +23,8 @@ def add_mcp(app: typer.Typer) -> None:
         async def work() -> None:
             from orchestrator import connect
             from orchestrator.client.knowledge_client import KnowledgeClient
-            from orchestrator.mcp.server import Caller, serve_streams
+            from orchestrator.mcp.server import serve_streams
+            from orchestrator.mcp.tools import Caller
 
             async with connect(workspace=workspace) as knowledge:
                 if not isinstance(knowledge, KnowledgeClient):

@@ -85,12 +85,13 @@ async def serving_mcp(app: FastAPI) -> AsyncIterator[None]:
 
 def _make_manager() -> Any:
     ours = importlib.import_module("orchestrator.mcp.server")
+    tools = importlib.import_module("orchestrator.mcp.tools")
     sdk = importlib.import_module("mcp.server.streamable_http_manager")
 
     async def caller(context: Any) -> Any:
         request: Request = context.request
         knowledge: Knowledge = opened(request)
-        return ours.Caller(knowledge=knowledge, may=knowledge.principal.may)
+        return tools.Caller(knowledge=knowledge, may=knowledge.principal.may, breakers=request.app.state.breakers)
 
     return sdk.StreamableHTTPSessionManager(
         app=ours.make_server(caller), json_response=True, stateless=True, max_request_body_size=BODY_BYTES

@@ -13,7 +13,6 @@ import re
 import stat
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Self
 
@@ -35,8 +34,7 @@ from pydantic import TypeAdapter
 from knowledge.errors import HardwonError, InvalidInput
 from knowledge.logs import get_logger
 from knowledge.models import Context
-from orchestrator.connection import AnyKnowledge
-from orchestrator.mcp.tools import TOOLS, KnowledgeTool
+from orchestrator.mcp.tools import TOOLS, Caller, KnowledgeTool
 
 log = get_logger(__name__)
 logging.getLogger("mcp").setLevel(logging.ERROR)  # it warns of each message that is none, which is the sender's affair
@@ -46,18 +44,6 @@ INSTRUCTIONS = (
     " mended, or a gate has decided, capture; when a phase or project ends, checkpoint; when a task has ended,"
     " record_outcome of the patterns in its context."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """Whose tools these are: open knowledge as the caller has it, and the operations it may ask for."""
-
-    knowledge: AnyKnowledge
-    may: Callable[[str], bool]
-
-    def sees(self, tool: KnowledgeTool) -> bool:
-        """Return whether the caller may use a tool."""
-        return all(self.may(operation) for operation in tool.operations)
 
 
 LINE_BYTES = 4 * 1024 * 1024
@@ -80,7 +66,7 @@ def make_server(find_caller: FindCaller) -> Server[Any]:
             raise MCPError(code=INVALID_PARAMS, message=f"there is no tool of this name: use {', '.join(TOOLS)}")
         caller = await _entered(find_caller, context)
         try:
-            answer = await tool.call(caller.knowledge, asked.arguments or {})
+            answer = await tool.call(caller, asked.arguments or {})
         except HardwonError as error:
             return _failed(error)
         except Exception:

@@ -6,7 +6,7 @@ Each names the operation it is of, so that a key sees those only which it may us
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from knowledge.models import (
     PatternId,
     Task,
 )
+from orchestrator.breaker import Breakers, CircuitBreaker
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import in_our_words, read_entry, resolve_entry
@@ -154,6 +155,22 @@ class OutcomeKept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whose tools these are: open knowledge as the caller has it, and the operations it may ask for.
+
+    `breakers` are those of all callers of a server: what failed for one is not tried for the next.
+    """
+
+    knowledge: AnyKnowledge
+    may: Callable[[str], bool]
+    breakers: Breakers = field(default_factory=Breakers)
+
+    def sees(self, tool: KnowledgeTool) -> bool:
+        """Return whether the caller may use a tool."""
+        return all(self.may(operation) for operation in tool.operations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeTool:
     """A tool: what it is called, the operation it is of, its arguments and answer as JSON schemas, what it does."""
 
@@ -163,7 +180,7 @@ class KnowledgeTool:
     operations: tuple[str, ...]
     arguments: Mapping[str, Any]
     answer: TypeAdapter[Any]
-    call: Callable[[AnyKnowledge, Mapping[str, Any]], Awaitable[Any]]
+    call: Callable[[Caller, Mapping[str, Any]], Awaitable[Any]]
     reads: bool = False
 
     def answer_schema(self) -> dict[str, Any]:
@@ -184,14 +201,14 @@ def _json(told: Mapping[str, Any]) -> bytes:
     return TypeAdapter(dict[str, Any]).dump_json(dict(told))
 
 
-async def _capture(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> EntryCaptured:
-    return EntryCaptured(entry_id=await knowledge.capture.capture(read_entry(told)))
+async def _capture(caller: Caller, told: Mapping[str, Any]) -> EntryCaptured:
+    return EntryCaptured(entry_id=await caller.knowledge.capture.capture(read_entry(told)))
 
 
-async def _resolve(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> EntryCaptured:
+async def _resolve(caller: Caller, told: Mapping[str, Any]) -> EntryCaptured:
     asked: _Resolution = _read(_Resolution, told)
     resolved = await resolve_entry(
-        knowledge.capture,
+        caller.knowledge.capture,
         EntryId(asked.entry_id),
         solution_steps=asked.solution_steps,
         revision_approach=asked.revision_approach,
@@ -201,9 +218,9 @@ async def _resolve(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> EntryCap
     return EntryCaptured(entry_id=resolved)
 
 
-async def _query_for_task(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> PatternsFound:
+async def _query_for_task(caller: Caller, told: Mapping[str, Any]) -> PatternsFound:
     asked: _TaskQuestion = _read(_TaskQuestion, told)
-    found = await knowledge.queries.query_for_task(
+    found = await caller.knowledge.queries.query_for_task(
         asked.task_description,
         asked.agent_type,
         asked.task_type,
@@ -214,9 +231,9 @@ async def _query_for_task(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> P
     return PatternsFound(patterns=found)
 
 
-async def _query_for_failure(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> PatternsFound:
+async def _query_for_failure(caller: Caller, told: Mapping[str, Any]) -> PatternsFound:
     asked: _FailureQuestion = _read(_FailureQuestion, told)
-    found = await knowledge.queries.query_for_failure(
+    found = await caller.knowledge.queries.query_for_failure(
         asked.failure_description,
         asked.error_message,
         asked.agent_type,
@@ -228,7 +245,7 @@ async def _query_for_failure(knowledge: AnyKnowledge, told: Mapping[str, Any]) -
     return PatternsFound(patterns=found)
 
 
-async def _build_context(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> Context:
+async def _build_context(caller: Caller, told: Mapping[str, Any]) -> Context:
     asked: _ContextOf = _read(_ContextOf, told)
     task = Task(
         description=asked.task_description,
@@ -239,17 +256,19 @@ async def _build_context(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> Co
         run_id=asked.run_id,
         facts=asked.facts,
     )
-    return await OrchestratorContextBuilder(knowledge).build_context_for_task(task, asked.agent_type)
+    mine = caller.sees(TOOLS["build_context"])  # what a key is refused is no failure, and no reason to rest for others
+    breaker = caller.breakers.of(caller.knowledge.workspace) if mine else CircuitBreaker()
+    return await OrchestratorContextBuilder(caller.knowledge, breaker).build_context_for_task(task, asked.agent_type)
 
 
-async def _checkpoint(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> CheckpointReport:
+async def _checkpoint(caller: Caller, told: Mapping[str, Any]) -> CheckpointReport:
     asked: _Reached = _read(_Reached, told)
-    return await knowledge.checkpoints.process_checkpoint(asked.project_id, asked.checkpoint_type)
+    return await caller.knowledge.checkpoints.process_checkpoint(asked.project_id, asked.checkpoint_type)
 
 
-async def _record_outcome(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> OutcomeKept:
+async def _record_outcome(caller: Caller, told: Mapping[str, Any]) -> OutcomeKept:
     asked: _Told = _read(_Told, told)
-    counted = await knowledge.outcomes.record_outcome(
+    counted = await caller.knowledge.outcomes.record_outcome(
         ContextId(asked.context_id),
         PatternId(asked.pattern_id),
         worked=asked.worked,
@@ -257,7 +276,7 @@ async def _record_outcome(knowledge: AnyKnowledge, told: Mapping[str, Any]) -> O
         task_id=asked.task_id,
         run_id=asked.run_id,
     )
-    pattern = await knowledge.queries.get(counted)
+    pattern = await caller.knowledge.queries.get(counted)
     return OutcomeKept(success_count=pattern.success_count, attempt_count=pattern.attempt_count)
 
 

@@ -25,12 +25,15 @@ from mcp.client.streamable_http import streamable_http_client
 from knowledge.access.operations import Scope
 from knowledge.access.principals import Principal, Trust
 from knowledge.wiring import Knowledge
+from orchestrator.breaker import OPENS_AFTER
 from orchestrator.http.access import Doorway
 from orchestrator.http.app import make_app
 from orchestrator.mcp.http import serving_mcp
-from orchestrator.mcp.server import Caller, make_server
-from orchestrator.mcp.tools import TOOLS
+from orchestrator.mcp.server import make_server
+from orchestrator.mcp.tools import TOOLS, Caller
 from tests.conftest import Opens
+from tests.support.embedders import HashingEmbedder
+from tests.support.entries import failure
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import HARDWON, Commands, embedding_by, entry
 
@@ -138,6 +141,29 @@ def as_caller(knowledge: Knowledge, who: Principal) -> Client:
         return Caller(knowledge=knowledge.acting_for(who), may=who.may)
 
     return Client(make_server(find))
+
+
+async def test_after_failures_in_a_row_no_context_is_tried_for_a_while_whichever_door_asks(
+    knowledge: Knowledge, embedder: HashingEmbedder
+) -> None:
+    """Each call had a breaker of its own: an endpoint that was down cost every context its deadline."""
+    await knowledge.capture.capture(failure())
+    await knowledge.checkpoints.process_all()
+    embedder.unavailable = "the endpoint is closed"
+    app = make_app(knowledge)
+    asked = {"task_description": SITUATION, "agent_type": "backend"}
+
+    async def find(_: Any) -> Caller:
+        return Caller(knowledge=knowledge, may=lambda _: True, breakers=app.state.breakers)
+
+    async with as_caller(knowledge, principal(Scope.CAPTURE)) as client:
+        for _ in range(OPENS_AFTER):
+            assert (await done(client, "build_context", **asked))["degraded"]
+    assert app.state.breakers.open() == 0, "what a key is refused is no failure"
+    async with Client(make_server(find)) as client:
+        reasons = [(await done(client, "build_context", **asked))["degraded"] for _ in range(OPENS_AFTER + 1)]
+    assert [reason.startswith("not tried") for reason in reasons] == [False] * OPENS_AFTER + [True]
+    assert app.state.breakers.open() == 1
 
 
 AGENT = {"capture", "resolve"}
