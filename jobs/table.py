@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from jobs import documents
 from jobs.workspaces import in_each_workspace
-from knowledge.errors import InvalidInput
+from knowledge.errors import Conflict, HardwonError, InvalidInput
 from knowledge.logs import get_logger
 from knowledge.memory.retention import add_years
 from knowledge.ports import CANCELLED
@@ -69,11 +69,23 @@ async def _prune(knowledge: Knowledge) -> int:
         report = await one.pruning.prune()
         return report.entries + report.never_resolved
 
-    pruned = await in_each_workspace(knowledge, prune)
-    await knowledge.keys.prune(add_years(knowledge.stores.clock.now(), -knowledge.settings.retention_years))
+    try:
+        pruned = await in_each_workspace(knowledge, prune)
+    except Conflict:  # as where the clock seems wrong, by which a key has ended
+        await knowledge.jobs.tidy()
+        raise
+    except HardwonError:  # one workspace is no reason to keep what is of the whole store
+        await _prune_keys(knowledge)
+        await knowledge.jobs.tidy()
+        raise
+    await _prune_keys(knowledge)
     if pruned:
         await knowledge.jobs.tidy()
     return pruned
+
+
+async def _prune_keys(knowledge: Knowledge) -> None:
+    await knowledge.keys.prune(add_years(knowledge.stores.clock.now(), -knowledge.settings.retention_years))
 
 
 _MINUTE = timedelta(minutes=1)

@@ -26,12 +26,15 @@ from knowledge.documents.journal import Event, EventId, NewEscalation
 from knowledge.errors import (
     Conflict,
     EmbedderUnavailable,
+    HardwonError,
     IndexUnavailable,
     InvalidInput,
     LocalOnly,
     StorageRejected,
 )
-from knowledge.models import Embedded, Task
+from knowledge.memory.pruning import KnowledgePruningService
+from knowledge.models import Embedded, PruneReport, Task
+from knowledge.ports import JobStore
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, SystemClock, open_knowledge
 from orchestrator.client import KnowledgeClient
@@ -166,6 +169,48 @@ async def test_the_prune_job_lets_go_of_what_is_left_of_a_workspace_whose_last_p
     for table in ("points", "patterns", "contexts", "checkpoints", "qa_events", "escalations", "answer_feedback"):
         assert await fetch(database_url, f"select count(*) from {table}") == [(0,)], table
     assert await knowledge.jobs.tended() == []
+
+
+@pytest.mark.parametrize(
+    ("why", "kept"),
+    [(IndexUnavailable("it is down"), 0), (StorageRejected("not this one"), 0), (Conflict("the clock is wrong"), 1)],
+)
+async def test_a_workspace_that_cannot_be_pruned_keeps_neither_ended_keys_nor_the_room_of_what_went(
+    knowledge: Knowledge,
+    clock: SetClock,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    why: HardwonError,
+    kept: int,
+) -> None:
+    ended = await knowledge.keys.create(["query"], workspace=None)
+    clock.move(timedelta(seconds=1))
+    await knowledge.keys.create(["query"], workspace=None)
+    await knowledge.keys.revoke(ended.key.key_id)
+    for workspace in ("a", "b"):
+        await fail(knowledge.in_workspace(workspace))
+        await knowledge.in_workspace(workspace).checkpoints.process_all()
+    clock.move(timedelta(days=366))
+    prune, tidy, tidied = KnowledgePruningService.prune, type(knowledge.jobs).tidy, 0
+
+    async def counted(jobs: JobStore) -> None:
+        nonlocal tidied
+        tidied += 1
+        await tidy(jobs)
+
+    async def but_for_one(self: KnowledgePruningService, **told: Any) -> PruneReport:
+        if self.stores.workspace == "b":
+            raise why
+        return await prune(self, **told)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KnowledgePruningService, "prune", but_for_one)
+        patched.setattr(type(knowledge.jobs), "tidy", counted)
+        with pytest.raises(type(why)):
+            await run_job(knowledge, "prune", once_per_slot=False)
+    assert len(await knowledge.keys.list()) == 1 + kept
+    assert tidied == 1
+    assert await run_job(knowledge, "prune", once_per_slot=False) == 1
 
 
 async def test_the_prune_job_gives_back_the_room_of_what_it_deleted(
