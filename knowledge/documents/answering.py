@@ -42,7 +42,6 @@ log = get_logger(__name__)
 
 MAX_QUESTION = 4_000
 GATE_PASSAGES = 3
-_KEPT = frozenset({AnswerStatus.ANSWERED, AnswerStatus.NOT_FOUND})
 
 Describe = Callable[[Passage], str]
 Rewriters = Callable[[], Awaitable[Rewriter]]
@@ -123,12 +122,13 @@ class GroundedAnswerer:
             scope,
             profile,
         )
-        answer = refused(request.question, finding, profile)
+        answer, read = refused(request.question, finding, profile), True
         if answer is None:
-            answer = await self._written(request, searched, finding, scope, profile, drafter)
+            answer, read = await self._written(request, searched, finding, scope, profile, drafter)
         answer = replace(answer, extractive=drafter.extractive)
         answer = replace(answer, text=(profile.render or plain_text)(answer))
-        if key and self.cache is not None and answer.status in _KEPT:
+        lasts = answer.status is AnswerStatus.ANSWERED or (answer.status is AnswerStatus.NOT_FOUND and read)
+        if key and self.cache is not None and lasts:
             await self.cache.put(key, packed(answer), scope.partitions, lifetime=profile.cache_ttl)
         return answer
 
@@ -141,8 +141,11 @@ class GroundedAnswerer:
 
     async def _written(  # noqa: PLR0917
         self, request: Request, searched: str, finding: Finding, scope: Scope, profile: Profile, drafter: Drafter
-    ) -> Answer:
-        """Have an answer drafted, and keep of it what stands in documents as they are when it is there."""
+    ) -> tuple[Answer, bool]:
+        """Have an answer drafted, and keep of it what stands in documents as they are when it is there.
+
+        With it comes whether all that was written could be read and stands: the same model may do better tomorrow.
+        """
         shown = await self._evidence(finding.passages, scope, request.describe)
         asked = Asked(
             question=request.question,
@@ -162,7 +165,10 @@ class GroundedAnswerer:
         if not drafter.extractive:
             found = with_listings(found, shown, request.question)
         draft = replace(draft, missing=unanswered(draft.missing, request.question))
-        return _answered(request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped)
+        answer = _answered(
+            request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped
+        )
+        return answer, not (draft.faults or found.faults)
 
     async def _evidence(self, passages: Sequence[Passage], scope: Scope, describe: Describe) -> list[Evidence]:
         texts = await self.quotes.visible(passages, scope)

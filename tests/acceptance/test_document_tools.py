@@ -348,6 +348,24 @@ async def test_f6_an_answer_that_is_no_json_is_asked_for_once_more(opens: Opens,
     assert server.calls == 2
 
 
+@pytest.mark.parametrize("said", ["I think it is in the log.", answered(("Look for ERR-9999.", [(1, "ERR-9999")]))])
+async def test_what_a_model_wrote_amiss_is_asked_for_again_the_next_time_and_that_nothing_is_found_is_kept(
+    opens: Opens, server: OpenAIServer, said: str
+) -> None:
+    """After an hour of nonsense from a model its questions had no answer for a week."""
+    async with opens(**with_model(server)) as knowledge:
+        await add(knowledge, "runbook.md", GUIDE)
+        server.converses = lambda _: {"content": said}
+        assert (await ask(tool(knowledge, 2), None, WHERE))["status"] == "not_found"
+        server.converses = None
+        assert (await ask(tool(knowledge, 2), None, WHERE))["status"] == "answered"
+        server.says = lambda *_: answered()
+        other = "Which error of the connection pool is in the log?"
+        assert not (await ask(tool(knowledge, 2), None, other))["cached"]
+        kept = await ask(tool(knowledge, 2), None, other)
+    assert (kept["status"], kept["cached"]) == ("not_found", True)
+
+
 async def test_f6_nothing_of_a_document_is_ever_in_a_system_message(opens: Opens, server: OpenAIServer) -> None:
     async with opens(**with_model(server)) as knowledge:
         await add(knowledge, "runbook.md", GUIDE)
