@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from knowledge.documents.language_model import Asking, LanguageModel, Message
+from knowledge.documents.language_model import Asking, LanguageModel, Message, without_thinking
 from knowledge.documents.models import Profile, Turn
 from knowledge.documents.prompts import (
     ANSWER_FORM,
@@ -101,7 +101,7 @@ def read_reply(text: str) -> Draft:
 
     A claim that cannot be read is a fault, and leaves the others; a reply without the form is nothing but a fault.
     """
-    replies = [reply for found in _objects(text.rpartition("</think>")[2]) if (reply := _as_reply(found))]
+    replies = [reply for found in _objects(without_thinking(text)) if (reply := _as_reply(found))]
     if not replies:
         return Draft(faults=(_NOT_READ,))
     reply = replies[-1]

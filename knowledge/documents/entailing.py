@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from knowledge.documents.language_model import Asking, LanguageModel, Message
+from knowledge.documents.language_model import Asking, LanguageModel, Message, without_thinking
 from knowledge.documents.verifying import Verified
 from knowledge.logs import get_logger
 
@@ -73,7 +73,7 @@ class Entailment:
         messages: Sequence[Message] = [Message(role="system", content=PROMPT), Message(role="user", content=told)]
         for _ in range(_TRIES):
             said = await self.language_model.say(messages, Asking(max_tokens=_MOST_TOKENS, temperature=0.0, form=_FORM))
-            text = said.text.rpartition("</think>")[2]
+            text = without_thinking(said.text)
             try:
                 verdict = _Verdict.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
             except ValidationError:

@@ -84,3 +84,8 @@ class LanguageModel(Protocol):
     async def aclose(self) -> None:
         """Free the connections."""
         ...
+
+
+def without_thinking(text: str) -> str:
+    """Return what a model says without what it thought aloud before."""
+    return text.rpartition("</think>")[2]

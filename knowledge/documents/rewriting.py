@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowledge.documents.language_model import Asking, LanguageModel, Message
+from knowledge.documents.language_model import Asking, LanguageModel, Message, without_thinking
 from knowledge.documents.models import Turn
 from knowledge.errors import ChatRejected, Unavailable
 from knowledge.logs import get_logger
@@ -68,7 +68,7 @@ def prompt(question: str, conversation: Sequence[Turn]) -> str:
 
 def kept(rewritten: str, question: str, conversation: Sequence[Turn]) -> str | None:
     """Return a rewriting that may be searched for, None where it lost or made up a name or number."""
-    line = _LABEL.sub("", rewritten.rpartition("</think>")[2].strip()).splitlines()
+    line = _LABEL.sub("", without_thinking(rewritten).strip()).splitlines()
     text = line[0].strip().strip("\"'\u201c\u201d").strip() if line else ""
     if not text or len(text) > _LONGEST:
         return None

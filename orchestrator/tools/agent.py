@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from knowledge.documents.answering import check_question
-from knowledge.documents.language_model import LanguageModel, Message, Role
+from knowledge.documents.language_model import LanguageModel, Message, Role, without_thinking
 from knowledge.logs import get_logger
 from orchestrator.tools.planner import DocumentationTool
 from orchestrator.tools.tool_loop import Arguments, Handler, Loop, Offered
@@ -147,8 +147,9 @@ class MainAgent:
         loop = Loop(model=self.model, offered=offered, max_calls=self.max_calls, lenient=True)
         told = [Message(role="system", content=AGENT_PROMPT), *conversation.messages(strategy)]
         said = await loop.run(told)
-        conversation.say("assistant", said.text)
-        return said.text
+        reply = without_thinking(said.text).strip()
+        conversation.say("assistant", reply)
+        return reply
 
 
 def _handler(tool: DocumentTool, conversation: Conversation, asked: int) -> Handler:

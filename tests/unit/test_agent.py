@@ -361,6 +361,13 @@ async def test_a0_61_a_tool_is_told_what_was_found_out_for_the_same_message_and_
     assert look.told == [["Hello."], ["Hello.", "found"]]
 
 
+async def test_what_a_model_thinks_aloud_is_no_part_of_its_reply_and_not_kept() -> None:
+    conversation = Conversation()
+    model = ScriptedModel([Said(text="<think>\nThe pool, or the disk?\n</think>\n\nIt is the pool.")])
+    assert await MainAgent(model, []).reply("Why?", conversation) == "It is the pool."
+    assert [each.text for each in conversation.entries] == ["Why?", "It is the pool."]
+
+
 async def test_a_model_that_only_asks_for_what_there_is_not_is_made_to_answer_in_the_end() -> None:
     model = ScriptedModel([Said(calls=(call("none", n=1),)) for _ in range(20)])
     assert await MainAgent(model, []).reply("Why?", Conversation()) == ""
