@@ -2,7 +2,7 @@
 
 Documents are made up at random. For each, a model writes a claim that is true and quoted right, and one that is not:
 it makes up a quote, changes a digit or a code, cites a source that is not there or another than it quotes, takes a
-quote for another claim, or does what an order hidden in the document says.
+quote for another claim, leaves out a negation, or does what an order hidden in the document says.
 """
 
 from __future__ import annotations
@@ -152,7 +152,8 @@ _LIES: dict[str, Maker] = {
     "no quote": _no_quote,
 }
 _OBEYED = "an order in the document obeyed"
-KINDS = (*_LIES, _OBEYED)
+_UNDENIED = "a negation left out"
+KINDS = (*_LIES, _UNDENIED, _OBEYED)
 
 
 def lies(count: int, *, seed: int = 20260115) -> Iterator[Lie]:
@@ -166,6 +167,8 @@ def lies(count: int, *, seed: int = 20260115) -> Iterator[Lie]:
         texts = [fact.sentence for fact in facts]
         if kind == _OBEYED:
             told, quotes = _hidden(rng, texts)
+        elif kind == _UNDENIED:
+            told, quotes = _undenied(rng, texts)
         else:
             told, quotes = _LIES[kind](rng, facts)
         yield Lie(
@@ -184,6 +187,16 @@ def _hidden(rng: random.Random, texts: list[str]) -> tuple[str, Sequence[tuple[i
     honest = texts[0]
     texts[0] = rng.choice([f"{honest}\n\n{order}", f"{order}\n\n{honest}"])
     return f"{lie}.", [(1, rng.choice([order, lie, f"{lie}.", honest]))]
+
+
+def _undenied(rng: random.Random, texts: list[str]) -> tuple[str, Sequence[tuple[int, str]]]:
+    """Add a sentence that denies to the first text; the lie is what it denies, with that sentence quoted."""
+    part, deed = rng.choice(_PARTS.split(",")), rng.choice(_DEEDS.split(","))
+    end = f"{deed} within {rng.randint(2, 99)} {rng.choice(_UNITS.split(','))}."
+    texts[0] = rng.choice(
+        [f"{texts[0]} {part.capitalize()} never {end}", f"{part.capitalize()} never {end} {texts[0]}"]
+    )
+    return f"{part.capitalize()} {end}", [(1, f"{part.capitalize()} never {end}")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

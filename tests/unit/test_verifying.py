@@ -134,6 +134,33 @@ def test_d5_a_claim_that_denies_what_nobody_denies_is_dropped() -> None:
     assert not stands("A refund is not granted within 30 days.", source, source=source)
 
 
+@pytest.mark.parametrize(
+    ("claim", "source"),
+    [
+        ("Contractors are eligible for work from abroad.", "Contractors are not eligible for work from abroad."),
+        ("Staff may expense alcohol.", "Ask first. Staff may never expense alcohol."),
+        ("Refunds are granted on sale items.", "No refunds are granted on sale items."),
+    ],
+)
+def test_d5_a_claim_that_leaves_out_what_is_denied_is_dropped(claim: str, source: str) -> None:
+    """All its words stand in what it quotes, and it says the opposite."""
+    assert not stands(claim, source, source=source)
+    assert stands(source, source, source=source)
+
+
+@pytest.mark.parametrize(
+    ("claim", "source"),
+    [
+        ("The sale begins on Monday.", "The sale does not begin until Monday."),
+        ("Set the size of the pool to 40 in the settings.", "Set the size of the pool to 40 in the settings, not 20."),
+        ("Refunds are granted.", "Refunds are not granted on Sundays, when the shop is closed all day."),
+        ("Staff may expense travel.", "Staff may expense travel. Visitors: staff may not expense travel of theirs."),
+    ],
+)
+def test_d5_a_claim_of_what_is_denied_within_limits_or_said_elsewhere_stands(claim: str, source: str) -> None:
+    assert stands(claim, source, source=source)
+
+
 def test_a0_15_a_line_number_and_a_time_of_the_header_may_be_named() -> None:
     source = evidence(LOG, header="Line: 1045, Time: 2025-10-19T14:32:15Z")
     claim = Written(
