@@ -215,15 +215,16 @@ def _chosen(likely: Sequence[Sentence], worths: Sequence[float]) -> list[Sentenc
     near: list[Sentence] = []
     for comes, well, _, each in ranked:
         beside = 0.0 <= comes >= first - NEAR_BEST and well >= best - NEAR_BEST
-        if beside and len(near) < MOST_QUOTED and not any(_within(each, other) for other in near):
-            near = [*(other for other in near if not _within(other, each)), each]
+        if beside and len(near) < MOST_QUOTED and not any(_shown(each, other) for other in near):
+            near = [*(other for other in near if not _shown(other, each)), each]
     sources = list(dict.fromkeys(each.source for each in near))
     return sorted(near, key=lambda each: (sources.index(each.source), each.place))
 
 
-def _within(one: Sentence, other: Sentence) -> bool:
-    """Return whether a unit is shown as part of another one."""
-    return one.source == other.source and other.span.start <= one.span.start and one.span.end <= other.span.end
+def _shown(one: Sentence, other: Sentence) -> bool:
+    """Return whether a unit is shown as part of another one, or is said again by it below another heading."""
+    within = other.span.start <= one.span.start and one.span.end <= other.span.end
+    return one.told == other.told or (within and one.source == other.source)
 
 
 def _computed(evidence: Sequence[Evidence]) -> Iterator[Written]:

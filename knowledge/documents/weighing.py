@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from knowledge.documents.aligning import Span
+from knowledge.documents.headings import headings
 from knowledge.documents.models import DocumentType
 from knowledge.documents.parsing import front_matter_end
 from knowledge.documents.sentences import sentences
@@ -37,6 +38,7 @@ _ASIDE = re.compile(
 class Sentence:
     """A unit of a passage: `text` is compared, `told` is shown, at `span` it stands. `source` counts from 1.
 
+    `text` begins with the heading that the unit is below, unless that is the title.
     `overlap` is the share of the question's words, by rarity; `handicap` what it takes to be chosen before a sentence.
     """
 
@@ -103,16 +105,19 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
     found: dict[str, Sentence] = {}
     for source, each in enumerate(evidence[:READ_PASSAGES], 1):
         title = term_counts(each.passage.title)
+        sections = _sections(each)
         for place, unit in enumerate(_units(each)):
             if len(unit.read.split()) < _LEAST_WORDS or question.echoed(unit):
                 continue
-            terms = term_counts(unit.read)
+            heading = next(name for start, name in reversed(sections) if start <= unit.span.start)
+            read = f"{heading}: {unit.read}" if heading else unit.read
+            terms = term_counts(read)
             found.setdefault(
-                unit.read,
+                read,
                 Sentence(
                     source=source,
                     place=place,
-                    text=unit.read[:MOST_CHARS],
+                    text=read[:MOST_CHARS],
                     told=unit.told,
                     span=unit.span,
                     overlap=question.share(terms),
@@ -121,6 +126,19 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                 ),
             )
     return list(found.values())
+
+
+def _sections(evidence: Evidence) -> list[tuple[int, str]]:
+    """Return where the sections of a passage begin, the first at 0, and their headings; none stands for the title.
+
+    What "Open it slowly." is about, only its heading says.
+    """
+    passage = evidence.passage
+    if passage.document_type is not DocumentType.MARKDOWN:
+        return [(0, "")]
+    innermost = (passage.section or "").rpartition(" > ")[2]
+    named = [(0, innermost), *((each.start, each.title) for each in headings(evidence.text, _begin(evidence)))]
+    return [(start, "" if name == passage.title else name) for start, name in named]
 
 
 def _units(evidence: Evidence) -> Iterator[Unit]:
@@ -132,9 +150,14 @@ def _units(evidence: Evidence) -> Iterator[Unit]:
             if not (line := text[span.start : span.end]).startswith("#")
         )
     else:
-        headed = evidence.passage.document_type is DocumentType.MARKDOWN and not evidence.passage.char_start
-        start = front_matter_end(text) if headed else 0  # of a whole document
+        start = _begin(evidence)
         yield from units("\n" * start + text[start:])
+
+
+def _begin(evidence: Evidence) -> int:
+    """Return where a passage begins behind front matter, which only the first one of a document can have."""
+    headed = evidence.passage.document_type is DocumentType.MARKDOWN and not evidence.passage.char_start
+    return front_matter_end(evidence.text) if headed else 0
 
 
 def likeliest(found: Sequence[Sentence]) -> list[Sentence]:
