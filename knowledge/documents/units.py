@@ -2,11 +2,13 @@
 
 A row says little without the names of its columns, a block of code little without the sentence before it, a question
 nothing without the sentence after it, and a sentence that leads to a list nothing without the list: each is told as one
-with them. Marks that no reader of the page sees are no part of an answer.
+with them. A list that only a heading leads to is a unit beside its items. Marks that no reader of the page sees are no
+part of an answer.
 """
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -15,6 +17,7 @@ from enum import StrEnum
 from typing import Final
 
 from knowledge.documents.aligning import Span
+from knowledge.documents.headings import headings
 from knowledge.documents.marks import ITEM, Literal, indent, unread
 from knowledge.documents.sentences import sentences
 
@@ -73,7 +76,7 @@ class _Line:
 
 
 def units(text: str) -> Iterator[Unit]:
-    """Yield what of a text can answer, in order; headings, and names of columns, are none of it."""
+    """Yield what of a text can answer, by where it begins, the longer one first; headings, names of columns never."""
     found: list[Unit] = []
     for kind, lines in _blocks(_lines(text)):
         match kind:
@@ -83,7 +86,7 @@ def units(text: str) -> Iterator[Unit]:
                 found += _rows(lines)
             case _:
                 found += _prose(text, lines[0].start, lines[-1].end)
-    return _led_in(text, found)
+    return heapq.merge(_lists(text), _led_in(text, found), key=lambda unit: unit.span.start)
 
 
 def _lines(text: str) -> list[_Line]:
@@ -254,8 +257,8 @@ def _led_in(text: str, found: Sequence[Unit]) -> Iterator[Unit]:
         after = found[at + 1] if at + 1 < len(found) else None
         if joined:
             joined = False
-        elif unit.kind in _PROSE and (listed := _with_list(text, unit)):
-            yield listed
+        elif unit.kind in _PROSE and (longer := _with_list(text, unit) or _with_rest(text, unit)):
+            yield longer
         elif unit.kind not in _PROSE or not unit.told.endswith(("?", ":")):
             yield unit
         elif after is None or after.span.end - unit.span.start > MOST_OF_A_BLOCK or after.kind is UnitKind.ROW:
@@ -303,16 +306,20 @@ def _with_list(text: str, lead: Unit) -> Unit | None:
 def _ends_of_items(text: str, lead: Unit) -> list[int]:
     """Return where the items end of the list that a unit leads to, none where it leads to none.
 
-    Looked at is twice what of a list is told; an item of a list around the unit ends it.
+    An item of a list around the unit ends it.
     """
-    if not _LEADS.search(lead.told):
+    line_end = _line_end(text, lead.span.end)
+    if not _LEADS.search(lead.told) or text[lead.span.end : line_end].strip():
         return []
     around = ITEM.match(text, text.rfind("\n", 0, lead.span.start) + 1)
-    outer = indent(around[0]) if around else -1
-    rest, *lines = _lines(text[lead.span.end : lead.span.end + 2 * MOST_OF_A_BLOCK]) or [_Line(0, "")]
+    return _ends_below(text, line_end, indent(around[0]) if around else -1)
+
+
+def _ends_below(text: str, start: int, outer: int) -> list[int]:
+    """Return where the items end of a list that stands further in than `outer`; looked at is twice what is told."""
     ends: list[int] = []
-    parted = bool(rest.text.strip())
-    for line in [] if parted else lines:
+    parted = False
+    for line in _lines(text[start : start + 2 * MOST_OF_A_BLOCK]):
         told = line.text.rstrip()
         if not told:
             parted = True
@@ -323,5 +330,44 @@ def _ends_of_items(text: str, lead: Unit) -> list[int]:
             break
         if item:
             ends.append(0)
-        ends[-1], parted = lead.span.end + line.start + len(told), False
+        ends[-1], parted = start + line.start + len(told), False
     return ends
+
+
+def _line_end(text: str, at: int) -> int:
+    """Return where the line after that of a place begins."""
+    return text.find("\n", at) + 1 or len(text)
+
+
+def _lists(text: str) -> Iterator[Unit]:
+    """Yield each list that only a heading leads to, as far as it is not too long: half of it is another answer."""
+    for heading in headings(text):
+        start = _line_end(text, heading.start)
+        while text.startswith("\n", start):
+            start += 1
+        ends = _ends_below(text, start, -1)
+        told = [end for end in ends if end - start <= MOST_OF_A_BLOCK]
+        if len(told) > 1:
+            span = Span(start, told[-1])
+            read = text[span.start : span.end]
+            more = _MORE if len(told) < len(ends) else ""
+            yield Unit(span=span, told=read + more, read=read, kind=UnitKind.FRAGMENT)
+
+
+def _with_rest(text: str, first: Unit) -> Unit | None:
+    """Return the first sentence of an item of a list told with the others of it, None where it is not."""
+    item = ITEM.match(text, text.rfind("\n", 0, first.span.start) + 1)
+    if item is None or first.span.start >= item.end() or not _ENDED.search(first.told):
+        return None
+    end = first.span.end
+    for number, line in enumerate(_lines(text[end : end + MOST_OF_A_BLOCK])):
+        told = line.text.rstrip()
+        other = not told or ITEM.match(told) or _FENCE.match(told) or indent(line.text) <= indent(item[0])
+        if number and other:
+            break
+        end = first.span.end + line.start + len(told)
+    span = Span(first.span.start, end)
+    told = text[span.start : span.end].rstrip()
+    if end <= first.span.end or len(told) > MOST_OF_A_BLOCK or told.endswith(":"):
+        return None
+    return replace(first, span=span, told=told)

@@ -20,7 +20,20 @@ TABLE = """\
 | outlet | | never |
 """
 SIGNS = st.sampled_from(
-    ["| a | b |", "| --- | --- |", "```", "```sh", "$ run it", "A word.", "Why?", "Like this:", "# H", ""]
+    [
+        "| a | b |",
+        "| --- | --- |",
+        "- An item. It goes on.",
+        "  on, further in.",
+        "```",
+        "```sh",
+        "$ run it",
+        "A word.",
+        "Why?",
+        "Like this:",
+        "# H",
+        "",
+    ]
 )
 
 
@@ -91,7 +104,7 @@ def test_prose_that_ends_as_no_sentence_does_is_a_fragment(text: str, kind: str)
 def test_units_stand_where_they_say_in_order(text: str) -> None:
     found = read(text)
     assert all(text[slice(*each.span)].strip() for each in found)
-    assert all(one.span.start < other.span.start for one, other in pairwise(found))
+    assert all(one.span.start <= other.span.start for one, other in pairwise(found))
     assert all(each.kind is UnitKind.ROW or each.told == text[slice(*each.span)] for each in found)
     assert all(len(each.told) <= MOST_OF_A_BLOCK + len("\n```") for each in found)
 
@@ -218,3 +231,40 @@ def test_an_item_keeps_its_number() -> None:
 )
 def test_what_a_reader_of_the_page_sees_is_told_beside_what_he_does_not(text: str, told: str) -> None:
     assert read(text)[-1].told == told
+
+
+STEPS = "# Restart\n\n## Steps\n\n1. Drain the pump.\n2. Close the inlet,\n   by hand.\n\n3. Wait.\n\nThen go home.\n"
+
+
+def test_a_list_that_only_a_heading_leads_to_is_a_unit_beside_its_items() -> None:
+    """Asked for the steps, two or three of them were quoted."""
+    whole, *items, last = read(STEPS)
+    assert whole.told == whole.read == STEPS[slice(*whole.span)]
+    assert whole.told == "1. Drain the pump.\n2. Close the inlet,\n   by hand.\n\n3. Wait."
+    assert [each.told for each in items] == ["1. Drain the pump.", "2. Close the inlet,\n   by hand.", "3. Wait."]
+    assert last.told == "Then go home."
+
+
+def test_of_a_long_list_below_a_heading_whole_items_are_told_and_that_there_are_more() -> None:
+    items = [f"- item {number} {'of many ' * 12}".rstrip() for number in range(12)]
+    whole = read("# Items\n" + "\n".join(items))[0]
+    told = whole.told.split("\n")
+    assert told == [*items[: len(told) - 1], "\u2026"]
+    assert 2 < len(told) < len(items)
+
+
+@pytest.mark.parametrize(
+    "text", ["# Steps\n\n- Only one.", "# Steps\n\nAs follows.\n\n- a b\n- c d", "# Steps", "- a b\n- c d"]
+)
+def test_one_item_or_a_list_below_a_sentence_or_nothing_is_no_such_list(text: str) -> None:
+    assert all("\n" not in each.told for each in read(text))
+
+
+def test_the_first_sentence_of_an_item_is_told_with_the_rest_of_it_and_compared_alone() -> None:
+    slow = "- Slow. It is for the night.\n  Nobody hears it."
+    text = f"Modes.\n\n{slow}\n- Fast. For a flood:\n  - at once\n- Off.\nAll of them."
+    found = {each.read: each.told for each in read(text)}
+    assert found["- Slow."] == slow
+    assert found["It is for the night."] == "It is for the night."
+    assert found["- Fast."] == "- Fast."
+    assert found["- Off."] == "- Off."
