@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from knowledge.documents.aligning import Span
+from knowledge.documents.config_lines import config_lines
 from knowledge.documents.headings import headings
 from knowledge.documents.models import DocumentType
 from knowledge.documents.parsing import front_matter_end
@@ -26,7 +27,7 @@ NEAR_BEST = 0.08
 """A sentence this near the best one is quoted beside it."""
 COSINE_SHARE = 0.6
 _LEAST_WORDS = 2
-_BY_LINE = frozenset({DocumentType.LOG, DocumentType.CONFIG, DocumentType.CODE})
+_BY_LINE = frozenset({DocumentType.LOG, DocumentType.CODE})
 _ASIDE = re.compile(
     r"(?i)\b[a-z]+n['\u2019]t\b|(?<=\w)['\u2019](?:s|re|ve|ll|d|m)\b"
     r"|\A\s*(?:please\s+)?(?:show|tell|give|find)\s+(?:me|us)\b"
@@ -143,7 +144,10 @@ def _sections(evidence: Evidence) -> list[tuple[int, str]]:
 
 def _units(evidence: Evidence) -> Iterator[Unit]:
     text = evidence.text
-    if evidence.passage.document_type in _BY_LINE:
+    if evidence.passage.document_type is DocumentType.CONFIG:
+        for span, told in config_lines(text):
+            yield Unit(span=span, told=told, read=told, kind=UnitKind.SENTENCE)
+    elif evidence.passage.document_type in _BY_LINE:
         yield from (
             Unit(span=span, told=line, read=line, kind=UnitKind.SENTENCE)
             for span in sentences(text, by_line=True)
