@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from knowledge.documents.aligning import Span
+from knowledge.documents.apart import apart
 from knowledge.documents.config_lines import config_lines
 from knowledge.documents.headings import headings
 from knowledge.documents.models import DocumentType
@@ -74,6 +75,7 @@ class Question:
     """The words of a question, each with its rarity."""
 
     def __init__(self, text: str, statistics: TermStatistics) -> None:
+        self.text = text
         self.rarity = {
             term: inverse_document_frequency(statistics.documents, statistics.frequencies.get(term, 0))
             for term in term_counts(_ASIDE.sub(" ", text))
@@ -111,6 +113,8 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
             if len(unit.read.split()) < _LEAST_WORDS or question.echoed(unit):
                 continue
             heading = next(name for start, name in reversed(sections) if start <= unit.span.start)
+            if apart(question.text, f"{each.passage.title}\n{heading}", unit.told):
+                continue
             read = f"{heading}: {unit.read}" if heading else unit.read
             terms = term_counts(read)
             found.setdefault(

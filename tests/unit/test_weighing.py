@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from knowledge.documents.apart import apart
 from knowledge.documents.models import DocumentType
 from knowledge.documents.verifying import Evidence, Written, verify
 from knowledge.documents.weighing import Question, Sentence, read_sentences
@@ -78,3 +79,50 @@ def test_a_line_of_a_configuration_is_told_with_its_sections_and_quoted_as_it_st
     source = Evidence(passage(text), text)
     written = [Written(text=each.told, quotes=((1, text[slice(*each.span)]),)) for each in found]
     assert len(verify(written, [source], "Which rate?").claims) == len(told)
+
+
+NOTES = "# Pump 2\n\n## 2.1.0 (2025-03-04)\n\nIt drains at night.\n\n## 2.0.1\n\nIt drains by hand, unlike 1.9.\n"
+
+
+def test_what_stands_below_another_version_than_is_asked_for_answers_nothing() -> None:
+    """The notes of all versions are about the same, and those of the wrong one were quoted."""
+    assert [each.told for each in read(NOTES, "How does 2.1.0 drain?")] == ["It drains at night."]
+    assert [each.told for each in read(NOTES, "How does 1.9 drain?")] == ["It drains by hand, unlike 1.9."]
+    assert len(read(NOTES, "How does the pump drain?")) == len(read(NOTES, "How does it drain since 2.1?")) == 2
+
+
+@pytest.mark.parametrize(
+    ("question", "above"),
+    [
+        ("What is new in v2.1.0?", "2.0.1"),
+        ("Who was there on 5 May 2025?", "Meeting of 2025-05-12"),
+        ("Who was there on May 5th, 2025?", "Meeting, 12th of May 2025"),
+        ("What was decided in March 2025?", "Minutes, Apr. 7, 2025"),
+        ("What is new in Pump 2.1?", "Pump\n2.0 (2025-03-04)"),
+        ("What was decided in March 2025?", "March 2024"),
+    ],
+)
+def test_a_heading_of_another_version_or_day_is_apart(question: str, above: str) -> None:
+    assert apart(question, above, "It was decided.")
+    assert not apart(question, f"{above} and {question}", "It was decided.")
+    assert not apart(question, above, f"See {question}")
+
+
+@pytest.mark.parametrize(
+    ("question", "above"),
+    [
+        ("What is new in 2.1?", "2.1.4"),
+        ("What is new since 2.0?", "2.1.4"),
+        ("What is new in 2.1?", "Changes"),
+        ("What is new?", "2.1.4"),
+        ("Who was there on 5 May 2025?", "Meetings of May 2025"),
+        ("Who was there in May 2025?", "2025-05-12"),
+        ("Who was there before May 2025?", "2025-04-12"),
+        ("Is the office open on 5 May 2025?", "Handbook of January 2025"),
+        ("Does it run on Python 3.12?", "Pump 2.1"),
+        ("How do I get to version 4.0?", "2.1 Upgrading"),
+        ("How long is a day of 7.5 hours?", "Rules of 2025"),
+    ],
+)
+def test_a_heading_of_the_same_or_of_none_is_not_apart(question: str, above: str) -> None:
+    assert not apart(question, above, "It was decided.")

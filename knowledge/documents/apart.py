@@ -1,0 +1,92 @@
+"""Whether what is above a text dates or numbers it otherwise than a question does; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_DATES: Final = (
+    re.compile(rf"(?<![\d.-]){_YEAR}-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>\d\d))?(?![\d.-])"),
+    re.compile(rf"\b(?:{_DAY}\.?\s+(?:of\s+)?)?{_MONTH},?\s+{_YEAR}\b", re.IGNORECASE),
+    re.compile(rf"\b{_MONTH}\s+{_DAY},?\s+{_YEAR}\b", re.IGNORECASE),
+)
+_VERSION = re.compile(r"(?<![\w.-])v?(\d{1,4}(?:\.\d{1,4}){1,3})(?![\w%-]|\.\d)", re.IGNORECASE)
+_SECTION_NUMBER = re.compile(r"^\d+(?:\.\d+)+\.?\s+(?=[^\W\d_])", re.MULTILINE)
+_WORD_BEFORE = re.compile(r"([^\W_]+)[\s(]+\Z")
+_LONGEST_WORD = 40
+_NO_NAMES = (
+    "version versions release releases in of to with for from on at by is are was were do does did has have had can"
+    " and or the our a v"
+)
+_OF_NOTHING_ELSE = frozenset(_NO_NAMES.split())
+"""Words before a version that do not say of what it is one: that is what the documents are about, then."""
+_RANGE = re.compile(
+    r"\b(?:since|after|before|until|till|between|newer|older|later|earlier|than|up to|through|from\s+v?\d)\b",
+    re.IGNORECASE,
+)
+
+
+class _Date(NamedTuple):
+    year: int
+    month: int
+    day: int | None
+
+
+def apart(question: str, above: str, text: str) -> bool:
+    """Return whether what is above a text names only other versions, or only other days, than a question asks for.
+
+    Not where the question asks for a range of them, nor where the text itself names one that is asked for. What names
+    a month or 2.1 alone is as well of each of its days, of 2.1.4; and a document of May may tell of any day.
+    """
+    return not _RANGE.search(question) and (
+        _of_other_versions(question, above, text) or _of_other_dates(question, above, text)
+    )
+
+
+def _of_other_versions(question: str, above: str, text: str) -> bool:
+    names = _SECTION_NUMBER.sub("", above)
+    told = [version for _, version in _versions(names)]
+    if not told:
+        return False
+    asked = [version for word, version in _versions(question) if word in _OF_NOTHING_ELSE or word in names.lower()]
+    told += [version for _, version in _versions(text)]
+    return bool(asked) and not any(_same_version(one, other) for one in asked for other in told)
+
+
+def _of_other_dates(question: str, above: str, text: str) -> bool:
+    told = list(_dates(above))
+    asked = list(_dates(question)) if told else []
+    if not any(other.day is not None or one.day is None for one in asked for other in told):
+        return False
+    return not any(_same_date(one, other) for one in asked for other in (*told, *_dates(text)))
+
+
+def _versions(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the versions in a text, each with the word before it, in lower case."""
+    for found in _VERSION.finditer(text):
+        before = _WORD_BEFORE.search(text[max(0, found.start() - _LONGEST_WORD) : found.start()])
+        yield before[1].lower() if before else "", tuple(found[1].split("."))
+
+
+def _dates(text: str) -> Iterator[_Date]:
+    for form in _DATES:
+        for found in form.finditer(text):
+            month, day = found["month"].lower(), found["day"]
+            number = int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1
+            yield _Date(int(found["year"]), number, int(day) if day else None)
+
+
+def _same_version(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    return all(mine == theirs for mine, theirs in zip(one, other, strict=False))
+
+
+def _same_date(one: _Date, other: _Date) -> bool:
+    return one[:2] == other[:2] and (one.day is None or other.day is None or one.day == other.day)
