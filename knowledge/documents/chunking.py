@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,6 +18,7 @@ from knowledge.documents.headings import headings, text_lines
 from knowledge.documents.models import Chunk, DocumentType, LogLine, Severity
 from knowledge.documents.parsing import LONGEST_NAME, front_matter_end
 from knowledge.documents.ports import Parsed
+from knowledge.documents.tables import tables
 
 CHUNK_TOKENS: Final = 512
 OVERLAP_TOKENS: Final = 128
@@ -73,6 +75,7 @@ def cut(parsed: Parsed, lines: Sequence[LogLine] = (), *, tokens: int = CHUNK_TO
 def _chunks(parsed: Parsed, spans: Iterable[_Block], lines: Sequence[LogLine]) -> Iterator[Chunk]:
     text = parsed.text
     line, at, ordinal, page = 1, 0, 0, 0
+    columns = _columns(parsed)
     for block in spans:
         start, end = _trimmed(text, block.start, block.end)
         if start >= end:
@@ -89,11 +92,26 @@ def _chunks(parsed: Parsed, spans: Iterable[_Block], lines: Sequence[LogLine]) -
             line_start=line,
             line_end=last,
             section=block.section,
-            function=block.function,
+            function=block.function or columns(start),
             page=page or None,
         )
         yield _timed(chunk, lines[line - 1 : last]) if lines else chunk
         ordinal += 1
+
+
+def _columns(parsed: Parsed) -> Callable[[int], str | None]:
+    """Return what tells the names of the columns for a passage that begins within a table: its rows say little else."""
+    known = list(tables(parsed.text)) if parsed.document_type is DocumentType.MARKDOWN else []
+    starts = [each.start for each in known]
+
+    def of(start: int) -> str | None:
+        at = bisect_right(starts, start) - 1
+        found = known[at] if at >= 0 else None
+        if found is None or start >= found.end or (start == found.start and not found.bare):
+            return None
+        return found.columns[:LONGEST_NAME]
+
+    return of
 
 
 def _timed(chunk: Chunk, lines: Sequence[LogLine]) -> Chunk:

@@ -17,6 +17,7 @@ from knowledge.documents.log_lines import looks_like_log
 from knowledge.documents.markup import MARKUPS, as_markdown
 from knowledge.documents.models import DocumentType
 from knowledge.documents.ports import Parsed
+from knowledge.documents.tables import SEPARATED, as_rows
 from knowledge.errors import HardwonError
 from knowledge.redaction import redact
 
@@ -66,7 +67,7 @@ def suffix(uri: str) -> str:
 def readable(path: str) -> bool:
     """Return whether a file of this name is read where nobody named it: of a folder or a repository."""
     name, ending = PurePosixPath(path).name.lower(), suffix(path)
-    text = ending in {".txt", ".csv", ".tsv"}
+    text = ending == ".txt" or ending in SEPARATED
     return text or ending in _MARKDOWN | _CODE | _CONFIG | _LOG | CONVERTED or name in _CONFIG_NAMES | _TEXT_NAMES
 
 
@@ -113,8 +114,11 @@ def read(uri: str, content: bytes, *, redacting: bool) -> Parsed:
     text = decode(content)
     if not text.strip():
         raise Unreadable("there is no text in it")
-    markdown = as_markdown(suffix(uri), text)
-    return described(markdown or text, _type(uri, text), redacting=redacting)
+    ending, kind = suffix(uri), _type(uri, text)
+    if ending in SEPARATED and kind is DocumentType.TEXT:
+        rows = as_rows(ending, text)
+        return described(rows or text, DocumentType.MARKDOWN if rows else kind, redacting=redacting)
+    return described(as_markdown(ending, text) or text, kind, redacting=redacting)
 
 
 def described(

@@ -218,6 +218,7 @@ def _joined(best: Passage, other: Passage) -> Passage:
         best,
         joined=tuple(chunks.items()),
         text=first.text + beyond,
+        function=first.function,
         char_start=first.char_start,
         char_end=max(end, second.char_end or 0),
         line_start=min(best.line_start or 1, other.line_start or 1),

@@ -75,16 +75,20 @@ class _Line:
         return self.start + len(self.text)
 
 
-def units(text: str) -> Iterator[Unit]:
-    """Yield what of a text can answer, by where it begins, the longer one first; headings, names of columns never."""
+def units(text: str, columns: str = "") -> Iterator[Unit]:
+    """Yield what of a text can answer, by where it begins, the longer one first; headings, names of columns never.
+
+    `columns`: the row that names those of a table that the text begins within.
+    """
     found: list[Unit] = []
     for kind, lines in _blocks(_lines(text)):
         match kind:
             case UnitKind.CODE:
                 found += _code(text, lines)
             case UnitKind.ROW:
-                found += _rows(lines)
+                found += _rows(lines, columns)
             case _:
+                columns = columns if all(line.text.lstrip().startswith("|") for line in lines) else ""
                 found += _prose(text, lines[0].start, lines[-1].end)
     return heapq.merge(_lists(text), _led_in(text, found), key=lambda unit: unit.span.start)
 
@@ -174,12 +178,13 @@ def _is_row(text: str) -> bool:
     return told.startswith("|") and told.endswith("|") and len(_BAR.findall(told)) > _LEAST_BARS
 
 
-def _rows(lines: Sequence[_Line]) -> Iterator[Unit]:
+def _rows(lines: Sequence[_Line], columns: str) -> Iterator[Unit]:
     """Yield the rows of a table, each with the names of its columns, where they are known."""
     ruled = next((number for number, line in enumerate(lines) if _is_delimiter(line.text)), None)
-    names = _cells(lines[ruled - 1].text) if ruled else []
+    above = lines[ruled - 1].text if ruled else columns
+    names = _cells(above) if above and ruled != 0 else []
     for line in lines[0 if ruled is None else ruled + 1 :]:
-        if ruled is None and not _is_row(line.text):
+        if ruled is None and (not _is_row(line.text) or (columns and line.text.startswith(columns))):
             continue
         cells = _cells(line.text)
         told = [f"{name}: {cell}" if name else cell for name, cell in itertools.zip_longest(names, cells) if cell]

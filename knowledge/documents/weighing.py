@@ -159,7 +159,7 @@ def _units(evidence: Evidence) -> Iterator[Unit]:
         )
     else:
         start = _begin(evidence)
-        yield from units("\n" * start + text[start:])
+        yield from units("\n" * start + text[start:], evidence.passage.function or "")
 
 
 def _begin(evidence: Evidence) -> int:
