@@ -1,9 +1,9 @@
 """An answer without a model: the sentences of the passages that answer a question best, or none where none does.
 
-Whether any does is a logistic model of three signs: how near the best passage is, how near and how full of the
-question's words the best sentence is, and which share of the words that say more than the document's title one
-sentence of the best passage has. Fitted and cross-validated by `python -m benchmarks.fit_answers`
-(docs/evaluation.md).
+Whether any does is a logistic model of three signs: how near the best passage is (or, nearer, a row that is about what
+is asked: the other rows of its passage are about something else), how near and how full of the question's words the
+best sentence is, and which share of the words that say more than the document's title one sentence of the best passage
+has. Fitted and cross-validated by `python -m benchmarks.fit_answers` (docs/evaluation.md).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.search.lexical import term_counts
 
-READING = 12
+READING = 13
 """Another number whenever the same passages are read otherwise, so that no answer of before is kept."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -138,7 +138,9 @@ class ExtractiveDrafter(Drafter):
         first = EMBEDDED_FIRST if best is not None else MOST_SENTENCES
         likely, cosines = await self._weighed(asked.searched, readable, likeliest(found), scale, first)
         worths = [worth(each.overlap, cosine) for each, cosine in zip(likely, cosines, strict=True)]
-        signs = signs_of(found, worths, scale(best) if best is not None else max(cosines), first=told)
+        rows = [cosine for each, cosine in zip(likely, cosines, strict=True) if each.keyed]
+        near = max([scale(best) if best is not None else max(cosines), *rows])
+        signs = signs_of(found, worths, near, first=told)
         sure = self.weights.chance(signs)
         if sure < self.weights.level:
             return Draft(sure=sure, signs=signs._asdict())

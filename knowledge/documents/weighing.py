@@ -52,6 +52,8 @@ class Sentence:
     overlap: float
     beyond: float
     handicap: float = 0.0
+    keyed: bool = False
+    """It is a row about what is asked."""
 
 
 HANDICAPS: Final = {
@@ -115,6 +117,7 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
             heading = next(name for start, name in reversed(sections) if start <= unit.span.start)
             if apart(question.text, f"{each.passage.title}\n{heading}", unit.told):
                 continue
+            handicap = question.handicap(unit)
             read = f"{heading}: {unit.read}" if heading else unit.read
             terms = term_counts(read)
             found.setdefault(
@@ -127,7 +130,8 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     span=unit.span,
                     overlap=question.share(terms),
                     beyond=question.share(terms, without=title),
-                    handicap=question.handicap(unit),
+                    handicap=handicap,
+                    keyed=unit.kind is UnitKind.ROW and handicap <= 0,
                 ),
             )
     return list(found.values())

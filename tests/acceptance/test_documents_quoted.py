@@ -174,3 +174,15 @@ async def test_what_answers_is_told_with_what_it_leads_to(opens: Opens, question
     assert told in answer.claims[0].text
     assert answer.citations[0].section == section
     assert answer.citations[0].quote in SCHEDULER
+
+
+async def test_a_row_about_what_is_asked_is_as_near_as_itself_and_not_as_its_table(opens: Opens) -> None:
+    """All the other rows of a passage are about something else, and made it too far from any question."""
+    names = ["mustard", "granite", "violins", "harbours", "candles", "parrots", "tunnels", "biscuits", "glaciers"]
+    rows = [f"DE-{at + 400},{name} of {names[at % 7]},{at} litres,hall {at % 5}" for at, name in enumerate(names * 7)]
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "stock.csv", "\n".join(["code,holds,amount,place", *rows]).encode())
+        await opened.documents.indexing.run()
+        answer = await ask(opened, "What is DE-433?")
+    told = "code: DE-433; holds: tunnels of parrots; amount: 33 litres; place: hall 3"
+    assert [claim.text for claim in answer.claims] == [told]
