@@ -9,8 +9,8 @@ from typing import NamedTuple
 from knowledge.documents.aligning import Span
 from knowledge.documents.sentences import sentences
 
-_KEY = re.compile(r"(?:-[ \t]+)?[\"']?([\w.$/-]+)[\"']?[ \t]*[:=](?=\s|$|[\"'\w\[{])[ \t]*(.*)")
-_SECTION = re.compile(r"\[+([^\[\]\",]+)\]+")
+_KEY = re.compile(r"\A(?:-[ \t]+)?[\"']?([\w.$/-]+)[\"']?[ \t]*[:=](?=\s|$|[\"'\w\[{])[ \t]*(.*)")
+_SECTION = re.compile(r"\A\[+([^\[\]\",]+)\]+")
 _OPENING = frozenset({"", "{", "[", "|", "|-", ">", ">-"})
 """What may stand behind the name of a section: of JSON, of YAML, and of text in YAML."""
 _COMMENT = ("#", ";", "//")

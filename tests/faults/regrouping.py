@@ -34,7 +34,7 @@ from tests.faults.truth import examine
 from tests.support.postgres import throwaway_postgres
 
 _E = knowledge_staging.c
-_NEVER = timedelta(days=100_000)
+_NEVER = timedelta(days=30_000)
 _HAPPENING = ("join", "split", "join", "split", "checkpoint", "rebuild", "reembed", "repair", "outcome")
 """What goes on at once."""
 
