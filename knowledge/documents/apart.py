@@ -20,7 +20,7 @@ _DATES: Final = (
 )
 _VERSION = re.compile(r"(?<![\w.-])v?(\d{1,4}(?:\.\d{1,4}){1,3})(?![\w%-]|\.\d)", re.IGNORECASE)
 _SECTION_NUMBER = re.compile(r"^\d+(?:\.\d+)+\.?\s+(?=[^\W\d_])", re.MULTILINE)
-_WORD_BEFORE = re.compile(r"([^\W_]+)[\s(]+\Z")
+_WORD_BEFORE = re.compile(r"([^\W_]{1,40})[\s(]{1,40}\Z")
 _LONGEST_WORD = 40
 _NO_NAMES = (
     "version versions release releases in of to with for from on at by is are was were do does did has have had can"
