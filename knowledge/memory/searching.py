@@ -96,8 +96,9 @@ async def _search(stores: Stores, in_use: SpaceInUse, question: Question) -> Fou
 
     Only where too few of these fit, and what was left out may, once more among what fits.
     """
-    bound, where = in_use.bound, question.where
+    where = question.where
     asked = await _encode(stores, in_use.embedder, question.text)
+    bound = await _on_a_scale(stores, in_use.bound)
     anywhere = replace(where, agent_type=None, task_type=None, technology=None, gate_type=None)
     nearest = await _find(stores, bound, asked, question, anywhere)
     if not nearest.points:
@@ -110,6 +111,17 @@ async def _search(stores: Stores, in_use: SpaceInUse, question: Question) -> Fou
         more = _relevant(await _judge(stores, bound, asked, narrow, question), question)
         matches += [match for match in more if match.evidence.pattern_id not in known]
     return Found(matches=tuple(matches), confidence=judged.confidence, speak=judged.speak)
+
+
+async def _on_a_scale(stores: Stores, bound: BoundSpace) -> BoundSpace:
+    """Return the space with how alike its model finds unrelated texts.
+
+    Of a store that was moved here, the model is asked for that with the first question.
+    """
+    if stretch(bound) is not None:
+        return bound
+    now = await stores.spaces.bound()
+    return bound if now is None or now.space.fingerprint != bound.space.fingerprint else now
 
 
 async def _refuse_lost(stores: Stores, bound: BoundSpace) -> None:
