@@ -19,7 +19,6 @@ from knowledge.memory.outcomes import OutcomeService, certain, joined_to
 from knowledge.memory.redacting import as_stored
 from knowledge.memory.texts import normalised, resolution, situation
 from knowledge.models import (
-    TRUSTED,
     AppliesWhen,
     Entry,
     EntryId,
@@ -27,7 +26,6 @@ from knowledge.models import (
     EntryType,
     NewEntry,
     PatternId,
-    Provenance,
 )
 from knowledge.ports import Stores
 from knowledge.search.traces import read_trace
@@ -51,13 +49,12 @@ class Kept:
 class TaskEventService:
     """Turns events into entries and outcomes. Each event may be told again: it comes to the same.
 
-    `capture` keeps the entries and `outcomes` the outcomes, in the name of `by`.
+    `capture` keeps the entries and `outcomes` the outcomes, each in the name of whoever it is of.
     """
 
     stores: Stores
     capture: KnowledgeCaptureService
     outcomes: OutcomeService
-    by: Provenance = TRUSTED
 
     async def task_failed(
         self,
@@ -80,7 +77,7 @@ class TaskEventService:
         Raises InvalidInput.
         """
         tried = _as_tried(tried)
-        entry_id = await self._capture.capture(
+        entry_id = await self.capture.capture(
             NewEntry(
                 entry_type=EntryType.FAILURE_SOLUTION,
                 project_id=project_id,
@@ -128,7 +125,7 @@ class TaskEventService:
             for entry in await self._to_resolve(failures, solution_steps, run_id):
                 with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
                     resolved.append(
-                        await replace(self._capture, solved_in=run_id).resolve_failure(
+                        await replace(self.capture, solved_in=run_id).resolve_failure(
                             entry.entry_id,
                             solution_steps=solution_steps,
                             verified_by=verified_by,
@@ -192,7 +189,7 @@ class TaskEventService:
             verified_by=verified_by,
             when_to_try=when_to_try,
         )
-        return Kept(entry_ids=(await self._capture.capture(entry),))
+        return Kept(entry_ids=(await self.capture.capture(entry),))
 
     async def _accept(
         self, rejections: Sequence[Entry], approach: str, *, verified_by: str | None, when_to_try: str | None
@@ -202,7 +199,7 @@ class TaskEventService:
         for entry in rejections:
             with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
                 resolved.append(
-                    await self._capture.resolve_gate_rejection(
+                    await self.capture.resolve_gate_rejection(
                         entry.entry_id, revision_approach=approach, verified_by=verified_by, when_to_try=when_to_try
                     )
                 )
@@ -220,7 +217,6 @@ class TaskEventService:
     ) -> int:
         """Tell the outcome of what was handed out for a run and nothing was told of since; return of how many."""
         done: set[PatternId] = set()
-        outcomes = replace(self.outcomes, by=self.by)
         handed_out = await self.stores.contexts.untold(project_id, task_id, run_id)
         if tried is None:
             told_of = await certain(self.stores, handed_out, solution)
@@ -231,7 +227,7 @@ class TaskEventService:
                 if pattern_id in done or pattern_id not in told_of:
                     continue
                 with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
-                    await outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
+                    await self.outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
                     done.add(pattern_id)
         return len(done)
 
@@ -250,10 +246,6 @@ class TaskEventService:
 
     def _text(self, field: str, text: str) -> str:
         return as_stored(field, text, redaction=self.capture.redaction)
-
-    @property
-    def _capture(self) -> KnowledgeCaptureService:
-        return replace(self.capture, by=self.by)
 
 
 def _as_tried(tried: Collection[PatternId] | None) -> list[PatternId] | None:

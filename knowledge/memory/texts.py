@@ -81,6 +81,7 @@ def when_to_try(evidence: Evidence) -> str:
     facts = evidence.circumstances
     gate = _listed((each.gate_type, each.entries) for each in facts)
     projects = f", as in {evidence.project_count} projects" if evidence.project_count > 1 else ""
+    bounds = projects + _only(evidence.conditions)
     match evidence.entry_type:
         case EntryType.FAILURE_SOLUTION:
             kind = _listed((each.task_type, each.entries) for each in facts)
@@ -89,11 +90,11 @@ def when_to_try(evidence: Evidence) -> str:
             task = f"a {kind} task" if kind else "a task"
             where = f" in {technology}" if technology else ""
             how = f"with {error}" if error else "in this way"
-            return f"When {task}{where} fails {how}{projects}{_only(evidence.conditions)}."
+            return f"When {task}{where} fails {how}{bounds}."
         case EntryType.GATE_REJECTION:
-            return f"Before a proposal like this goes to the {gate} gate{projects}{_only(evidence.conditions)}."
+            return f"Before a proposal like this goes to the {gate} gate{bounds}."
         case EntryType.GATE_APPROVAL:
-            return f"When a proposal like this goes to the {gate} gate{projects}{_only(evidence.conditions)}."
+            return f"When a proposal like this goes to the {gate} gate{bounds}."
 
 
 def _only(conditions: Collection[AppliesWhen]) -> str:

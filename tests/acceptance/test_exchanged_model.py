@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from knowledge.adapters import recognising
 from knowledge.adapters.recognising import PROBES
@@ -29,12 +28,7 @@ def endpoint() -> Iterator[OpenAIServer]:
 
 @pytest.fixture
 def remote(settings: KnowledgeSettings, endpoint: OpenAIServer) -> KnowledgeSettings:
-    told = {
-        "embedding_model": "test-model",
-        "embedding_base_url": endpoint.base_url,
-        "embedding_api_key": SecretStr(endpoint.key),
-    }
-    return settings.model_copy(update=told)
+    return endpoint.serving(settings, "test-model")
 
 
 async def learn_one(knowledge: Knowledge) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pydantic import SecretStr
 
 from knowledge import Task
 from knowledge.settings import KnowledgeSettings
@@ -41,12 +40,7 @@ def endpoint() -> Iterator[OpenAIServer]:
 
 @pytest.fixture
 def remote(settings: KnowledgeSettings, endpoint: OpenAIServer) -> KnowledgeSettings:
-    told = {
-        "embedding_model": "crowded-model",
-        "embedding_base_url": endpoint.base_url,
-        "embedding_api_key": SecretStr(endpoint.key),
-    }
-    return settings.model_copy(update=told)
+    return endpoint.serving(settings, "crowded-model")
 
 
 async def test_a_model_that_finds_anything_alike_tells_the_right_pattern_and_else_nothing(

@@ -24,7 +24,10 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
+from pydantic import SecretStr
+
 from knowledge.adapters.recognising import PROBES
+from knowledge.settings import KnowledgeSettings
 from tests.support.embedders import crowded, hashed_bag
 
 Reply = dict[str, Any]
@@ -157,6 +160,15 @@ class OpenAIServer:
         """How many texts were embedded, without those that ask for the size of a vector and for the model."""
         asked = {"dimensions", *PROBES}
         return sum(text not in asked for batch in self.batches for text in batch)
+
+    def serving(self, settings: KnowledgeSettings, model: str) -> KnowledgeSettings:
+        """Return settings by which a model of this server embeds."""
+        told = {
+            "embedding_model": model,
+            "embedding_base_url": self.base_url,
+            "embedding_api_key": SecretStr(self.key),
+        }
+        return settings.model_copy(update=told)
 
     def misbehave(self, *faults: Fault) -> None:
         """Do these with the next calls, one each; then behave again."""
