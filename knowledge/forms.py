@@ -10,7 +10,7 @@ from uuid import UUID
 
 from knowledge.errors import InvalidInput
 
-_LONGEST_SPAN = timedelta(days=36_500)
+LONGEST_SPAN = timedelta(days=36_500)
 
 
 def as_id(field: str, told: object) -> UUID:
@@ -57,7 +57,7 @@ def check_span(field: str, span: object, *, least: timedelta) -> None:
     """Raise InvalidInput, naming the field, for what is no span of time, too short or beyond a hundred years."""
     if not isinstance(span, timedelta):
         raise InvalidInput(field, f"must be a span of time, not {type(span).__name__}")
-    if not least <= span <= _LONGEST_SPAN:
+    if not least <= span <= LONGEST_SPAN:
         raise InvalidInput(field, f"must be {'positive' if least else '0 or more'} and at most 100 years")
 
 

@@ -162,9 +162,10 @@ async def _statistics(stores: Stores, terms: Sequence[int]) -> TermStatistics:
 async def _find(stores: Stores, bound: BoundSpace, asked: _Encoded, question: Question, where: Where) -> _Nearest:
     """Search, and drop what is not relevant; the best are kept whatever they score, to be told apart by reading."""
     with Taking("index"):
-        found = await stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
+        hits = await stores.index.search(bound.space, asked.dense, asked.lexical, where, limit=CANDIDATES)
     by = stretch(bound)
-    hits = [replace(hit, cosine=stretched(hit.cosine, by)) for hit in found]
+    if by not in {None, 1.0}:
+        hits = [replace(hit, cosine=stretched(hit.cosine, by)) for hit in hits]
     fused = [(-fuse(hit.cosine, hit.lexical, asked.weight), hit.point_id, hit) for hit in hits]
     fused.sort()
     relevant = sum(relevance(-score, bound.calibration) >= question.floor for score, _, _ in fused)

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from knowledge.access.operations import Scope
+from knowledge.forms import LONGEST_SPAN
 from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli.run import Json, run
 
 keys = typer.Typer(help="Make, list, rotate and revoke the keys of a server.", no_args_is_help=True)
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-_MOST_DAYS = 36_500  # as `knowledge.access.keys` has it, which would be loaded for this alone
 _KEY_ID = re.compile(r"(?:hw_)?(?P<id>[0-9a-f]{12})(?:_[A-Za-z0-9_-]{43})?")
 _SPAN = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
 
@@ -26,8 +26,8 @@ def span_of(told: str) -> timedelta:
     if found is None:
         raise typer.BadParameter(f"give a number and s, m, h, d or w, such as 90d, not {told!r}")
     seconds = int(found["number"]) * _UNITS[found["unit"]]
-    if seconds > _MOST_DAYS * _UNITS["d"]:
-        raise typer.BadParameter(f"give at most 100 years ({_MOST_DAYS}d), not {told!r}")
+    if seconds > LONGEST_SPAN.total_seconds():
+        raise typer.BadParameter(f"give at most 100 years ({LONGEST_SPAN.days}d), not {told!r}")
     return timedelta(seconds=seconds)
 
 

@@ -305,6 +305,15 @@ def _check(params: Mapping[str, object]) -> None:
                 check_unicode(name, text)
 
 
+_OF_PROXIES = {
+    413: "a proxy before {place} takes no request as large as this one (413): hardwon takes 16 MiB",
+    502: "a proxy before {place} reaches no server there (502)",
+    503: "a proxy before {place} reaches no server there (503)",
+    504: "a proxy before {place} gave up waiting (504); what was asked for may go on there all the same",
+}
+"""What an answer means that comes without a server's words, by its status."""
+
+
 def _error(response: httpx.Response, place: str) -> HardwonError:
     """Return the error that problem details tell of; those of no hardwon server are OwnerUnavailable."""
     try:
@@ -331,15 +340,6 @@ def _error(response: httpx.Response, place: str) -> HardwonError:
         if of_proxy
         else f"{place} answers {response.status_code}, but not as a hardwon server: is it one?"
     )
-
-
-_OF_PROXIES = {
-    413: "a proxy before {place} takes no request as large as this one (413): hardwon takes 16 MiB",
-    502: "a proxy before {place} reaches no server there (502)",
-    503: "a proxy before {place} reaches no server there (503)",
-    504: "a proxy before {place} gave up waiting (504); what was asked for may go on there all the same",
-}
-"""What comes of a server without its words."""
 
 
 def nothing_at(path: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from knowledge.adapters.local_embedder import LocalEmbedder
+from knowledge.wiring import Knowledge
 from tests.conftest import Opens
-from tests.support.entries import failure
+from tests.support.entries import failure, learn
 
 LOG = "\n".join(f"2026-03-01T10:{n // 60:02}:{n % 60:02}Z INFO step {n % 7} of job {n} took {n} ms" for n in range(200))
 ERRORS = {
@@ -14,15 +15,20 @@ ERRORS = {
 }
 
 
+async def learn_errors_below(knowledge: Knowledge, log: str) -> None:
+    told = [
+        failure(failure_description=f"{log}\n{error}", solution_steps=solution, task_id=solution)
+        for solution, error in ERRORS.items()
+    ]
+    await learn(knowledge, *told)
+
+
 async def test_logs_that_begin_alike_are_told_apart_by_the_errors_they_end_with(
     opens: Opens,
 ) -> None:
     """Read by their beginnings alone, they were one text to the model, and none was relevant to any error."""
     async with opens(query_deadline_ms=30_000, embedder=LocalEmbedder()) as knowledge:
-        for number, (solution, error) in enumerate(ERRORS.items()):
-            told = failure(failure_description=f"{LOG}\n{error}", solution_steps=solution, task_id=str(number))
-            await knowledge.capture.capture(told)
-        await knowledge.checkpoints.process_all()
+        await learn_errors_below(knowledge, LOG)
         for solution, error in ERRORS.items():
             found = await knowledge.queries.query_for_failure(error, min_relevance=0.0)
             assert found[0].solution == solution
@@ -33,10 +39,7 @@ async def test_a_question_longer_than_what_is_asked_keeps_its_end_and_the_error_
     """It was cut to its beginning, which is that of all of them, and the error message with it."""
     log = "\n".join(LOG for _ in range(3))
     async with opens(query_deadline_ms=30_000, embedder=LocalEmbedder()) as knowledge:
-        for number, (solution, error) in enumerate(ERRORS.items()):
-            told = failure(failure_description=f"{log}\n{error}", solution_steps=solution, task_id=str(number))
-            await knowledge.capture.capture(told)
-        await knowledge.checkpoints.process_all()
+        await learn_errors_below(knowledge, log)
         for solution, error in ERRORS.items():
             for asked in ((f"{log}\n{error}", None), (log, error)):
                 found = await knowledge.queries.query_for_failure(*asked, min_relevance=0.0)
