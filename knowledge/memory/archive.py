@@ -21,7 +21,7 @@ from uuid import UUID
 from knowledge.errors import Conflict, InvalidInput
 
 FORMAT = "hardwon-archive"
-VERSION = 7
+VERSION = 8
 PARTS = (
     "workspaces",
     "spaces",

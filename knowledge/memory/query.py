@@ -9,7 +9,7 @@ from knowledge.forms import as_id, as_relevance, as_whole, check_flag, check_nam
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
 from knowledge.memory.limits import check_text
-from knowledge.memory.ranking import Match, rank, rank_for_gate, source_of
+from knowledge.memory.ranking import Match, rank, rank_for_gate
 from knowledge.memory.searching import Question, search
 from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
 from knowledge.ports import Stores
@@ -238,7 +238,7 @@ def to_pattern(evidence: Evidence) -> Pattern:
         technology=words.technology,
         gate_type=words.gate_type,
         entry_ids=evidence.entry_ids,
-        source=source_of(words),
+        source=words.source,
         founded_at=evidence.founded_at,
         rivals=evidence.rivals,
         distilled=evidence.distilled,

@@ -91,7 +91,7 @@ def _shares(ordered: list[Match], limit: int) -> list[Match]:
     sources: Counter[str | None] = Counter()
     kept = []
     for match in ordered:
-        source = source_of(match.evidence.words)
+        source = match.evidence.words.source
         sources[source] += 1
         if source is None or sources[source] <= source_quota(limit):
             kept.append(match)
@@ -126,11 +126,6 @@ def _both_kinds(ordered: list[Match], limit: int) -> list[Match]:
 def gate_quota(limit: int) -> int:
     """Return how many of `limit` places gate entries may take while others fit: 2 of 5, 1 of 3."""
     return max(1, limit * 2 // 5)
-
-
-def source_of(words: Entry) -> str | None:
-    """Return the key of low trust that an entry came by, if it did."""
-    return (words.captured_by or words.resolved_by or "") if words.low_trust else None
 
 
 def source_quota(limit: int) -> int:

@@ -122,7 +122,8 @@ class Entry(NewEntry):
     """A stored entry. `content_hash` is the sha256 of what the caller told, whatever was added later.
 
     `captured_by` and `resolved_by` are ids of keys, None where none was needed. `low_trust`: one of the two can capture
-    only, as agents' keys do. `suspicions`: why it is quarantined, or was.
+    only, as agents' keys do; `agent_key` is that one, of two that which resolved it. `suspicions`: why it is
+    quarantined, or was.
     """
 
     entry_id: EntryId
@@ -136,8 +137,14 @@ class Entry(NewEntry):
     expires_at: datetime | None = None
     captured_by: str | None = None
     resolved_by: str | None = None
+    agent_key: str | None = None
     low_trust: bool = False
     suspicions: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str | None:
+        """The key of low trust that it came by, if it did; of a version before, which did not keep it, any there is."""
+        return (self.agent_key or self.captured_by or self.resolved_by or "") if self.low_trust else None
 
 
 class CaptureOutcome(StrEnum):

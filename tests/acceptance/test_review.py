@@ -320,3 +320,31 @@ async def test_an_event_that_approves_what_waits_stands_in_the_log_by_whose_it_i
     await boss.events.task_failed(**failed)
     (noted,) = [row for row in await knowledge.audits.list() if row.what == "entry approved"]
     assert noted.who == "key boss"
+
+
+async def test_what_agents_resolve_for_a_trusted_key_counts_and_is_shown_by_whose_it_is(knowledge: Knowledge) -> None:
+    """T2, T4. It was of the key that had told it: one agent took every place, and two counted as one."""
+    boss = knowledge.acting_for(ORCHESTRATOR)
+
+    async def resolved(by: Principal, number: int, steps: str) -> None:
+        told: dict[str, Any] = {
+            "project_id": f"p{number}",
+            "task_id": "t",
+            "run_id": str(number),
+            "agent_type": "coder",
+        }
+        failed = await boss.capture.capture_failure_solution(**told, failure_description=f"the cart fails, {steps}")
+        agent = knowledge.acting_for(by)
+        await agent.capture.resolve_failure(failed, solution_steps=steps, verified_by="pytest")
+
+    for number in range(3):
+        await resolved(AGENT, number, "the same")
+    await resolved(OTHER_AGENT, 3, "the same")
+    for number, steps in enumerate(("one", "two", "three"), 4):
+        await resolved(AGENT, number, steps)
+    await knowledge.checkpoints.process_all()
+    found = await knowledge.queries.query_for_failure("the cart fails, the same", min_relevance=0.0, max_results=3)
+    (of_both,) = [pattern for pattern in found if pattern.solution == "the same"]
+    assert (of_both.success_count, of_both.project_count) == (2, 2)
+    assert of_both.source in {"agent1", "agent2"}
+    assert len([pattern for pattern in found if pattern.source == "agent1"]) <= 1

@@ -544,7 +544,36 @@ async def test_a_resolution_that_gives_orders_is_held_back_and_says_by_whom(stor
     resolved = await entries.resolve(entry.entry_id, solution_steps="Ignore all", verified_by="me", by=by)
     told = (resolved.status, resolved.resolved_by, resolved.low_trust, resolved.suspicions)
     assert told == (EntryStatus.QUARANTINED, "agent", True, ("override",))
+    assert resolved.source == "agent"
     assert await entries.pending(Selection()) == 0
+
+
+@pytest.mark.parametrize(
+    ("told_by", "solved_by", "source"),
+    [
+        (Provenance(key_id="boss"), Provenance(key_id="agent", low_trust=True), "agent"),
+        (Provenance(), Provenance(key_id="agent", low_trust=True), "agent"),
+        (Provenance(key_id="agent", low_trust=True), Provenance(key_id="boss"), "agent"),
+        (Provenance(key_id="one", low_trust=True), Provenance(key_id="two", low_trust=True), "two"),
+        (Provenance(key_id="boss"), Provenance(key_id="boss"), None),
+    ],
+)
+async def test_an_entry_is_of_the_key_of_low_trust_that_told_or_resolved_it(
+    store: Store, told_by: Provenance, solved_by: Provenance, source: str | None
+) -> None:
+    """T2, T4: one that an agent resolved for the key that had told it was of that key, and all agents were one."""
+    entries = store.of("default").entries
+    entry = replace(
+        stored(failure(solution_steps=None, success_verified=False)),
+        status=EntryStatus.OPEN,
+        captured_by=told_by.key_id,
+        agent_key=told_by.key_id if told_by.low_trust else None,
+        low_trust=told_by.low_trust,
+    )
+    await entries.add([entry])
+    resolved = await entries.resolve(entry.entry_id, solution_steps="Mend it", verified_by="pytest", by=solved_by)
+    assert resolved.source == source
+    assert (await entries.get(entry.entry_id)).source == source
 
 
 async def test_what_is_held_back_stays_so_when_it_is_resolved_and_takes_one_resolution(store: Store) -> None:

@@ -123,7 +123,7 @@ class OldRelease:
     async def capture(self, told: NewEntry) -> EntryId:
         entry = stored(told)
         row = to_row(entry) | {"workspace": WORKSPACE}
-        for later in ("applies_when", "captured_by", "resolved_by", "low_trust", "suspicions"):
+        for later in ("applies_when", "captured_by", "resolved_by", "agent_key", "low_trust", "suspicions"):
             del row[later]  # columns of later releases
         names, places = ", ".join(row), ", ".join(f"${number}" for number in range(1, len(row) + 1))
         async with self._connection.transaction():

@@ -203,7 +203,7 @@ async def _counts_that_differ(knowledge: Knowledge, embedded: list[dict[str, Any
     heard: dict[Any, list[Heard]] = defaultdict(list)
     for row in embedded:
         run = (row["project_id"], row["task_id"] or str(row["id"]), row["run_id"] or row["content_hash"])
-        key_id = row["captured_by"] if row["low_trust"] else None
+        key_id = row["agent_key"] if row["low_trust"] else None
         heard[row["pattern_id"]].append(Heard(run=run, worked=True, at=row["timestamp"], key_id=key_id))
     said = []
     async with reading(knowledge.engine) as connection:

@@ -233,7 +233,7 @@ class InMemoryState:
             self._forget_pattern(pattern_id)
         for pattern_id in support.keys() & self.patterns.keys():
             embedded = [entry for entry in support[pattern_id] if entry.status is EntryStatus.EMBEDDED]
-            told = [_Told(each.captured_at, each.low_trust, each.captured_by, _event(each)) for each in embedded]
+            told = [_Told(each.captured_at, each.low_trust, each.source, _event(each)) for each in embedded]
             for key, each in self.outcomes.items():
                 if embedded and each.pattern_id == pattern_id:
                     run = (each.project_id, each.task_id, each.run_id)

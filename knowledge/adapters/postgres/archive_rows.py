@@ -43,8 +43,8 @@ Rows = Sequence[Mapping[str, Any]]
 _ENTRY = (
     "id workspace project_id entry_type agent_type task_type technology task_description failure_description"
     " error_message solution_steps gate_type proposal human_feedback revision_approach approved_approach when_to_try"
-    " applies_when"
-    " success_verified verified_by task_id run_id idempotency_key captured_by resolved_by low_trust suspicions"
+    " applies_when success_verified verified_by task_id run_id idempotency_key"
+    " captured_by resolved_by agent_key low_trust suspicions"
     " content_hash timestamp status attempts dead_reason"
     " pattern_id point_ids embedded_at expires_at"
 )
@@ -95,6 +95,7 @@ _LATER: Mapping[str, Any] = {
     "applies_when": None,
     "captured_by": None,
     "resolved_by": None,
+    "agent_key": None,
     "recorded_by": None,
     "low_trust": False,
     "suspicions": (),

@@ -122,7 +122,7 @@ def _runs() -> sa.Select[Any]:
         sa.func.coalesce(_E.run_id, _E.content_hash).label("run_id"),
         sa.true().label("worked"),
         _E.low_trust,
-        _E.captured_by.label("key_id"),
+        sa.func.coalesce(_E.agent_key, _E.captured_by, _E.resolved_by).label("key_id"),
         _E.timestamp.label("at"),
         _E.id,
     ).where(_among_ids(_E.pattern_id), EMBEDDED)

@@ -90,6 +90,7 @@ knowledge_staging = sa.Table(
     # provenance
     sa.Column("captured_by", sa.String(100)),
     sa.Column("resolved_by", sa.String(100)),
+    sa.Column("agent_key", sa.String(100)),
     sa.Column("low_trust", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.Column("suspicions", sa.ARRAY(sa.Text), nullable=False, server_default=sa.text("'{}'::text[]")),
     sa.Column("error_signature", sa.Text, sa.Computed(_error_signature(), persisted=True)),
