@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from knowledge.access.operations import Scope
-from knowledge.forms import LONGEST_SPAN
 from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli.run import Json, run
 
@@ -22,6 +21,8 @@ _SPAN = re.compile(r"(?P<number>\d{1,9})(?P<unit>[smhdw])")
 
 def span_of(told: str) -> timedelta:
     """Return a span of time as it was typed, such as 90d. Raises a usage error for another form, or over 100 years."""
+    from knowledge.forms import LONGEST_SPAN
+
     found = _SPAN.fullmatch(told)
     if found is None:
         raise typer.BadParameter(f"give a number and s, m, h, d or w, such as 90d, not {told!r}")
