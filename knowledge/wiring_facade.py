@@ -12,6 +12,7 @@ from knowledge.access.authentication import Authenticator
 from knowledge.access.guard import guarded
 from knowledge.access.keys import KeyService
 from knowledge.access.principals import OWNER, Principal, Scope, Trust
+from knowledge.adapters.postgres.database import check_writable
 from knowledge.adapters.postgres.row_security import row_security
 from knowledge.documents.answers import Answering, Models
 from knowledge.documents.askers import asker
@@ -142,9 +143,11 @@ class Knowledge:
     async def ready(self) -> None:
         """Ask both stores for the least there is, and change nothing.
 
-        Raises StorageUnavailable or IndexUnavailable where one does not answer, or the index lost its collection.
+        Raises StorageUnavailable or IndexUnavailable where one does not answer, Postgres takes no changes, or the index
+        lost its collection.
         """
         self.principal.require("stats")
+        await check_writable(self.engine)
         bound = await self.stores.spaces.bound()
         if bound is not None:
             await self.stores.index.ids(bound.space, self.workspace, after=None, limit=1)

@@ -336,6 +336,10 @@ class KnowledgeClient:
         """Return the workspace's counts."""
         return await self._api.call("GET", "/v1/stats", WorkspaceStats)
 
+    async def ready(self) -> None:
+        """Raise StorageUnavailable or IndexUnavailable where the server's stores do not do what they are for."""
+        await self._api.call("GET", "/readyz", dict[str, str])
+
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         """Return the workspaces that hold anything, ascending; from behind `after` on, at most so many."""
 

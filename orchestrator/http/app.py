@@ -449,7 +449,7 @@ def _add_health(app: FastAPI) -> None:
     @app.get("/readyz", tags=["health"])
     @free(problems=(503,))
     async def readyz(request: Request) -> Health:
-        """Say whether Postgres and the index answer, and the index has what it is asked in."""
+        """Say whether Postgres answers and takes changes, and the index answers and has what it is asked in."""
         knowledge: Knowledge = request.app.state.knowledge
         try:
             await within(READY_SECONDS, knowledge.ready())

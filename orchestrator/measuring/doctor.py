@@ -83,6 +83,7 @@ async def _stores(knowledge: AnyKnowledge, opened: list[AnyKnowledge]) -> str:
             " lost its collection gets it back from hardwon rebuild"
         )
     opened.append(knowledge)
+    await knowledge.ready()
     entries = sum(stats.entries.values())
     return f"both answer; {entries:,} entries, {stats.patterns:,} patterns, {stats.points:,} points"
 

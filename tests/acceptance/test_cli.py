@@ -495,6 +495,17 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
     assert "HARDWON_TASK_RELEVANCE" in broken
 
 
+def test_the_doctor_finds_a_postgres_that_takes_no_changes(alone: Commands) -> None:
+    alone.json("migrate")
+    url = alone.settings["HARDWON_DATABASE_URL"] + "&default_transaction_read_only=on"
+    found = {
+        each["what"]: each
+        for each in json.loads(alone.run("doctor", "--json", HARDWON_DATABASE_URL=url).stdout)["findings"]
+    }
+    assert found["stores"]["well"] is False
+    assert "takes no changes" in found["stores"]["said"]
+
+
 def test_an_empty_database_is_migrated_once(postgres_dsn: str, endpoint: OpenAIServer, home: Path) -> None:
     url = asyncio.run(create_database(postgres_dsn))
     try:

@@ -330,6 +330,24 @@ async def test_a_probe_says_that_the_index_lost_its_collection_and_makes_none_an
     assert (await http.get("/v1/stats")).json()["points"] > 0
 
 
+async def test_a_server_whose_postgres_takes_no_changes_says_that_it_is_not_ready(
+    settings: KnowledgeSettings, database_url: str
+) -> None:
+    """A standby answers every question of a probe: balancers sent it captures, each of which failed."""
+    read_only = settings.model_copy(
+        update={"database_url": SecretStr(f"{database_url}&default_transaction_read_only=on")}
+    )
+    async with open_knowledge(settings, embedder=HashingEmbedder(dims=64)):
+        pass  # the schema is there, as on a copy
+    async with open_knowledge(read_only, embedder=HashingEmbedder(dims=64)) as knowledge:
+        transport = httpx.ASGITransport(app=make_app(knowledge))
+        async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+            answer = await http.get("/readyz")
+            assert (answer.status_code, answer.json()["title"]) == (503, "StorageUnavailable")
+            assert "takes no changes" in answer.json()["detail"]
+            assert (await http.get("/v1/stats")).status_code == 200, "whoever only asks is answered"
+
+
 async def test_a_server_whose_postgres_fell_silent_says_that_it_is_not_ready(
     settings: KnowledgeSettings, postgres_dsn: str, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

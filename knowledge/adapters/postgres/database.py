@@ -160,12 +160,13 @@ _OF_DRIVER = (
 )
 _NO_TEXT = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError, UnicodeEncodeError)
 _FULL = "there is no space left for Postgres ({said}): make room on its disk, and it goes on"
+_NO_CHANGES = (
+    "Postgres takes no changes ({said}): HARDWON_DATABASE_URL leads to a copy that only answers, or the server was made"
+    " read-only, as some are while their disk is full"
+)
 _TOLD: Mapping[tuple[type[Exception], ...], str] = {
     (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError): REFUSED,
-    (asyncpg.ReadOnlySQLTransactionError,): (
-        "Postgres takes no changes ({said}): HARDWON_DATABASE_URL leads to a copy that only answers, or the server was"
-        " made read-only, as some are while their disk is full"
-    ),
+    (asyncpg.ReadOnlySQLTransactionError,): _NO_CHANGES,
     (asyncpg.DeadlockDetectedError, asyncpg.SerializationError): (
         "Postgres broke off two operations that waited for each other; do it again"
     ),
@@ -357,6 +358,13 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         if ours := _busy(engine, error) or translate(error):
             raise ours from error
         raise
+
+
+async def check_writable(engine: AsyncEngine) -> None:
+    """Raise StorageUnavailable where Postgres does not answer, or answers but takes no changes."""
+    async with reading(engine) as connection:
+        if await connection.scalar(sa.text("SELECT current_setting('transaction_read_only')::boolean")):
+            raise StorageUnavailable(_NO_CHANGES.format(said="transaction_read_only is on"))
 
 
 @asynccontextmanager
