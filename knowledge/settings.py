@@ -101,6 +101,8 @@ class KnowledgeSettings(BaseSettings):
     """A Qdrant server; unset: the embedded engine."""
     qdrant_api_key: SecretStr | None = None
     """The key of that server."""
+    qdrant_prefix: str = Field(default="", pattern=r"^[A-Za-z0-9_-]{0,64}$")
+    """Begins the names of its collections: each database that shares the server needs one of its own."""
     embedding_model: str | None = None
     """Unset: text-embedding-3-small where OPENAI_API_KEY or one of the next two is set, else the bundled model. What
     begins with / or ~ is the folder of a model."""

@@ -27,7 +27,7 @@ from knowledge.wiring_documents import open_passages
 from knowledge.wiring_facade import SERVICES, Knowledge
 from knowledge.wiring_models import chat_of, make_chat, make_embedder, warmed
 from knowledge.wiring_services import knowledge_on, stores_on
-from knowledge.wiring_stores import check_qdrant, collections_opened, connect_postgres, open_index
+from knowledge.wiring_stores import check_qdrant, collections_opened, connect_postgres, open_index, ownership_of
 
 __all__ = [
     "SERVICES",
@@ -80,9 +80,10 @@ async def open_knowledge(
         try:
             engine = await connect_postgres(settings, stack)
             await migrate(engine)
-            index = open_index(settings)
+            ownership = await ownership_of(settings, engine)
+            index = open_index(settings, ownership)
             stack.push_async_callback(index.aclose)
-            passages = open_passages(settings)
+            passages = open_passages(settings, ownership)
             stack.push_async_callback(passages.aclose)
         finally:
             await asyncio.gather(loading, return_exceptions=True)

@@ -15,6 +15,7 @@ from knowledge.adapters.postgres.document_moving import PostgresMoving
 from knowledge.adapters.postgres.document_passages import PostgresPassages
 from knowledge.adapters.postgres.document_sources import PostgresSources
 from knowledge.adapters.postgres.documents import PostgresDocuments, PostgresGrants
+from knowledge.adapters.qdrant_points import Ownership
 from knowledge.documents.access import BASES, AccessPolicy
 from knowledge.documents.calibrating import ScaleCalibration
 from knowledge.documents.evidence import LogEvidence
@@ -36,7 +37,7 @@ from knowledge.search.lexical import DEFAULT_MEAN_TERMS
 from knowledge.settings import KnowledgeSettings
 
 
-def open_passages(settings: KnowledgeSettings) -> PassageIndex:
+def open_passages(settings: KnowledgeSettings, ownership: Ownership) -> PassageIndex:
     """Return the index of passages; with the embedded engine this process owns its directory from now on."""
     if settings.qdrant_url is None:
         from knowledge.adapters.passages_edge import EdgePassages  # noqa: PLC0415
@@ -45,7 +46,7 @@ def open_passages(settings: KnowledgeSettings) -> PassageIndex:
     from knowledge.adapters.passages_server import connect  # noqa: PLC0415
 
     key = settings.qdrant_api_key
-    return connect(settings.qdrant_url, key.get_secret_value() if key else None)
+    return connect(settings.qdrant_url, key.get_secret_value() if key else None, ownership)
 
 
 @dataclass(frozen=True, slots=True)

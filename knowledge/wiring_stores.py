@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.adapters.postgres.database import make_engine
+from knowledge.adapters.postgres.identity import identity
+from knowledge.adapters.qdrant_points import NOBODY_ELSE, Ownership
 from knowledge.documents.ports import PassageIndex
 from knowledge.errors import HardwonError, InvalidSetting
 from knowledge.ports import Stores, VectorIndex
@@ -76,7 +78,14 @@ def _on_this_machine(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def open_index(settings: KnowledgeSettings) -> VectorIndex:
+async def ownership_of(settings: KnowledgeSettings, engine: AsyncEngine) -> Ownership:
+    """Return whose collections the indexes are, which matters on a Qdrant server alone."""
+    if settings.qdrant_url is None:
+        return NOBODY_ELSE
+    return Ownership(store=await identity(engine), prefix=settings.qdrant_prefix)
+
+
+def open_index(settings: KnowledgeSettings, ownership: Ownership) -> VectorIndex:
     """Return the index; with the embedded engine this process owns its directory from now on."""
     if settings.qdrant_url is None:
         from knowledge.adapters.qdrant_edge import QdrantEdgeIndex  # noqa: PLC0415
@@ -85,7 +94,7 @@ def open_index(settings: KnowledgeSettings) -> VectorIndex:
     from knowledge.adapters.qdrant_server import connect as connect_qdrant  # noqa: PLC0415
 
     key = settings.qdrant_api_key
-    return connect_qdrant(settings.qdrant_url, key.get_secret_value() if key else None)
+    return connect_qdrant(settings.qdrant_url, key.get_secret_value() if key else None, ownership)
 
 
 async def collections_opened(stores: Stores, passages: PassageIndex) -> None:

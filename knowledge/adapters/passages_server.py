@@ -9,22 +9,23 @@ from qdrant_client import AsyncQdrantClient, models
 
 from knowledge.adapters import passage_points as shape
 from knowledge.adapters import qdrant_points
+from knowledge.adapters.qdrant_points import NOBODY_ELSE, Ownership
 from knowledge.adapters.qdrant_server import BATCH, BATCH_NUMBERS, QdrantServerIndex, both_requests, client_of, sparse
 from knowledge.documents.models import PassageHit, PassageId, PassagePoint, PassageWhere
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, PointId, SparseVector, Vector
 
 
-def connect(url: str, api_key: str | None = None) -> ServerPassages:
+def connect(url: str, api_key: str | None = None, ownership: Ownership = NOBODY_ELSE) -> ServerPassages:
     """Return an index of passages on the server at `url`. Nothing is sent yet."""
-    return ServerPassages(client_of(url, api_key))
+    return ServerPassages(client_of(url, api_key), ownership)
 
 
 class ServerPassages(PassageIndex):
     """Points on a server that any number of processes share."""
 
-    def __init__(self, client: AsyncQdrantClient) -> None:
-        self._collections = _Collections(client)
+    def __init__(self, client: AsyncQdrantClient, ownership: Ownership = NOBODY_ELSE) -> None:
+        self._collections = _Collections(client, ownership)
 
     async def ensure(self, space: EmbeddingSpace) -> None:
         await self._collections.make(shape.own_space(space))
@@ -74,7 +75,7 @@ class _Collections(QdrantServerIndex):
         await self.ensure(space, in_use=False)
         if not self._indexes_work:
             return
-        name = qdrant_points.collection_name(space)
+        name = self._name(space)
         with self._translated():
             found = await self._client.get_collection(name)
             for field, schema in _payload_indexes().items():
@@ -83,7 +84,7 @@ class _Collections(QdrantServerIndex):
 
     async def put(self, space: EmbeddingSpace, points: Sequence[PassagePoint]) -> None:
         """Write points."""
-        name = qdrant_points.collection_name(space)
+        name = await self._collection(space)
         size = min(BATCH, max(1, BATCH_NUMBERS // space.dims))
         for start in range(0, len(points), size):
             batch = [_stored(point) for point in points[start : start + size]]
@@ -94,9 +95,9 @@ class _Collections(QdrantServerIndex):
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int
     ) -> list[PassageHit]:
         """Return the union of both top lists with both scores of each."""
-        requests = both_requests(dense.tolist(), lexical, allowed, limit)
+        name, requests = await self._collection(space), both_requests(dense.tolist(), lexical, allowed, limit)
         with self._translated():
-            pages = await self._client.query_batch_points(qdrant_points.collection_name(space), requests=requests)
+            pages = await self._client.query_batch_points(name, requests=requests)
         by_sense, *by_words = [{UUID(str(found.id)): found.score for found in page.points} for page in pages]
         words = by_words[0] if by_words else {}
         hits = [
@@ -107,7 +108,7 @@ class _Collections(QdrantServerIndex):
 
     async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return the ids without a point."""
-        name, there = qdrant_points.collection_name(space), set[UUID]()
+        name, there = await self._collection(space), set[UUID]()
         for start in range(0, len(passage_ids), BATCH):
             asked = [str(each) for each in passage_ids[start : start + BATCH]]
             with self._translated():

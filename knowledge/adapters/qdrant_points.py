@@ -32,6 +32,21 @@ _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 _LARGEST_ID = (1 << 128) - 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """Whose collections are, on a server that others may use as well.
+
+    `store` is the identity of the database that they are derived from, None where nobody else can be there; `prefix`
+    begins their names.
+    """
+
+    store: str | None = None
+    prefix: str = ""
+
+
+NOBODY_ELSE: Final = Ownership()
+
+
 def collection_name(space: EmbeddingSpace) -> str:
     """Return the name of a space's collection: a directory and a part of a URL, so odd fingerprints are refused."""
     if not _FINGERPRINT.fullmatch(space.fingerprint):

@@ -18,6 +18,7 @@ from qdrant_client.common.client_exceptions import QdrantException, ResourceExha
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from knowledge.adapters import qdrant_points as shape
+from knowledge.adapters.qdrant_points import NOBODY_ELSE, Ownership
 from knowledge.errors import HardwonError, IndexUnavailable, StoreIncompatible
 from knowledge.models import EmbeddingSpace, Hit, Point, PointId, SparseVector, Vector, Where
 from knowledge.ports import VectorIndex
@@ -35,6 +36,9 @@ BATCH_NUMBERS: Final = 1_000_000
 _LIMITS: Final = httpx.Limits(max_keepalive_connections=8, keepalive_expiry=3.0)
 """The client's own default opens a connection per request to a local server; servers drop idle ones after 5 s."""
 
+_STORE: Final = "hardwon_store"
+"""The key of a collection's metadata that says whose it is."""
+
 _CLIENT_ERRORS: Final = (
     ApiException,
     QdrantException,
@@ -50,12 +54,14 @@ _CLIENT_ERRORS: Final = (
 )
 
 
-def connect(url: str, api_key: str | None = None, *, timeout_seconds: float = 10.0) -> QdrantServerIndex:
+def connect(
+    url: str, api_key: str | None = None, ownership: Ownership = NOBODY_ELSE, *, timeout_seconds: float = 10.0
+) -> QdrantServerIndex:
     """Return an index on the server at `url` (with the port: 6333 unless named). Nothing is sent yet.
 
     `timeout_seconds` is per request, rounded up to whole seconds: the client knows no finer ones.
     """
-    return QdrantServerIndex(client_of(url, api_key, timeout_seconds=timeout_seconds))
+    return QdrantServerIndex(client_of(url, api_key, timeout_seconds=timeout_seconds), ownership)
 
 
 def client_of(url: str, api_key: str | None = None, *, timeout_seconds: float = 10.0) -> AsyncQdrantClient:
@@ -76,18 +82,23 @@ def client_of(url: str, api_key: str | None = None, *, timeout_seconds: float = 
 class QdrantServerIndex(VectorIndex):
     """Points in a collection per embedding space on a server that any number of processes share.
 
-    Every call may be repeated: ids are deterministic and deletions are by id or by expiry.
+    Every call may be repeated: ids are deterministic and deletions are by id or by expiry. Each raises
+    StoreIncompatible where the collection is another store's, which would take our points for strangers and we its.
     """
 
-    def __init__(self, client: AsyncQdrantClient) -> None:
+    def __init__(self, client: AsyncQdrantClient, ownership: Ownership = NOBODY_ELSE) -> None:
         self._client = client
         self._address = _address(client)
+        self._ownership = ownership
+        self._alias = ownership.prefix + shape.ALIAS
+        self._known_as_ours: set[str] = set()
 
     async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
-        name = shape.collection_name(space)
+        name = self._name(space)
         with self._translated():
             await self._create_if_absent(name, space)
             found = await self._client.get_collection(name)
+            await self._must_be_ours(name, found)
             self._must_fit(found, name, space)
             for field, schema in _payload_indexes().items():
                 if self._indexes_work and field not in found.payload_schema:
@@ -97,7 +108,7 @@ class QdrantServerIndex(VectorIndex):
 
     async def upsert(self, space: EmbeddingSpace, points: Sequence[Point]) -> None:
         shape.check_batch(space, points)
-        name = shape.collection_name(space)
+        name = await self._collection(space)
         size = min(BATCH, max(1, BATCH_NUMBERS // space.dims))
         for start in range(0, len(points), size):
             batch = [_stored(point) for point in points[start : start + size]]
@@ -110,7 +121,7 @@ class QdrantServerIndex(VectorIndex):
         shape.check_dense(space, dense, "dense")
         shape.check_lexical(lexical, "lexical")
         wanted = shape.conditions(where)
-        name = shape.collection_name(space)
+        name = await self._collection(space)
         if limit < 1 or wanted.impossible:
             return []
         requests = both_requests(dense.tolist(), lexical, _filter(wanted), limit)
@@ -129,7 +140,7 @@ class QdrantServerIndex(VectorIndex):
         wanted = shape.conditions(where)
         if limit < 1 or wanted.impossible:
             return [[] for _ in dense]
-        allowed = _filter(wanted)
+        name, allowed = await self._collection(space), _filter(wanted)
         found: list[list[PointId]] = []
         for start in range(0, len(dense), _ASKED_AT_ONCE):
             requests = [
@@ -145,12 +156,12 @@ class QdrantServerIndex(VectorIndex):
                 for vector in dense[start : start + _ASKED_AT_ONCE]
             ]
             with self._translated():
-                pages = await self._client.query_batch_points(shape.collection_name(space), requests=requests)
+                pages = await self._client.query_batch_points(name, requests=requests)
             found += [[_id(hit.id) for hit in page.points] for page in pages]
         return found
 
     async def delete(self, space: EmbeddingSpace, point_ids: Sequence[PointId]) -> None:
-        name = shape.collection_name(space)
+        name = await self._collection(space)
         if not await self._is_there(name):
             return
         for start in range(0, len(point_ids), BATCH):
@@ -160,7 +171,7 @@ class QdrantServerIndex(VectorIndex):
                 self._must_be_done(await self._client.delete(name, points_selector=selector, wait=True))
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
-        name = shape.collection_name(space)
+        name = await self._collection(space)
         shape.write_moment(now, "now")
         until = models.FieldCondition(key=shape.EXPIRES_AT, range=models.DatetimeRange(lte=now))
         expired = _within(workspace, until)
@@ -174,7 +185,7 @@ class QdrantServerIndex(VectorIndex):
             return counted.count
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
-        name = shape.collection_name(space)
+        name = await self._collection(space)
         with self._translated():
             mine = _within(workspace)
             return (await self._client.count(name, count_filter=mine, exact=True)).count
@@ -182,7 +193,7 @@ class QdrantServerIndex(VectorIndex):
     async def scan(
         self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int
     ) -> list[tuple[PointId, Point | None]]:
-        name = shape.collection_name(space)
+        name = await self._collection(space)
         start = None if after is None else shape.id_after(after)
         if limit < 1 or (after is not None and start is None):
             return []
@@ -201,9 +212,10 @@ class QdrantServerIndex(VectorIndex):
         start = None if after is None else shape.id_after(after)
         if limit < 1 or (after is not None and start is None):
             return []
+        name = await self._collection(space)
         with self._translated():
             page, _ = await self._client.scroll(
-                shape.collection_name(space),
+                name,
                 scroll_filter=_within(workspace),
                 limit=limit,
                 offset=None if start is None else str(start),
@@ -212,12 +224,42 @@ class QdrantServerIndex(VectorIndex):
         return [_id(found.id) for found in page]
 
     async def drop(self, space: EmbeddingSpace) -> None:
+        name = await self._collection(space)
         with self._translated():
-            await self._client.delete_collection(shape.collection_name(space))
+            await self._client.delete_collection(name)
+            self._known_as_ours.discard(name)
 
     async def aclose(self) -> None:
         with self._translated():
             await self._client.close()
+
+    def _name(self, space: EmbeddingSpace) -> str:
+        return self._ownership.prefix + shape.collection_name(space)
+
+    async def _collection(self, space: EmbeddingSpace) -> str:
+        """Return the name of a space's collection; look whose it is, once, where there is one."""
+        name = self._name(space)
+        if self._ownership.store is not None and name not in self._known_as_ours:
+            with self._translated():
+                if await self._client.collection_exists(name):
+                    await self._must_be_ours(name, await self._client.get_collection(name))
+        return name
+
+    async def _must_be_ours(self, name: str, found: models.CollectionInfo) -> None:
+        """Raise StoreIncompatible for a collection of another store; take one that says nothing for ours."""
+        ours = self._ownership.store
+        if ours is None:
+            return
+        told = found.config.metadata or {}
+        if told.get(_STORE, ours) != ours:
+            raise StoreIncompatible(
+                f"The collection {name} at {self._address} is another database's, and two that share one delete each"
+                " other's points: set HARDWON_QDRANT_PREFIX to a word of this one's own. If the database moved here and"
+                f" the one before is gone, delete that collection, and run `hardwon rebuild`."
+            )
+        if _STORE not in told:
+            await self._client.update_collection(name, metadata={**told, _STORE: ours})
+        self._known_as_ours.add(name)
 
     async def _is_there(self, name: str) -> bool:
         with self._translated():
@@ -234,6 +276,7 @@ class QdrantServerIndex(VectorIndex):
                 sparse_vectors_config={shape.LEXICAL: models.SparseVectorParams()},
                 # One graph per workspace and none over all of them, since no search crosses workspaces.
                 hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
+                metadata=None if self._ownership.store is None else {_STORE: self._ownership.store},
             )
         except (UnexpectedResponse, RpcError, ValueError):
             # Another process was quicker, and each server version says so in its own words.
@@ -251,14 +294,14 @@ class QdrantServerIndex(VectorIndex):
 
     async def _point_alias_at(self, name: str) -> None:
         known = {alias.alias_name: alias.collection_name for alias in (await self._client.get_aliases()).aliases}
-        if known.get(shape.ALIAS) == name:
+        if known.get(self._alias) == name:
             return
         create = models.CreateAliasOperation(
-            create_alias=models.CreateAlias(collection_name=name, alias_name=shape.ALIAS)
+            create_alias=models.CreateAlias(collection_name=name, alias_name=self._alias)
         )
-        delete = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=shape.ALIAS))
+        delete = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self._alias))
         # One request, so that there is no moment without the alias.
-        await self._client.update_collection_aliases([delete, create] if shape.ALIAS in known else [create])
+        await self._client.update_collection_aliases([delete, create] if self._alias in known else [create])
 
     @property
     def _indexes_work(self) -> bool:

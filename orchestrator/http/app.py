@@ -16,6 +16,7 @@ from knowledge.errors import (
     IndexUnavailable,
     InvalidInput,
     StorageUnavailable,
+    StoreIncompatible,
 )
 from knowledge.models import (
     Captured,
@@ -455,8 +456,9 @@ def _add_health(app: FastAPI) -> None:
             await within(READY_SECONDS, knowledge.ready())
         except TimeoutError as error:
             raise StorageUnavailable(f"the stores have not answered within {READY_SECONDS:.0f} s") from error
-        except IndexUnavailable as error:  # whoever asks needs no key, and is told no address
+        except (IndexUnavailable, StoreIncompatible) as error:  # whoever asks needs no key, and is told no address
             raise IndexUnavailable(
-                "the vector index does not answer, or has lost its collection: `hardwon rebuild` makes it anew"
+                "the vector index does not answer, holds what is not this store's (`hardwon doctor` says which), or has"
+                " lost its collection: `hardwon rebuild` makes it anew"
             ) from error
         return Health(status="ok")

@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.adapters.postgres.archive_rows import FORMAT
-from knowledge.errors import Conflict, InvalidInput
+from knowledge.errors import Conflict, InvalidInput, StoreIncompatible
 from knowledge.memory.archive import DOCUMENT_PARTS, PARTS, VERSION, ArchiveWriter, check, slices
 from knowledge.models import AppliesWhen, LinkKind, Pattern, Task
 from knowledge.provenance import Chosen
@@ -642,3 +642,30 @@ async def test_rows_that_could_not_be_read_again_are_refused_before_anything_is_
         assert (stats.projects, stats.embedding_model) == (0, None)
         assert (await second.archives.import_archive(as_stream(await whole(knowledge)))).new["documents"] == 1
         assert (await second.upkeep.verify()).sound
+
+
+async def test_a_second_database_at_a_qdrant_is_refused_until_it_has_a_prefix(
+    settings: KnowledgeSettings, second_url: str, tmp_path: Path
+) -> None:
+    """A restored dump beside the database it came from: the repair of one deleted the points of the other."""
+
+    async def learned(knowledge: Knowledge) -> None:
+        await fail(knowledge)
+        await knowledge.checkpoints.process_all()
+
+    with QdrantProcess(tmp_path / "qdrant") as qdrant:
+        first = settings.model_copy(update={"qdrant_url": qdrant.url})
+        second = first.model_copy(update={"database_url": SecretStr(second_url)})
+        async with open_knowledge(first, embedder=HashingEmbedder(dims=64)) as knowledge:
+            await learned(knowledge)
+            async with open_knowledge(second, embedder=HashingEmbedder(dims=64)) as other:
+                with pytest.raises(StoreIncompatible, match="HARDWON_QDRANT_PREFIX"):
+                    await learned(other)
+            apart = second.model_copy(update={"qdrant_prefix": "staging-"})
+            async with open_knowledge(apart, embedder=HashingEmbedder(dims=64)) as other:
+                await learned(other)
+                assert (await other.stats()).points == 1
+                await other.store_upkeep.rebuild()
+                await other.upkeep.verify(repair=True)
+            assert (await knowledge.stats()).points == 1
+            assert (await knowledge.upkeep.verify()).sound

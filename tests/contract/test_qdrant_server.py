@@ -21,7 +21,7 @@ import pytest
 from qdrant_client import AsyncQdrantClient, models
 
 from knowledge.adapters import qdrant_server as adapter
-from knowledge.adapters.qdrant_points import conditions
+from knowledge.adapters.qdrant_points import Ownership, conditions
 from knowledge.adapters.qdrant_server import QdrantServerIndex, connect
 from knowledge.errors import HardwonError, IndexUnavailable, StoreIncompatible
 from knowledge.models import EmbeddingSpace, EntryType, Point, PointId, SparseVector, View, Where
@@ -214,6 +214,56 @@ async def test_the_alias_moves_in_one_request(inside: Inside) -> None:
     changes = [path for verb, path in server.requests if path.endswith("/aliases") and verb == "POST"]
     assert changes == ["/collections/aliases"]
     assert server.aliases == {"project_knowledge": "hardwon_newer"}
+
+
+# Several stores
+
+
+def _over(server: QdrantOverEdge, ownership: Ownership) -> QdrantServerIndex:
+    transport = httpx.ASGITransport(app=server.app)
+    client = AsyncQdrantClient(url="http://qdrant", check_compatibility=False, transport=transport)
+    return QdrantServerIndex(client, ownership)
+
+
+async def test_nothing_is_done_to_the_collection_of_another_database(tmp_path: Path) -> None:
+    """Staging and production on one server took each other's points for strangers, and deleted them."""
+    server = QdrantOverEdge(tmp_path)
+    ours, other = (_over(server, Ownership(store=store)) for store in ("production", "staging"))
+    await ours.ensure(SPACE)
+    await ours.upsert(SPACE, make_points(3))
+    for call in calls(other).values():
+        with pytest.raises(StoreIncompatible, match="HARDWON_QDRANT_PREFIX"):
+            await call()
+    assert await ours.count(SPACE, "default") == 3
+    for index in (ours, other):
+        await index.aclose()
+    server.close()
+
+
+async def test_databases_share_a_server_by_prefixes_of_their_own(tmp_path: Path) -> None:
+    server = QdrantOverEdge(tmp_path)
+    ours, other = (_over(server, Ownership(store=store, prefix=f"{store}-")) for store in ("production", "staging"))
+    for index, count in ((ours, 3), (other, 2)):
+        await index.ensure(SPACE)
+        await index.upsert(SPACE, make_points(count))
+    await other.drop(SPACE)
+    assert await ours.count(SPACE, "default") == 3
+    assert server.aliases == {"production-project_knowledge": f"production-{NAME}"}
+    for index in (ours, other):
+        await index.aclose()
+    server.close()
+
+
+async def test_a_collection_that_does_not_say_whose_it_is_becomes_that_of_who_comes_first(inside: Inside) -> None:
+    server, before = inside
+    await before.upsert(SPACE, make_points(3))
+    ours, other = (_over(server, Ownership(store=store)) for store in ("production", "staging"))
+    assert await ours.count(SPACE, "default") == 3
+    with pytest.raises(StoreIncompatible):
+        await other.count(SPACE, "default")
+    server.requests.clear()
+    await ours.count(SPACE, "default")
+    assert server.requests == [("POST", f"/collections/{NAME}/points/count")], "whose it is is asked once"
 
 
 # Several clients

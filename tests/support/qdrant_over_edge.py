@@ -105,6 +105,7 @@ class QdrantOverEdge:
             ("GET", f"{one}/exists", lambda _, name: {"exists": self._real(name) in self.shards}),
             ("GET", one, self._describe),
             ("PUT", one, self._create),
+            ("PATCH", one, self._change),
             ("DELETE", one, self._delete_collection),
             ("PUT", f"{one}/index", self._index),
             ("PUT", f"{one}/points", self._upsert),
@@ -175,6 +176,7 @@ class QdrantOverEdge:
     def _describe(self, _: Body, name: str) -> Body:
         details = self._shard(name).info()
         made = json.loads((self.folder / self._real(name) / "made_with.json").read_text())
+        metadata = made.pop("metadata", None)
         hnsw = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000} | made.pop("hnsw_config", {})
         schema = {
             field: {"data_type": str(index.data_type).rpartition(".")[2].lower(), "points": index.points}
@@ -194,6 +196,7 @@ class QdrantOverEdge:
                     "default_segment_number": 0,
                     "flush_interval_sec": 5,
                 },
+                "metadata": metadata,
             },
             "payload_schema": schema,
         }
@@ -201,7 +204,7 @@ class QdrantOverEdge:
     def _create(self, body: Body, name: str) -> bool:
         if name in self.shards or name in self.aliases:
             raise Refused(409, f"Wrong input: Collection `{name}` already exists!")
-        _only(body, "vectors", "sparse_vectors", "hnsw_config")
+        _only(body, "vectors", "sparse_vectors", "hnsw_config", "metadata")
         for params in body["vectors"].values():
             _only(params, "size", "distance")
         for params in body["sparse_vectors"].values():
@@ -215,6 +218,13 @@ class QdrantOverEdge:
         config = edge.EdgeConfig(vectors=dense, sparse_vectors=sparse, optimizers=optimizers)
         self.shards[name] = edge.EdgeShard.create(str(self.folder / name), config)
         (self.folder / name / "made_with.json").write_text(json.dumps(body))
+        return True
+
+    def _change(self, body: Body, name: str) -> bool:
+        _only(body, "metadata")
+        self._shard(name)
+        file = self.folder / self._real(name) / "made_with.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | body))
         return True
 
     def _delete_collection(self, _: Body, name: str) -> bool:
