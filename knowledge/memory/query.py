@@ -89,12 +89,14 @@ class RAGQueryService:
         *,
         technology: str | None = None,
         min_relevance: float | None = None,
+        only_if_sure: bool = False,
         facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved, best first; weighs fields and raises as `query_for_task`.
 
         The error message is a fact, too.
         """
+        check_flag("only_if_sure", only_if_sure)
         check_named(agent_type=agent_type, task_type=task_type, technology=technology)
         question = Question(
             text=_failure(failure_description, error_message),
@@ -103,7 +105,8 @@ class RAGQueryService:
             max_results=_checked(max_results),
             facts=read_facts(facts, technology=technology, error=error_message),
         )
-        return (await self._answer(question)).patterns
+        answer = await self._answer(question)
+        return answer.patterns if answer.sure or not only_if_sure else []
 
     @step("query_for_gate")
     async def query_for_gate(

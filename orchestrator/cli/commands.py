@@ -49,6 +49,9 @@ MaxResults = Annotated[int, typer.Option(min=1, max=100, help="At most so many p
 MinRelevance = Annotated[
     float | None, typer.Option(min=0, max=1, help="Show only what is at least this relevant (0 to 1).")
 ]
+OnlyIfSure = Annotated[
+    bool, typer.Option("--only-if-sure", help="Show nothing where the best is likely no match, as a context does.")
+]
 Facts = Annotated[
     list[str] | None,
     typer.Option(
@@ -214,9 +217,7 @@ def query_task(
     min_relevance: MinRelevance = None,
     facts: Facts = None,
     *,
-    only_if_sure: Annotated[
-        bool, typer.Option("--only-if-sure", help="Show nothing where the best is likely no match, as a context does.")
-    ] = False,
+    only_if_sure: OnlyIfSure = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
@@ -254,6 +255,7 @@ def query_failure(
     min_relevance: MinRelevance = None,
     facts: Facts = None,
     *,
+    only_if_sure: OnlyIfSure = False,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
@@ -273,6 +275,7 @@ def query_failure(
                 max_results,
                 technology=technology,
                 min_relevance=min_relevance,
+                only_if_sure=only_if_sure,
                 facts=known,
             )
         print_patterns(found, as_json=as_json)

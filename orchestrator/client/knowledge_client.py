@@ -134,6 +134,7 @@ class RemoteQueries:
         *,
         technology: str | None = None,
         min_relevance: float | None = None,
+        only_if_sure: bool = False,
         facts: Mapping[str, str] | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved, best first."""
@@ -146,6 +147,7 @@ class RemoteQueries:
             technology=technology,
             max_results=max_results,
             min_relevance=min_relevance,
+            only_if_sure=only_if_sure,
             facts=facts,
         )
 

@@ -138,6 +138,7 @@ class FailureQueryBody:
     technology: str | None = None
     max_results: MaxResults = 3
     min_relevance: Relevance = None
+    only_if_sure: StrictBool = False
     facts: dict[str, str] | None = None
 
 
@@ -335,6 +336,7 @@ def _add_queries(app: FastAPI) -> None:
             body.max_results,
             technology=body.technology,
             min_relevance=body.min_relevance,
+            only_if_sure=body.only_if_sure,
             facts=body.facts,
         )
         return Patterns(patterns=found)

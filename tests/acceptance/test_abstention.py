@@ -81,6 +81,7 @@ def test_a_query_that_is_to_be_sure_says_nothing_where_a_context_would_say_nothi
     commands.json("capture", "-", told=told)
     commands.json("checkpoint")
     for text, sure in (("quarterly budget of the football club", False), (ASKED["cart"], True)):
-        asked = ("query", "task", text, "--min-relevance", "0")
-        assert commands.json(*asked)["patterns"]
-        assert bool(commands.json(*asked, "--only-if-sure")["patterns"]) is sure, text
+        for kind in ("task", "failure"):
+            asked = ("query", kind, text, "--min-relevance", "0")
+            assert commands.json(*asked)["patterns"]
+            assert bool(commands.json(*asked, "--only-if-sure")["patterns"]) is sure, text
