@@ -28,6 +28,7 @@ COPY --from=build /opt/hardwon /opt/hardwon
 
 ENV PATH=/opt/hardwon/bin:$PATH \
     PYTHONUNBUFFERED=1 \
+    ORT_DISABLE_TELEMETRY=1 \
     HARDWON_HOME=/var/lib/hardwon
 USER hardwon
 WORKDIR /var/lib/hardwon

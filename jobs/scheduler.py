@@ -29,6 +29,7 @@ async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[AsyncIOSc
     What failed is tried again within its slot, by whichever process asks first once it is due.
     """
     running: set[asyncio.Task[bool]] = set()
+    ending = asyncio.Event()
     cron = AsyncIOScheduler(
         timezone=UTC,
         # however late it is, as on a machine that slept: a slot is run once
@@ -41,6 +42,8 @@ async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[AsyncIOSc
                 await asyncio.sleep(wait.total_seconds())
             except asyncio.CancelledError:
                 return  # at the end; raised, it would be logged as a failure
+            if ending.is_set():  # a further try that is due while others finish would outlive the stores
+                return
             # shutdown waits for no coroutine but cancels it, so that we wait ourselves for one that does its work
             task = asyncio.create_task(_logged(knowledge, job))
             running.add(task)
@@ -57,6 +60,7 @@ async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[AsyncIOSc
         yield cron
     finally:
         looking.cancel()
+        ending.set()
         cron.pause()
         left = set(running)
         if left:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 from uuid import UUID
 
-from knowledge.errors import InvalidInput, Unavailable, reason_of
+from knowledge.errors import Conflict, InvalidInput, NotFound, Unavailable, reason_of
 from knowledge.forms import as_id
 from knowledge.logs import get_logger
 from knowledge.memory.events import Kept, TaskEventService
@@ -171,6 +171,9 @@ class OrchestratorHooks:
             return self._broken(event, late)
         except Unavailable as error:
             return self._broken(event, error)
+        except (Conflict, NotFound) as error:  # the stores answered: this event they do not take
+            self._breaker.succeeded()
+            return Kept(degraded=self._degraded(event, error))
         except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
             return Kept(degraded=self._degraded(event, error))
         self._breaker.succeeded()

@@ -59,6 +59,15 @@ class Authenticator(Forgets):
             return None
         return self._let_in(known, parsed[1])
 
+    def recognises(self, text: str) -> bool:
+        """Return whether a key let somebody in before, and was not seen to end since: it is to be looked up anew.
+
+        So whoever tries keys beside its holder does not keep that one out.
+        """
+        parsed = parse(text)
+        known = self._known.get(parsed[0]) if parsed else None
+        return parsed is not None and known is not None and self._opens(known, parsed[1], self.clock.now())
+
     async def principal(self, text: str) -> Principal:
         """Return the principal of a key. Raises AccessDenied, the same for one unknown, wrong, expired or revoked."""
         principal = self.remembered(text)
@@ -94,6 +103,7 @@ class Authenticator(Forgets):
         forgets = self._forgets
         found = await self.store.find(key_id)
         if found is None:
+            self._known.pop(key_id, None)
             return None
         key, kept = found
         if kept.pepper != self.pepper().name:
@@ -110,12 +120,15 @@ class Authenticator(Forgets):
         return known
 
     def _let_in(self, known: _Known, secret: str) -> Principal | None:
-        same = hmac.compare_digest(hashed(self.pepper(), secret).digest, known.hashed.digest)
         now = self.clock.now()
-        if not same or not known.key.live(now):
+        if not self._opens(known, secret, now):
             return None
         self._touch(known.key.key_id, now)
         return known.principal
+
+    def _opens(self, known: _Known, secret: str, now: datetime) -> bool:
+        same = hmac.compare_digest(hashed(self.pepper(), secret).digest, known.hashed.digest)
+        return same and known.key.live(now)
 
     def _touch(self, key_id: str, now: datetime) -> None:
         """Have it noted that a key was used, once a minute, while its request goes on."""

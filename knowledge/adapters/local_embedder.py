@@ -33,6 +33,9 @@ _BUNDLED_TOKENS = 256
 _WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 
+_NO_TELEMETRY = ("ORT_DISABLE_TELEMETRY", "1")
+"""onnxruntime, from 1.29 on, tells Microsoft of each process and its models, unless this is set before it is loaded."""
+
 _MOST_WORKERS = 4
 _RECENT_QUERIES = 1024
 _BYTES_PER_TOKEN = 32
@@ -255,6 +258,7 @@ def _ends(encoding: Any) -> list[int]:
 
 def _load(model: LocalModel) -> _Loaded:
     """Check and read a model's files, and run it once to learn its dimensions."""
+    os.environ.setdefault(*_NO_TELEMETRY)
     try:
         import onnxruntime  # noqa: PLC0415 - 30 MB that a process with a remote embedder never needs
         from tokenizers import Tokenizer  # noqa: PLC0415 - the same

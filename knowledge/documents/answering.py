@@ -129,7 +129,10 @@ class GroundedAnswerer:
         answer = replace(answer, text=(profile.render or plain_text)(answer))
         lasts = answer.status is AnswerStatus.ANSWERED or (answer.status is AnswerStatus.NOT_FOUND and read)
         if key and self.cache is not None and lasts:
-            await self.cache.put(key, packed(answer), scope.partitions, lifetime=profile.cache_ttl)
+            try:
+                await self.cache.put(key, packed(answer), scope.partitions, lifetime=profile.cache_ttl)
+            except Unavailable as error:  # it was paid for, and is given whether it is kept or not
+                log.warning("answer_not_kept", error=type(error).__name__)
         return answer
 
     async def _searched(self, request: Request, profile: Profile) -> str:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 from knowledge.documents.headings import headings, text_lines
@@ -51,8 +51,10 @@ class _Block:
     function: str | None = None
 
 
-def cut(parsed: Parsed, lines: Sequence[LogLine] = (), *, tokens: int = CHUNK_TOKENS) -> tuple[Chunk, ...]:
-    """Return the passages of a document, at most `tokens` long each, in the order of the text.
+def cut(
+    parsed: Parsed, lines: Sequence[LogLine] = (), *, tokens: int = CHUNK_TOKENS, most: int | None = None
+) -> tuple[Chunk, ...]:
+    """Return the passages of a document, or the first `most`, at most `tokens` long each, in the order of the text.
 
     `lines` are those of a log. Together the passages hold every character that is no blank between two of them, but for
     the front matter of Markdown.
@@ -69,7 +71,7 @@ def cut(parsed: Parsed, lines: Sequence[LogLine] = (), *, tokens: int = CHUNK_TO
             spans = _within(text, _gathered(_settings(text), tokens), tokens * _DENSE, _line_ends)
         case DocumentType.TEXT:
             spans = _within(text, [_Block(0, len(text))], tokens * _PROSE, _sentences)
-    return tuple(_chunks(parsed, spans, lines))
+    return tuple(islice(_chunks(parsed, spans, lines), most))
 
 
 def _chunks(parsed: Parsed, spans: Iterable[_Block], lines: Sequence[LogLine]) -> Iterator[Chunk]:

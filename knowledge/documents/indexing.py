@@ -58,6 +58,10 @@ _ROOM: Final = 32
 MOST_LINES: Final = 1_000_000
 """Log lines that are kept of a file; the note of one with more says so."""
 
+MOST_PASSAGES: Final = 30_000
+"""Passages that are kept of a file: 15 MB of prose have fewer. One of headings alone has millions, and each takes
+thousands of bytes while it is indexed, and a call of the model; the note of one with more says so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Room:
@@ -281,7 +285,11 @@ class DocumentIndexing:
             every = text.count("\n") + (not text.endswith("\n"))
             if every > MOST_LINES:
                 notes += (f"Only the first {MOST_LINES:,} of {every:,} lines are counted and searched.",)
-        return lines, cut(job.parsed, lines, tokens=longest_passage(space, self.chunk_tokens)), notes
+        tokens = longest_passage(space, self.chunk_tokens)
+        chunks = cut(job.parsed, lines, tokens=tokens, most=MOST_PASSAGES + 1)
+        if len(chunks) > MOST_PASSAGES:
+            notes += (f"Only the first {MOST_PASSAGES:,} passages are searched.",)
+        return lines, chunks[:MOST_PASSAGES], notes
 
     async def _summary(self, job: Job) -> str | None:
         if self.summariser is None or job.parsed.document_type is DocumentType.LOG:

@@ -18,7 +18,7 @@ _SHORT_ADORNMENT: Final = 4
 _DIRECTIVE = re.compile(r"([ \t]*)\.\.[ \t]+(?:[a-z]+:)?([a-z][\w-]*)::[ \t]*(.*)")
 _OPTION = re.compile(r"[ \t]+:([\w-]+):[ \t]*(.*)")
 _ROLE = re.compile(r":([a-z][\w+.-]{0,40})(?::[\w+.-]{1,40}){0,3}:`[~!]?([^`<]{1,300})(?:<[^`>]{0,300}>)?`")
-_LINK = re.compile(r"(?<![`\w:])`([^`<]{1,300}?)(?:[ \t]*<[^`>]{0,500}>)?`__?(?!\w)")
+_LINK = re.compile(r"(?<![`\w:])`([^`<]{1,300}?)(?:(?<![ \t])[ \t]*+<[^`>]{0,500}>|<[^`>]{0,500}>)?`__?(?!\w)")
 _OF_WORDS = frozenset(
     {"ref", "doc", "term", "any", "numref", "abbr", "guilabel", "menuselection", "dfn", "strong", "emphasis"}
 )
@@ -45,6 +45,8 @@ _BORDER = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*")
 _SIMPLE_BORDER = re.compile(r"[ \t]*=+(?: +=+)+[ \t]*")
 _SIMPLE_SPAN = re.compile(r"[ \t]*-+(?: +-+)*[ \t]*")
 _MOST_ROWS: Final = 5000
+_MOST_DRAWN: Final = 8
+"""How often the text of a file is drawn out, all in all: once for each directive that a line stands in."""
 _ROW = re.compile(r"([ \t]+)\* - ?(.*)")
 _CELL = re.compile(r"([ \t]+)- ?(.*)")
 
@@ -271,7 +273,10 @@ def _joined(parts: Iterator[str] | Sequence[str]) -> str:
 
 def _write_directives(lines: list[str]) -> None:
     unsaid = []
+    left = _MOST_DRAWN * sum(map(len, lines))
     for at in reversed(range(len(lines))):  # what stands within one is written first
+        if left < 0:  # directives in directives without end: the outer ones stay what they are
+            break
         found = _DIRECTIVE.fullmatch(lines[at])
         told = _told(found[2], found[3].strip()) if found else None
         if found is None or told is None:
@@ -281,6 +286,7 @@ def _write_directives(lines: list[str]) -> None:
         else:
             unsaid.append(at)  # blank in the end: what looks for text below would pass over all of them, each time
         end = _draw_out(lines, at, len(found[1].expandtabs()))
+        left -= sum(map(len, lines[at:end]))
         if told and found[2] in _NAMES:
             _lower(lines, at, end)
     for at in unsaid:

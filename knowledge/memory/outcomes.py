@@ -135,8 +135,12 @@ async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | No
     worked_in = solved_in or entry.run_id
     runs = dict.fromkeys((worked_in, entry.run_id))
     contexts = [await stores.contexts.handed_out(entry.project_id, entry.task_id, run) for run in runs]
+    others: set[PatternId] = set()  # a task that is tried often is handed the same patterns each time
     for handed_out in itertools.chain.from_iterable(contexts):
         for pattern_id in handed_out.pattern_ids:
+            if pattern_id in others:
+                continue
+            others.add(pattern_id)
             try:
                 evidence = await stores.patterns.get(pattern_id, now=now)
             except NotFound:
@@ -144,6 +148,7 @@ async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | No
             words = evidence.words
             if words.entry_id == entry.entry_id or not echoes(resolution, evidence):
                 continue
+            others.discard(pattern_id)
             outcome = Outcome(
                 context_id=handed_out.context_id,
                 pattern_id=pattern_id,

@@ -290,7 +290,7 @@ ASSIGNED: Final[tuple[Rule, ...]] = (
     assigned("url-password", r"(?i)\bjdbc:oracle:\w+:[\w$#.]{1,60}/", _TO_ORACLE, _of_address),
     assigned("authorization", r"""(?i)"auth"\s{0,3}:\s{0,3}\\?["']""", _CREDENTIAL, _of_registry),
     assigned("secret", r"(?i)\b(?:set-)?cookie2?:\s{0,3}[\w.-]{1,60}=", _CREDENTIAL, _secret),
-    assigned("secret", r"[?&](?:key|sig|signature)=", _CREDENTIAL, _secret),
+    assigned("secret", r"(?i)[?&](?:key|sig|signature)=", _CREDENTIAL, _secret),
     assigned("secret", r"""\x22(?:d|p|q|dp|dq|qi|k)\x22\s{0,3}:\s{0,3}\x22""", _OF_JWK, _base64),
     assigned("secret", _ASSIGNED_SECRET, _VALUE, _secret),
 )

@@ -87,6 +87,31 @@ _PLATFORMS = (
     r"\bops_eyJ[\w-]{200,}|\bA3-[A-Z0-9]{6}-(?:[A-Z0-9]{5,6}-){4,5}[A-Z0-9]{5}\b",  # 1Password
     r"\bATBB[A-Za-z0-9]{32}\b",  # Bitbucket
     r"\bsb_secret_[\w-]{20,}",  # Supabase
+    r"\bATCTT3[\w=-]{50,}",  # Bitbucket, of a repository
+    r"\bnvapi-[\w-]{60,}",  # NVIDIA
+    r"\bcsk-[a-z0-9]{40,}|\bcsk-[A-Za-z0-9]{48}\b",  # Cerebras
+    r"\bjina_[A-Za-z0-9]{40,}",
+    r"\btgp_v1_[\w-]{43}",  # Together
+    r"\bsk_[0-9a-f]{48}\b",  # ElevenLabs
+    r"\bre_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}\b",  # Resend
+    r"\bpat-(?:na|eu|ap)\d-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",  # HubSpot
+    r"\baccess-(?:sandbox|development|production)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",  # Plaid
+    r"\baccess_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}",  # Braintree, PayPal
+    r"\bFLWSECK(?:_TEST)?-[0-9a-zA-Z]{32}-X",  # Flutterwave
+    r"\bduffel_(?:test|live)_[\w=-]{43}",
+    r"\bfio-u-[\w=-]{64}",  # Frame.io
+    r"\bshippo_(?:live|test)_[0-9a-f]{40}",
+    r"\b(?:live|test)_[0-9a-f]{35}\b",  # Lob
+    r"\b[A-Za-z0-9]{10}msh[A-Za-z0-9]{15}p1[A-Za-z0-9]{6}jsn[A-Za-z0-9]{12}\b",  # RapidAPI
+    r"\bA{21}[A-Za-z0-9%]{70,}",  # Twitter
+    r"\baio_[A-Za-z0-9]{28}\b",  # Adafruit
+    r"\b[0-9a-f]{36}FFFFNRAL",  # New Relic, to send to
+    r"\b[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}\b",  # Azure DevOps
+    r"\bsecret_[A-Za-z0-9]{43}\b",  # Notion, before 2024
+    r"\bEAAA[A-Za-z0-9+=_-]{60}\b|\bEAA[A-Z][A-Za-z0-9]{100,}",  # Square, Facebook
+    r"\bdG9rO[jm][A-Za-z0-9+/]{50,}",  # Intercom
+    r"\b[12]/\d{15,17}(?:/\d{15,17})?:[0-9a-f]{32}\b",  # Asana
+    r"hooks\.zapier\.com/hooks/catch/\d+/\w{6,}",
     r"discord(?:app)?\.com/api/webhooks/\d{15,20}/[\w-]{60,}",
     r"webhook\.office\.com/webhookb2/[\w@/-]{60,}",  # Teams
 )

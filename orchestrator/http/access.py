@@ -118,13 +118,15 @@ class GuardedDoor:
         if not ours and parse(key) is None:
             raise _NoKeyError("this key opens nothing here: it has not the form of one")
         address = _address(scope)
-        if wait := self._strangers.take(address):
+        stranger = not doorway.authenticator.recognises(key)
+        if stranger and (wait := self._strangers.take(address)):
             raise Overloaded("too many unknown keys came from your address", retry_after_seconds=wait)
         try:
             principal = await doorway.authenticator.principal(key)
         except AccessDenied as error:
             raise _NoKeyError(str(error)) from error
-        self._strangers.give_back(address)
+        if stranger:
+            self._strangers.give_back(address)
         return principal
 
     def _limit(self, principal: Principal) -> None:

@@ -13,7 +13,7 @@ from fastapi import Depends, Header, Query, Request, Response
 from fastapi.routing import APIRoute
 
 from knowledge.access.operations import OPERATIONS
-from knowledge.access.principals import Principal
+from knowledge.access.principals import OWNER, Principal
 from knowledge.errors import AccessDenied, InvalidInput
 from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.ports import Progress
@@ -126,16 +126,26 @@ _NAMES = Header(
 
 
 def opened(request: Request) -> Knowledge:
-    """Return the services as who asks has them, kept from one request to the next."""
-    knowledge: Knowledge = request.app.state.knowledge
+    """Return the services as who asks has them, kept from one request to the next; the longest unused go first.
+
+    Those of a workspace are made once for all who ask in it: they hold what is kept of its documents.
+    """
     kept: OrderedDict[tuple[str, Principal], Knowledge] = request.app.state.opened
-    key = (_workspace(request), _principal(request))
-    found = kept.get(key)
-    if found is None:
-        found = kept[key] = knowledge.in_workspace(key[0]).acting_for(key[1])
-        if len(kept) > _MOST_OPEN:
+    workspace, principal = _workspace(request), _principal(request)
+
+    def known(asker: Principal, make: Callable[[], Knowledge]) -> Knowledge:
+        key = (workspace, asker)
+        found = kept.get(key)
+        if found is None:
+            found = kept[key] = make()
+        kept.move_to_end(key)
+        while len(kept) > _MOST_OPEN:
             kept.popitem(last=False)
-    return found
+        return found
+
+    knowledge: Knowledge = request.app.state.knowledge
+    of_workspace = known(OWNER, lambda: knowledge.in_workspace(workspace))
+    return known(principal, lambda: of_workspace.acting_for(principal))
 
 
 async def _opened(request: Request, _: Annotated[str | None, _NAMES] = None) -> Knowledge:

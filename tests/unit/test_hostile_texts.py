@@ -81,6 +81,8 @@ TEXTS = {
     "a list of tags": ("x.md", "---\ntags:\n" + "- a\n" * 5 * LENGTH + "---\n# t\n"),
     "brackets": ("x.ini", "[" * LENGTH),
     "a table": ("x.md", "|-|\n" * (LENGTH // 4)),
+    "a link that does not end": ("x.rst", "a ` " + " " * 100 * LENGTH + "b\n"),
+    "directives in directives": ("x.rst", "\n".join(" " * depth + ".. note::" for depth in range(1500)) + " a"),
 }
 
 

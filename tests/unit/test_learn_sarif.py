@@ -157,6 +157,13 @@ def test_a_message_by_id_is_filled_with_its_arguments(log: Path) -> None:
     assert entry.error_message == "Query in cart uses 'name' {sic}."
 
 
+def test_a_message_that_is_filled_over_and_over_takes_no_more_than_can_be_stored(log: Path) -> None:
+    """Of a file of 300 KB it took 10 GB."""
+    entry = one(log, RESULT | {"message": {"text": "It {0}" + "{0}" * 100_000, "arguments": ["x" * 100_000]}})
+    validate(entry)
+    assert "\nIt xxx" in (entry.failure_description or "")
+
+
 def test_a_message_without_arguments_keeps_its_braces(log: Path) -> None:
     assert one(log, RESULT | {"message": {"text": "f'{0}' and {{}}"}}).error_message == "f'{0}' and {{}}"
 

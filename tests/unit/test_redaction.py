@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -104,6 +105,7 @@ def test_a_password_is_found_however_it_is_set_down(line: str) -> None:
         "Authorization: {}", 'Digest username="jane", response="{}"',
         "https://b.example.net/k?X-Amz-Signature={}", "https://maps.example.net/v1?key={}", "DD_APP_KEY={}",
         "    client-key-data: {}", "config/master.key: {}", "PresharedKey = {}", "Ocp-Apim-Subscription-Key: {}",
+        "https://s.example.net/k?GoogleAccessId=x&Signature={}",
         "  db-creds: {}", "HASH_SALT={}", "Set-Cookie: connect.sid={}", "root:$6$rounds=5000${}", "token:\u200b{}",
     ],
 )  # fmt: skip
@@ -112,6 +114,30 @@ def test_a_key_is_found_under_other_names_and_in_other_places(line: str) -> None
     told = redact(line.format(made))
     assert made not in told.text, told.text
     assert len(told.found) == 1
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "ATCTT3xFfGN0{60}", "nvapi-{64}", "csk-{48}", "jina_{48}", "tgp_v1_{43}", "sk_{48x}", "re_{8}_{24}",
+        "pat-na1-{8x}-{4x}-{4x}-{4x}-{12x}", "access-production-{8x}-{4x}-{4x}-{4x}-{12x}",
+        "access_token$production${16x}${32x}", "FLWSECK-{32x}-X", "duffel_live_{43}", "fio-u-{64}",
+        "shippo_live_{40x}", "live_{35x}", "{10}msh{15}p1{6}jsn{12}", "AAAAAAAAAAAAAAAAAAAAA{80}", "aio_{28}",
+        "{36x}FFFFNRAL", "{76}AZDO{4}", "secret_{43}", "EAAA{60}", "EAAM{120}", "dG9rOm{54}",
+        "1/1234567890123456:{32x}", "https://hooks.zapier.com/hooks/catch/1234567/{8}/",
+    ],
+)  # fmt: skip
+def test_a_token_is_found_where_nothing_names_it(form: str) -> None:
+    random = Random(7)
+
+    def made(told: re.Match[str]) -> str:
+        alphabet = "0123456789abcdef" if told[2] else "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+        return "".join(random.choice(alphabet) for _ in range(int(told[1])))
+
+    secret = re.sub(r"\{(\d+)(x?)\}", made, form)
+    told = redact(f"2026-01-02T10:00:00Z ERROR request failed with {secret} (401)")
+    assert told.found == ("platform-token",), told.text
+    assert secret[-12:] not in told.text
 
 
 def test_a_token_with_characters_in_it_that_nobody_sees_is_found_and_other_texts_keep_theirs() -> None:

@@ -78,8 +78,13 @@ class PostgresAnswers(AnswerCache):
             return (await connection.execute(self._over())).rowcount
 
     def _over(self) -> sa.Delete:
-        """Return what deletes answers past their time; nobody finds them, and each new one sweeps them out."""
-        return sa.delete(answer_cache).where(_A.workspace == self._workspace, _A.expires_at <= self._clock.now())
+        """Return what deletes answers past their time; nobody finds them, and each new one sweeps them out.
+
+        Those that others keep anew just now are passed over: two would wait for each other's.
+        """
+        over = (_A.workspace == self._workspace, _A.expires_at <= self._clock.now())
+        free = sa.select(_A.key).where(*over).with_for_update(skip_locked=True)
+        return sa.delete(answer_cache).where(*over, _A.key.in_(free))
 
 
 class PostgresJournal(Journal):

@@ -163,7 +163,7 @@ class PostgresRegrouping(Regrouping):
         await self._relink(keep, other)
 
     async def _relink(self, keep: PatternId, other: PatternId) -> None:
-        """Give a pattern the links of another one, but for that between the two."""
+        """Give a pattern the links of another one, but for that between the two. What a person keeps apart stays so."""
         execute = self._connection.execute
         third = sa.case((_L.lower_id == other, _L.upper_id), else_=_L.lower_id)
         kept = sa.literal(keep, UUID_TYPE)
@@ -172,7 +172,12 @@ class PostgresRegrouping(Regrouping):
             _L.found_at,
         ).where(sa.or_(_L.lower_id == other, _L.upper_id == other), third != keep)  # fmt: skip
         names = ["lower_id", "upper_id", "workspace", "kind", "probability", "why", "found_at"]
-        await execute(insert(links).from_select(names, told).on_conflict_do_nothing())
+        new = insert(links).from_select(names, told)
+        ruled = {name: new.excluded[name] for name in ("kind", "probability", "why", "found_at")}
+        both = new.on_conflict_do_update(
+            index_elements=[_L.lower_id, _L.upper_id], set_=ruled, where=new.excluded.kind == LinkKind.APART
+        )
+        await execute(both)
         await execute(sa.delete(links).where(sa.or_(_L.lower_id == other, _L.upper_id == other)))
 
     async def part(
