@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Callable
 
@@ -15,6 +14,7 @@ from jobs.table import JOBS, run_job
 from knowledge.errors import HardwonError
 from knowledge.settings import KnowledgeSettings
 from orchestrator import connect
+from orchestrator.cli.run import end_signals
 from orchestrator.cli.streams import keep_streams
 from orchestrator.logs import configure_logs, warn_of_unknown_settings
 
@@ -47,7 +47,7 @@ async def _always() -> None:
 
 
 def _on_signals(stop: Callable[[], object]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in end_signals():
         with contextlib.suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(number, stop)
 

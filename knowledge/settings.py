@@ -24,10 +24,18 @@ OPENAI_MODEL = "text-embedding-3-small"
 
 
 def default_home() -> Path:
-    """Return the data directory: for root /var/lib/hardwon (the server runs as another user, /root is closed to it)."""
+    """Return the data directory: for root /var/lib/hardwon (the server runs as another user, /root is closed to it).
+
+    Raises InvalidSetting for a user without a home, as a container may run one.
+    """
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return Path("/var/lib/hardwon")
-    return platformdirs.user_data_path("hardwon", appauthor=False)
+    try:
+        return platformdirs.user_data_path("hardwon", appauthor=False)
+    except RuntimeError:
+        raise InvalidSetting(
+            "HARDWON_HOME", "is not set, and this user has no home directory: name the data directory"
+        ) from None
 
 
 def _blank(value: object) -> bool:

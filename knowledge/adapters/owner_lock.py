@@ -42,7 +42,8 @@ def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
         descriptor = os.open(home / OWNER_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StorageUnavailable(
-            f"the data directory {home} cannot be used: {error.strerror}; set HARDWON_HOME to another one"
+            f"the data directory {home} cannot be used ({error.filename}: {error.strerror}): chown all of it, or set"
+            " HARDWON_HOME to another one"
         ) from error
     with os.fdopen(descriptor, "r+") as file:
         try:

@@ -14,8 +14,17 @@ All = Annotated[bool, typer.Option("--all", help="Show all of them.")]
 Workspace = Annotated[str, typer.Option(help="The tenant; learning never crosses workspaces.")]
 
 
+def end_signals() -> tuple[int, ...]:
+    """Return what tells a process to end, a terminal that is closed included unless it is to outlive that (nohup)."""
+    import signal
+
+    hangup: Any = getattr(signal, "SIGHUP", None)  # none on Windows
+    outlives = hangup is None or signal.getsignal(hangup) is signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM) if outlives else (signal.SIGINT, signal.SIGTERM, hangup)
+
+
 def run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = False) -> None:
-    """Run a command's work; Ctrl-C and SIGTERM end it in order, so that owned stores are closed.
+    """Run a command's work; Ctrl-C, SIGTERM and a closed terminal end it in order, so that owned stores are closed.
 
     That is how work that goes on `until_stopped` ends well; any other exits as the signal would have made it.
     """
@@ -32,7 +41,7 @@ def run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = 
             told.append(number)
             task.cancel()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in end_signals():
             with contextlib.suppress(NotImplementedError):
                 asyncio.get_running_loop().add_signal_handler(number, stop, number)
         await task

@@ -757,6 +757,17 @@ def test_a_server_that_is_told_to_stop_finishes_what_was_asked_and_exits_with_0(
         assert [(answer.status_code, answer.json()["embedded"]) for answer in answers] == [(201, 1)]
 
 
+def test_a_server_whose_terminal_is_closed_ends_in_order(database_url: str, endpoint: OpenAIServer, home: Path) -> None:
+    """It died at once, and left its socket and, where that is embedded, its Postgres."""
+    commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
+    with commands.start("serve", "--port", str(free_port()), "--json") as server:
+        for _ in range(5):
+            server.line()
+        assert (home / "hardwon.sock").exists()
+        assert server.end(signal.SIGHUP) == (0, "", "stopped\n")
+    assert not (home / "hardwon.sock").exists()
+
+
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [

@@ -344,6 +344,41 @@ async def test_a_server_that_takes_no_changes_is_named_as_that(postgres_dsn: str
     await engine.dispose()
 
 
+async def test_after_a_failover_the_same_pool_reaches_the_server_that_takes_changes(database_url: str) -> None:
+    """Behind a proxy that cuts nothing, each connection of the pool stayed with the copy until a restart."""
+    engine = make_engine(database_url)
+    outside = make_engine(database_url)
+
+    async def write() -> None:
+        async with transaction(engine) as connection:
+            await connection.execute(sa.text("CREATE TABLE IF NOT EXISTS made (id int)"))
+
+    async def administer(statement: str) -> None:
+        async with transaction(outside) as connection:
+            await connection.execute(sa.text("SET TRANSACTION READ WRITE"))
+            await connection.execute(sa.text(statement))
+
+    async with reading(outside) as connection:
+        name = await connection.scalar(sa.text("SELECT quote_ident(current_database())"))
+    await administer(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    with pytest.raises(StorageUnavailable, match="takes no changes"):
+        await write()
+    await administer(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    await write()
+    await engine.dispose()
+    await outside.dispose()
+
+
+async def test_a_statement_that_the_server_gives_no_time_is_named_as_that(postgres_dsn: str) -> None:
+    """It was told to look whether Postgres runs and whether its address is right, and both were well."""
+    engine = make_engine(f"{postgres_dsn}&statement_timeout=200")
+    for opened in (reading, transaction):
+        with pytest.raises(StorageUnavailable, match=r"broke off .*due to statement timeout.*statement_timeout = 0"):
+            async with opened(engine) as connection:
+                await connection.execute(sa.text("SELECT pg_sleep(5)"))
+    await engine.dispose()
+
+
 @pytest.mark.parametrize(
     ("code", "said", "told"),
     [

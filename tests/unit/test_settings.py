@@ -181,6 +181,17 @@ def test_home_may_be_below_the_users_own(monkeypatch: pytest.MonkeyPatch) -> Non
     assert KnowledgeSettings().home == Path.cwd() / "memory"
 
 
+def test_a_user_without_a_home_is_asked_for_the_data_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a container has one whose number is in no list of users; it was a traceback."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.delenv("HARDWON_HOME", raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 54321)
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    with pytest.raises(InvalidSetting, match="HARDWON_HOME: is not set, and this user has no home directory"):
+        KnowledgeSettings()
+
+
 def test_the_bundled_model_is_used_until_a_key_or_an_endpoint_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert KnowledgeSettings().embedding_model == BUNDLED_MODEL
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")

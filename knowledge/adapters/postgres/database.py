@@ -53,6 +53,7 @@ def make_engine(dsn: str, *, connections: int = 20, revive: Callable[[], None] |
     )
     sa.event.listen(engine.sync_engine, "checkin", lambda driver, record: _note_answer(engine, driver, record))
     sa.event.listen(engine.sync_engine, "handle_error", _forget_texts)
+    sa.event.listen(engine.sync_engine, "handle_error", _leave_copies)
     sa.event.listen(engine.sync_engine, "engine_connect", _hold)
     return engine
 
@@ -134,6 +135,15 @@ def _forget_texts(context: ExceptionContext) -> None:
         error = getattr(error, "orig", None) or error.__cause__ or error.__context__
 
 
+def _leave_copies(context: ExceptionContext) -> None:
+    """Connect anew where a server took no change: after a failover another one may answer at the same address."""
+    cause: BaseException | None = context.original_exception
+    while cause is not None and not isinstance(cause, asyncpg.ReadOnlySQLTransactionError):
+        cause = cause.__cause__
+    if cause is not None:
+        context.is_disconnect = True
+
+
 _BUSY = (TimeoutError, PoolTimeout, asyncpg.TooManyConnectionsError)
 """Nobody refuses; there are too many of us: a turn at the event loop, or a connection, did not come in time."""
 _RETRY_AFTER_SECONDS = 1.0
@@ -145,7 +155,6 @@ _GONE = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.InsufficientResourcesError,
-    asyncpg.QueryCanceledError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
@@ -174,6 +183,10 @@ _TOLD: Mapping[tuple[type[Exception], ...], str] = {
         "another program holds a lock in Postgres that this has to wait for, and has not let go of it for"
         f" {TURN_SECONDS:.0f} s: end its transaction (pg_stat_activity shows it), and do it again"
     ),
+    (asyncpg.QueryCanceledError,): (
+        "Postgres broke off what it was asked ({said}): where that is for a statement_timeout that its user or database"
+        " was given, take it away (ALTER ROLE ... SET statement_timeout = 0); else do it again"
+    ),
     (asyncpg.DiskFullError,): _FULL,
     (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError): (
         "a pooler between hardwon and Postgres gives its connections to others between two statements ({said}): each"
@@ -196,6 +209,7 @@ def translate(error: BaseException) -> StorageUnavailable | InvalidInput | None:
 
     None for any other.
     """
+    cut = False
     cause: BaseException | None = error
     while cause is not None:
         # of what is only looked for or noted down, and was not looked at before
@@ -203,8 +217,9 @@ def translate(error: BaseException) -> StorageUnavailable | InvalidInput | None:
             return InvalidInput("text", "holds a NUL character or half of a pair of surrogates, which is no text")
         if ours := _unavailable(cause):
             return ours
+        cut = cut or (isinstance(cause, DBAPIError) and cause.connection_invalidated)
         cause = cause.__cause__ or getattr(cause, "orig", None)
-    return None
+    return StorageUnavailable("Postgres closed the connection; the same call may work now") if cut else None
 
 
 def _unavailable(cause: BaseException) -> StorageUnavailable | None:
@@ -215,8 +230,6 @@ def _unavailable(cause: BaseException) -> StorageUnavailable | None:
         return StorageUnavailable(_FULL.format(said=first_line(cause)))
     if isinstance(cause, _BUSY + _GONE):
         return _silent(cause)
-    if isinstance(cause, DBAPIError) and cause.connection_invalidated:
-        return StorageUnavailable("Postgres closed the connection; the same call may work now")
     return None
 
 
