@@ -18,7 +18,10 @@ _DATES: Final = (
     re.compile(rf"\b(?:{_DAY}\.?\s+(?:of\s+)?)?{_MONTH},?\s+{_YEAR}\b", re.IGNORECASE),
     re.compile(rf"\b{_MONTH}\s+{_DAY},?\s+{_YEAR}\b", re.IGNORECASE),
 )
-_VERSION = re.compile(r"(?<![\w.-])v?(\d{1,4}(?:\.\d{1,4}){1,3})(?![\w%-]|\.\d)", re.IGNORECASE)
+_VERSION = re.compile(
+    r"(?<![\w.-])v?(\d{1,4}(?:(?:\.\d{1,4}){1,3}|(?:\.\d{1,4}){0,2}(?=\.[x*](?!\w))))(?:\.[x*])?(?![\w%-]|\.\d)",
+    re.IGNORECASE,
+)
 _SECTION_NUMBER = re.compile(r"^\d+(?:\.\d+)+\.?\s+(?=[^\W\d_])", re.MULTILINE)
 _WORD_BEFORE = re.compile(r"([^\W_]{1,40})[\s(]{1,40}\Z")
 _LONGEST_WORD = 40
@@ -43,11 +46,19 @@ class _Date(NamedTuple):
 def apart(question: str, above: str, text: str) -> bool:
     """Return whether what is above a text names only other versions, or only other days, than a question asks for.
 
-    Not where the question asks for a range of them, nor where the text itself names one that is asked for. What names
-    a month or 2.1 alone is as well of each of its days, of 2.1.4; and a document of May may tell of any day.
+    Not where the question asks for a range of them, nor where the text itself names one that is asked for: "Python
+    3.11" is none of what is not Python. What names a month or 2.1 alone is as well of each of its days, of 2.1.4; and a
+    document of May may tell of any day.
     """
     return not _RANGE.search(question) and (
         _of_other_versions(question, above, text) or _of_other_dates(question, above, text)
+    )
+
+
+def numbered(heading: str) -> bool:
+    """Return whether a heading names a version or a day: what stands below it is of that one."""
+    return (
+        next(_versions(_SECTION_NUMBER.sub("", heading)), None) is not None or next(_dates(heading), None) is not None
     )
 
 
@@ -56,9 +67,18 @@ def _of_other_versions(question: str, above: str, text: str) -> bool:
     told = [version for _, version in _versions(names)]
     if not told:
         return False
-    asked = [version for word, version in _versions(question) if word in _OF_NOTHING_ELSE or word in names.lower()]
-    told += [version for _, version in _versions(text)]
-    return bool(asked) and not any(_same_version(one, other) for one in asked for other in told)
+    asked = [
+        (word.lower(), version)
+        for word, version in _versions(question)
+        if word.lower() in _OF_NOTHING_ELSE or word.lower() in names.lower()
+    ]
+    named = {word for word, _ in asked}
+    told += [
+        version
+        for word, version in _versions(text)
+        if not word.istitle() or word.lower() in named or word.lower() in names.lower()
+    ]
+    return bool(asked) and not any(_same_version(one, other) for _, one in asked for other in told)
 
 
 def _of_other_dates(question: str, above: str, text: str) -> bool:
@@ -70,10 +90,10 @@ def _of_other_dates(question: str, above: str, text: str) -> bool:
 
 
 def _versions(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the versions in a text, each with the word before it, in lower case."""
+    """Yield the versions in a text, each with the word before it; `2.x` is 2."""
     for found in _VERSION.finditer(text):
         before = _WORD_BEFORE.search(text[max(0, found.start() - _LONGEST_WORD) : found.start()])
-        yield before[1].lower() if before else "", tuple(found[1].split("."))
+        yield before[1] if before else "", tuple(found[1].split("."))
 
 
 def _dates(text: str) -> Iterator[_Date]:

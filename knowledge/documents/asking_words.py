@@ -24,6 +24,19 @@ _MOMENT = r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?\s?(?:Z|UTC|[+-]
 _SINCE = re.compile(rf"(?i)\b(?:since|after|from|between)\s+{_MOMENT}")
 _UNTIL = re.compile(rf"(?i)\b(?:(before)|until|till|to|by|through|between\s+{_MOMENT}\s+and)\s+{_MOMENT}")
 _AT = re.compile(rf"(?i)\b(?:on|at|during)\s+{_MOMENT}")
+_DATE = r"(?<![\w-])\d{4}-\d\d-\d\d(?![\w-]|\.\w)"
+_CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])"
+_ALONE = re.compile(
+    rf"(?i)(\b(?:since|after|from|between|and|before|until|till|to|by|through|at|during)\s{{1,9}})({_CLOCK})"
+)
+_FROM_TO = re.compile(
+    rf"(?i)(?:\b(?:between|from)\s{{1,9}})?(?<![\w:-])((?:{_DATE}[T ])?{_CLOCK})\s?[-\u2013]\s?({_CLOCK})"
+)
+_DAY_ALONE = re.compile(
+    rf"(?i)(?:^|(?<!since)(?<!after)(?<!from)(?<!between)(?<!before)(?<!until)\s{{1,9}})(?:o[nf]\s{{1,9}})?{_DATE}"
+    rf"(?!\s{_CLOCK})"
+)
+_HOUR_CHARS: Final = 2
 _FILE = re.compile(r"[\w-]\.[A-Za-z]\w{0,9}\b")
 _DAY: Final = 10
 _MOST_LINES: Final = 50
@@ -88,11 +101,32 @@ def _lines(question: str) -> tuple[int, ...]:
 
 def _times(question: str) -> tuple[datetime | None, datetime | None]:
     """Return the first and the last moment that a question asks for: a day without a time is all of it."""
+    question = _on_the_day(question)
     since = _first(_SINCE, question)
     until = _last(question)
     if (at := _AT.search(question)) and since is None and until is None:
         return _moment(at[1]), _end(at[1], timedelta(seconds=1) if at[1].count(":") > 1 else timedelta(minutes=1))
     return since, until
+
+
+def tells_no_day(question: str) -> bool:
+    """Return whether a question names a time of day and no day."""
+    return _ALONE.search(_FROM_TO.sub(r"between \1 and \2", question)) is not None and not re.search(_DATE, question)
+
+
+def _on_the_day(question: str) -> str:
+    """Return a question with the one day that it names before each time of day that it names without one."""
+    told = _FROM_TO.sub(r"between \1 and \2", question)
+    days = set(re.findall(_DATE, told))
+    if len(days) != 1:
+        return told
+    (day,) = days
+
+    def dated(found: re.Match[str]) -> str:
+        hour, colon, rest = found[2].partition(":")
+        return f"{found[1]}{day} {hour.zfill(_HOUR_CHARS)}{colon}{rest}"
+
+    return _ALONE.sub(dated, _DAY_ALONE.sub("", told)) if _ALONE.search(told) else told
 
 
 def _last(question: str) -> datetime | None:

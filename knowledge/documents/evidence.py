@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from knowledge.documents.access import Scope
-from knowledge.documents.asking_words import wanted
+from knowledge.documents.asking_words import tells_no_day, wanted
 from knowledge.documents.models import (
     LISTED,
     Document,
@@ -79,8 +79,12 @@ class LogEvidence(EvidenceSource):
             found += await self._lines(log, scope, wish.lines)
         listing = _LISTING.search(question) and _ENTRIES.search(question)
         for log in logs[:_MOST_LOGS] if not wish.lines else ():
-            told = await self._in_plain_words(log, scope, wish, plain, question, meant=meant) if plain else []
-            found += told or await self._of_log(log, scope, wish, terms, question, listing=bool(listing), meant=meant)
+            within = await self._on_its_day(log, scope, wish, question)
+            if within is None:
+                found += [await self._days(log, scope)] if meant else []
+                continue
+            told = await self._in_plain_words(log, scope, within, plain, question, meant=meant) if plain else []
+            found += told or await self._of_log(log, scope, within, terms, question, listing=bool(listing), meant=meant)
         capped = [note for log in logs for note in log.notes] if found else []
         more = (
             [f"Only the first {_MOST_LOGS} of {len(logs)} logs were counted."]
@@ -153,6 +157,25 @@ class LogEvidence(EvidenceSource):
             told += [f"{path}: {number} {what}." for path, number in paths]
             found += [_passage(log, "\n".join(told), (), (), section="counted")] if told else []
         return found
+
+    async def _on_its_day(self, log: Document, scope: Scope, wish: Wanted, question: str) -> Wanted | None:
+        """Return what is asked of a log: a time of day without a day is one of its only day; None where it has more."""
+        if not tells_no_day(question):
+            return wish
+        first, last = await self.logs.span([log.document_id], scope)
+        if first is None or last is None:
+            return wish
+        if first.date() != last.date():
+            return None
+        timed = wanted(f"{question.rstrip('?!. ')} on {first.date().isoformat()}")
+        return replace(wish, since=timed.since, until=timed.until)
+
+    async def _days(self, log: Document, scope: Scope) -> Passage:
+        """Return that a log cannot be told by a time of day alone."""
+        first, last = await self.logs.span([log.document_id], scope)
+        told = f"{log.name} has entries of several days"
+        told += f", from {_when(first)} to {_when(last)}: a time of day needs its day." if first and last else "."
+        return _passage(log, told, (), (), section="counted")
 
     async def _untimed(self, log: Document, scope: Scope, wish: Wanted) -> Passage | None:
         """Return that a log cannot be told by time, where it is to be and names none."""

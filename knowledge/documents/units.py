@@ -1,9 +1,9 @@
 """A passage cut into what can answer by itself: sentences, rows of tables, blocks of code; pure.
 
 A row says little without the names of its columns, a block of code little without the sentence before it, a question
-nothing without the sentence after it, and a sentence that leads to a list nothing without the list: each is told as one
-with them. A list that only a heading leads to is a unit beside its items. Marks that no reader of the page sees are no
-part of an answer.
+nothing without the paragraph after it, a term of a manual nothing without what it means, and a sentence that leads to a
+list nothing without the list: each is told as one with them. A list that only a heading leads to is a unit beside its
+items. Marks that no reader of the page sees are no part of an answer.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _DELIMITER = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\
 _BAR = re.compile(r"(?<!\\)\|")
 _PROMPT = re.compile(r"[ \t]*[$>%][ \t]+\S")
 _LEAST_BARS = 2
+_LEAST_OF_A_TERM = 2
+"""Lines of a term and of what it means."""
 _HEADING = re.compile(r"#{1,6}[ \t]")
 _LEADS = re.compile(r"(?::|\.\.\.|\u2026)[*_]*$")
 _MORE = "\n\u2026"
@@ -262,14 +264,19 @@ def _led_in(text: str, found: Sequence[Unit]) -> Iterator[Unit]:
         after = found[at + 1] if at + 1 < len(found) else None
         if joined:
             joined = False
-        elif unit.kind in _PROSE and (longer := _with_list(text, unit) or _with_rest(text, unit)):
+        elif unit.kind in _PROSE and (
+            longer := _with_list(text, unit) or _with_rest(text, unit) or _defined(text, unit)
+        ):
             yield longer
         elif unit.kind not in _PROSE or not unit.told.endswith(("?", ":")):
             yield unit
         elif after is None or after.span.end - unit.span.start > MOST_OF_A_BLOCK or after.kind is UnitKind.ROW:
             yield replace(unit, kind=UnitKind.QUESTION) if unit.told.endswith("?") else unit
         elif after.kind in _PROSE:
-            span = Span(unit.span.start, after.span.end)
+            end = after.span.end
+            if unit.told.endswith("?"):
+                end = _end_of_answer(text, unit, found[at + 1 :])
+            span = Span(unit.span.start, end)
             yield replace(unit, span=span, told=text[span.start : span.end], kind=UnitKind.SENTENCE)
         elif unit.told.endswith("?"):
             yield replace(unit, kind=UnitKind.QUESTION)
@@ -278,6 +285,17 @@ def _led_in(text: str, found: Sequence[Unit]) -> Iterator[Unit]:
             read = text[unit.span.start : _closed(text, after.span.end)]
             span = Span(unit.span.start, _closed(text, _end_of_code(text, unit, found[at + 1 : at + MOST_OF_A_BLOCK])))
             yield replace(unit, span=span, told=text[span.start : span.end], read=read, kind=UnitKind.SENTENCE)
+
+
+def _end_of_answer(text: str, question: Unit, after: Sequence[Unit]) -> int:
+    """Return where the paragraph ends that answers a question, in whole sentences, as far as it is not too long."""
+    end = after[0].span.end
+    for one, two in itertools.pairwise(after):
+        parted = "\n\n" in text[one.span.end : two.span.start] or two.kind not in _PROSE or two.told.endswith("?")
+        if parted or two.span.end - question.span.start > MOST_OF_A_BLOCK:
+            break
+        end = two.span.end
+    return end
 
 
 def _closed(text: str, end: int) -> int:
@@ -367,8 +385,9 @@ def _with_rest(text: str, first: Unit) -> Unit | None:
     end = first.span.end
     for number, line in enumerate(_lines(text[end : end + MOST_OF_A_BLOCK])):
         told = line.text.rstrip()
-        other = not told or ITEM.match(told) or _FENCE.match(told) or indent(line.text) <= indent(item[0])
-        if number and other:
+        other = not told or ITEM.match(told) or _FENCE.match(told) or _HEADING.match(told) or _is_row(told)
+        ended = indent(line.text) <= indent(item[0]) and _ENDED.search(text[first.span.start : end])
+        if number and (other or ended):
             break
         end = first.span.end + line.start + len(told)
     span = Span(first.span.start, end)
@@ -376,3 +395,35 @@ def _with_rest(text: str, first: Unit) -> Unit | None:
     if end <= first.span.end or len(told) > MOST_OF_A_BLOCK or told.endswith(":"):
         return None
     return replace(first, span=span, told=told)
+
+
+def _defined(text: str, first: Unit) -> Unit | None:
+    """Return the first sentence of what a term means, as pages of manuals have it, with the paragraph it begins.
+
+    The term stands on a line of its own, and further in what it means; None where it is not so.
+    """
+    begin = text.rfind("\n", 0, first.span.start) + 1
+    lines = _lines(text[begin : begin + 2 * MOST_OF_A_BLOCK])
+    above = text[text.rfind("\n", 0, max(begin - 1, 0)) + 1 : begin]
+    outer = _indent_of_a_page(lines[0].text)
+    begins = not above.strip() or _indent_of_a_page(above) < outer
+    if len(lines) < _LEAST_OF_A_TERM or text[begin : first.span.start].strip() or "\n" not in first.told or not begins:
+        return None
+    within = list(
+        itertools.takewhile(lambda line: _indent_of_a_page(line.text) > outer and line.text.strip(), lines[1:])
+    )
+    if not within:
+        return None
+    paragraph = text[first.span.start : begin + within[-1].end].rstrip()
+    ends = [each.end for each in sentences(paragraph) if each.end <= MOST_OF_A_BLOCK]
+    end = first.span.start + max(ends, default=0)
+    if end <= first.span.end:
+        return None
+    span = Span(first.span.start, end)
+    return replace(first, span=span, told=text[span.start : span.end], kind=UnitKind.SENTENCE)
+
+
+def _indent_of_a_page(line: str) -> int:
+    """Return how far in a line of a printed page stands, whose tabs are of eight blanks."""
+    spread = line.expandtabs(8)
+    return len(spread) - len(spread.lstrip())

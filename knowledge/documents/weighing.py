@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from knowledge.documents.aligning import Span
-from knowledge.documents.apart import apart
+from knowledge.documents.apart import apart, numbered
 from knowledge.documents.config_lines import config_lines
 from knowledge.documents.headings import headings
 from knowledge.documents.models import DocumentType
@@ -126,7 +126,7 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     source=source,
                     place=place,
                     text=read[:MOST_CHARS],
-                    told=unit.told,
+                    told=f"{heading}: {unit.told}" if numbered(heading) else unit.told,
                     span=unit.span,
                     overlap=question.share(terms),
                     beyond=question.share(terms, without=title),

@@ -108,6 +108,10 @@ MIDNIGHTS = b"""2025-10-18T23:00:00Z ERROR one
         ("from 2025-10-19 to 2025-10-20", 5),
         ("between 2025-10-19 and 2025-10-20", 5),
         ("between 2025-10-19 14:33 and 2025-10-20 01:00", 3),
+        ("between 14:00 and 14:32:30 on 2025-10-19", 1),
+        ("on 2025-10-19 from 14:32 to 15:00", 2),
+        ("on 2025-10-19, 0:00-14:33", 3),
+        ("after 14:33 on 2025-10-19", 4),
     ],
 )
 async def test_entries_of_a_time_are_counted_to_its_ends(knowledge: Knowledge, when: str, entries: int) -> None:
@@ -115,6 +119,20 @@ async def test_entries_of_a_time_are_counted_to_its_ends(knowledge: Knowledge, w
     await add(knowledge, "server.log", MIDNIGHTS, "case", "1")
     told = await facts(knowledge.documents, f"How many ERROR entries were there {when}?", knowledge)
     assert told[0].startswith(f"server.log: {entries} ERROR entries ")
+
+
+async def test_a_time_of_day_alone_is_of_the_only_day_of_a_log_and_counts_nothing_where_it_has_more(
+    knowledge: Knowledge,
+) -> None:
+    """A0-50: 7 errors of all days are no answer."""
+    await add(knowledge, "server.log", MIDNIGHTS, "case", "1")
+    asked = "How many ERROR entries were there between 14:00 and 14:32?"
+    (told,) = await facts(knowledge.documents, asked, knowledge)
+    days = "from 2025-10-18T23:00:00Z to 2025-10-21T00:00:00Z"
+    assert told == f"server.log has entries of several days, {days}: a time of day needs its day."
+    await add(knowledge, "server.log", b"".join(MIDNIGHTS.splitlines(keepends=True)[1:4]), "case", "1")
+    (told,) = await facts(knowledge.documents, asked, knowledge)
+    assert told.startswith("server.log: 0 ERROR entries since 2025-10-19T14:00:00Z until 2025-10-19T14:32:00Z.")
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,23 @@ def test_a_question_asks_for_times() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "errors between 09:00 and 09:10 on 2025-10-19",
+        "on 2025-10-19 between 9:00 and 9:10, how many errors?",
+        "errors between 2025-10-19 09:00 and 09:10",
+        "errors from 09:00 to 09:10 UTC on 2025-10-19",
+        "errors 2025-10-19 09:00-09:10",
+    ],
+)
+def test_a_time_of_day_is_of_the_one_day_that_a_question_names(question: str) -> None:
+    """A0-80: what is counted for it is not the whole day."""
+    found = wanted(question)
+    assert found.since == datetime(2025, 10, 19, 9, tzinfo=UTC)
+    assert found.until == datetime(2025, 10, 19, 9, 10, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("end", ["9999-12-31", "9999-12-31T23:59:30Z", "0001-01-01"])
 def test_a_question_about_the_end_of_all_time_asks_for_none(end: str) -> None:
     assert wanted(f"errors on {end}") == wanted(f"errors since {end}") == wanted("errors")

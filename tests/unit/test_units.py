@@ -268,3 +268,40 @@ def test_the_first_sentence_of_an_item_is_told_with_the_rest_of_it_and_compared_
     assert found["It is for the night."] == "It is for the night."
     assert found["- Fast."] == "- Fast."
     assert found["- Off."] == "- Off."
+
+
+def test_a_question_is_told_with_all_of_the_paragraph_that_answers_it() -> None:
+    """What follows may take back what was said first."""
+    text = (
+        "Q: How often?\nA: Every 180 days. Robots are exempt.\n\nQ: Where?\nA: Here. Not there.\nQ: When?\n\nLater on."
+    )
+    told = [each.told for each in read(text) if each.told.startswith("Q")]
+    assert told == [
+        "Q: How often?\nA: Every 180 days. Robots are exempt.",
+        "Q: Where?\nA: Here. Not there.",
+        "Q: When?\n\nLater on.",
+    ]
+    long = "Why? " + "It is as it is. " * 90
+    assert len(read(long)[0].told) <= MOST_OF_A_BLOCK
+
+
+def test_a_term_of_a_manual_is_told_with_what_it_means_in_whole_sentences() -> None:
+    """A first sentence such as "Takes a boolean argument." says nothing of what it does."""
+    page = (
+        "OPTIONS\n       Persistent=\n\t   Takes a boolean. If true, the time is\n"
+        "\t   stored on disk. Defaults to no.\n"
+        "\n\t   More of it.\n\n       Wake=\n\t   Wakes it.\n\nPlain prose goes\non here. And there.\n"
+    )
+    told = [each.told for each in read(page)]
+    assert "Persistent=\n\t   Takes a boolean. If true, the time is\n\t   stored on disk. Defaults to no." in told
+    assert "Wake=\n\t   Wakes it." in told
+    assert "Plain prose goes\non here." in told
+    long = "  term\n" + "    It is as it is.\n" * 90
+    assert MOST_OF_A_BLOCK / 2 < len(read(long)[0].told) <= MOST_OF_A_BLOCK
+
+
+def test_the_rest_of_an_item_goes_on_to_the_end_of_its_sentence() -> None:
+    """The first lines of a page that was printed are no item of a list, and "it lasts 6" was told of months."""
+    text = "1. Duration\nIt lasts 36 months. For seals it lasts 6\nmonths. More\nis not told.\n"
+    assert read(text)[0].told == "1. Duration\nIt lasts 36 months. For seals it lasts 6\nmonths. More\nis not told."
+    assert read("- An item. It goes on.\nNot of it.\n")[0].told == "- An item. It goes on."

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from knowledge.documents.apart import apart
+from knowledge.documents.apart import apart, numbered
 from knowledge.documents.models import DocumentType
 from knowledge.documents.verifying import Evidence, Written, verify
 from knowledge.documents.weighing import Question, Sentence, read_sentences
@@ -86,8 +86,9 @@ NOTES = "# Pump 2\n\n## 2.1.0 (2025-03-04)\n\nIt drains at night.\n\n## 2.0.1\n\
 
 def test_what_stands_below_another_version_than_is_asked_for_answers_nothing() -> None:
     """The notes of all versions are about the same, and those of the wrong one were quoted."""
-    assert [each.told for each in read(NOTES, "How does 2.1.0 drain?")] == ["It drains at night."]
-    assert [each.told for each in read(NOTES, "How does 1.9 drain?")] == ["It drains by hand, unlike 1.9."]
+    at_night, by_hand = "2.1.0 (2025-03-04): It drains at night.", "2.0.1: It drains by hand, unlike 1.9."
+    assert [each.told for each in read(NOTES, "How does 2.1.0 drain?")] == [at_night]
+    assert [each.told for each in read(NOTES, "How does 1.9 drain?")] == [by_hand]
     assert len(read(NOTES, "How does the pump drain?")) == len(read(NOTES, "How does it drain since 2.1?")) == 2
 
 
@@ -100,12 +101,28 @@ def test_what_stands_below_another_version_than_is_asked_for_answers_nothing() -
         ("What was decided in March 2025?", "Minutes, Apr. 7, 2025"),
         ("What is new in Pump 2.1?", "Pump\n2.0 (2025-03-04)"),
         ("What was decided in March 2025?", "March 2024"),
+        ("Which Python does Pump 3.x need?", "Installing Pump 2.x"),
+        ("On which port does Pump 3.0 listen?", "Pump 2.x"),
     ],
 )
 def test_a_heading_of_another_version_or_day_is_apart(question: str, above: str) -> None:
     assert apart(question, above, "It was decided.")
     assert not apart(question, f"{above} and {question}", "It was decided.")
     assert not apart(question, above, f"See {question}")
+
+
+def test_what_stands_below_a_version_or_a_day_is_told_with_it_and_quoted_as_it_stands() -> None:
+    """What is asked by "Which version added it?" only the heading has."""
+    (first, second) = read(NOTES, "Which version drains?")
+    assert (first.told, NOTES[slice(*first.span)]) == ("2.1.0 (2025-03-04): It drains at night.", "It drains at night.")
+    assert second.told.startswith("2.0.1: ")
+    assert not any(numbered(heading) for heading in ("Changes", "2. Changes", "2.1 Upgrading", "Rules of 2025"))
+
+
+def test_a_version_of_something_else_in_a_text_is_not_the_one_that_is_asked_for() -> None:
+    text = "It needs Python 3.11 or newer."
+    assert apart("Which Python does Pump 3.x need?", "Pump 2.x", text)
+    assert not apart("Does it run on Python 3.11?", "Pump 2.x", text)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +139,9 @@ def test_a_heading_of_another_version_or_day_is_apart(question: str, above: str)
         ("Does it run on Python 3.12?", "Pump 2.1"),
         ("How do I get to version 4.0?", "2.1 Upgrading"),
         ("How long is a day of 7.5 hours?", "Rules of 2025"),
+        ("Which Python does Pump 2.x need?", "Installing Pump 2.x"),
+        ("On which port does Pump 2.4.1 listen?", "Pump 2.x"),
+        ("On which port does Pump 2.x listen?", "Pump 2.4"),
     ],
 )
 def test_a_heading_of_the_same_or_of_none_is_not_apart(question: str, above: str) -> None:
