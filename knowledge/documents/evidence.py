@@ -25,7 +25,7 @@ from knowledge.documents.models import (
     Severity,
     Wanted,
 )
-from knowledge.documents.plain_words import PlainWords, in_plain_words, speaks_of_logs
+from knowledge.documents.plain_words import PlainWords, Spoken, in_plain_words, speaks_of_logs, spoken
 from knowledge.documents.ports import EvidenceSource, LogStore, PassageStore
 from knowledge.documents.texts import computed_id
 
@@ -49,6 +49,10 @@ _REFERS = re.compile(r"(?i)\b(they|them|their|it|its|th(?:is|at|[eo]se)|ones?|su
 _TERM = re.compile(
     r"\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)|`([^`\n]{2,200})`|(?<![\w/])(/[\w./-]{2,})|\b([A-Z]{2,}[-_]?\d{2,}\w*)\b"
 )
+
+_STATUS = re.compile(r"\A[1-5]\d\d\Z")
+_PLACED: Final = '" \\g<0> '
+"""Where access logs have the status: behind the quoted request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,11 +212,33 @@ class LogEvidence(EvidenceSource):
             return []
         if sure and (untimed := await self._untimed(log, scope, wish)):
             return [untimed]
-        found = [await self._overview(log, scope)] if meant and counted and not terms and not timed else []
-        for term in terms or ((None,) if only or timed else ()):
-            selected = await self._selected(log, scope, wish, only, () if term is None else (term,), listing=listing)
-            found += selected if sure or selected[0].line_start is not None else []
+        beside = _beside(question, log, terms) if meant and counted else Spoken()
+        found: list[Passage] = []
+        for term in terms or (None,):
+            named = () if term is None else (term,)
+            tiers = [(*named, *words) for words in _tiers(beside)]
+            held = await self._held(log, scope, wish, only, tiers)
+            if tiers and held is None:
+                lacking = (*named, *(beside.exact or beside.words))
+                found.append(_counted(log, _described(only, lacking, wish), 0, (), ()))
+            if meant and counted and not (named or held or timed):
+                found.append(await self._overview(log, scope))
+            if held or named or only or timed:
+                selected = await self._selected(log, scope, wish, only, held or named, listing=listing)
+                found += selected if sure or selected[0].line_start is not None else []
         return found
+
+    async def _held(
+        self, log: Document, scope: Scope, wish: Wanted, only: Collection[Severity], tiers: Sequence[tuple[str, ...]]
+    ) -> tuple[str, ...] | None:
+        """Return the first of some sets of words that lines hold together, None where no line holds any of them."""
+        for words in tiers:
+            total, _ = await self.logs.select(
+                [log.document_id], scope, severities=only, terms=words, since=wish.since, until=wish.until, limit=0
+            )
+            if total:
+                return words
+        return None
 
     async def _selected(
         self,
@@ -257,6 +283,27 @@ class LogEvidence(EvidenceSource):
             told.append(f"First entry {_when(first)}, last entry {_when(last)}.")
         told += [f"{number} times: {template}" for template, number in templates if number > 1]
         return _passage(log, "\n".join(told), (), (), section="counted")
+
+
+def _beside(question: str, log: Document, terms: Collection[str]) -> Spoken:
+    """Return what a question says of the lines that it counts beside what it names exactly."""
+    told = _TIMES.sub(" ", _QUANTITY.sub(" ", question))
+    for term in terms:
+        told = told.replace(term, " ")
+    parts = {part for name in (log.name, log.uri) for part in (name.lower(), *re.split(r"[\W_]+", name.lower()))}
+    return spoken(told, parts)
+
+
+def _tiers(beside: Spoken) -> list[tuple[str, ...]]:
+    """Return sets of words to look for together, the narrowest first: 500 is a status where lines have one there."""
+    every = dict.fromkeys(words for words in ((*beside.exact, *beside.words), beside.exact) if words)
+    placed = {words: tuple(_STATUS.sub(_PLACED, word) for word in words) for words in every}
+    return list(dict.fromkeys(tier for words in every for tier in (placed[words], words)))
+
+
+def _named(term: str) -> str:
+    number = term.strip('" ')
+    return f"status {number}" if term == _STATUS.sub(_PLACED, number) != number else repr(term)
 
 
 def _plain(question: str, documents: Sequence[Document] = ()) -> PlainWords | None:
@@ -307,7 +354,7 @@ def _listed(lines: Sequence[LogLine], *, mark: int | None = None) -> str:
 
 def _described(only: Sequence[Severity], terms: Collection[str], wish: Wanted) -> str:
     told = f"{'/'.join(only)} entries" if only else "lines"
-    told += f" with {' and '.join(map(repr, terms))}" if terms else ""
+    told += f" with {' and '.join(map(_named, terms))}" if terms else ""
     told += f" since {_when(wish.since)}" if wish.since else ""
     return told + (f" until {_when(wish.until)}" if wish.until else "")
 

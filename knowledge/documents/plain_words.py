@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from knowledge.documents.log_lines import severity_named
 from knowledge.documents.models import Severity
 
 _NAMED = re.compile(r"(?i)((?:\b[\w-]{1,60}\s{1,9}){0,3})\b(error|warning)s?\b")
@@ -44,6 +45,45 @@ _LOG_MEANT = re.compile(
 )
 """Says so, counts lines, or asks which paths have errors: what is had there stands in a log."""
 _MOST_WORDS: Final = 3
+_MOST_SPOKEN: Final = 5
+
+
+_NOT_COUNTED: Final = re.compile(
+    r"(?i)(?:request|line|event|message|response|record|row|error|warning|status|code|hit|call|case|occasion|time)s?"
+    r"|statuses|entries|entry|logs?|logged|logfiles?|files?|came|come|comes|made|make|makes|(?:return|contain|mention|hold|name"
+    r"|record|writ|report|show|look|receiv|exist|severit|level|kind|type|sort|minute|hour|day|second|belong|relat)\w*|between|since|until|till|before|after|during|through|by|on|at|as"
+    r"|per|into|over|under|utc|[ap]m|be|been|being|because|due|often|so|no|not|any(?:thing|where)?|one|ones|they|them|their"
+    r"|you|i|we|us|can|could|will|would|should|long|much|overall|altogether|whole|entire|full|today|yesterday|\w"
+)
+_SPOKEN: Final = re.compile(r"\w(?:[\w.:@/-]*\w)?")
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d\S*|\d{1,2}:\d\d\S*")
+_EXACT: Final = re.compile(r"\d[\d.]+|[A-Z]{3,}|\w*_\w*|[A-Za-z]+[a-z][A-Z]\w*")
+"""A number or an address, a word in capitals, a name of code."""
+_PLURAL: Final = re.compile(r"(\w{2}(?:ss|sh|ch|x))es|(\w{3,}[^\Ws])s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """The words that say of what lines are counted: names and numbers, which lines hold as they stand, and others."""
+
+    exact: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+def spoken(question: str, left_out: Collection[str]) -> Spoken:
+    """Return what lines a question counts, as in "how many came from 10.0.0.5"; `left_out`: in small letters."""
+    told = _MOMENT.sub(" ", question)
+    found = [each for each in _SPOKEN.findall(told) if each.lower() not in left_out and severity_named(each) is None]
+    exact = [each for each in found if _EXACT.fullmatch(each)]
+    words = [each for each in found if each not in exact and not _NO_TOPIC.fullmatch(each)]
+    words = [_singular(each) for each in words if not _NOT_COUNTED.fullmatch(each)]
+    return Spoken(exact=tuple(dict.fromkeys(exact)), words=tuple(dict.fromkeys(words))[:_MOST_SPOKEN])
+
+
+def _singular(word: str) -> str:
+    """Return a word without the s of many, as lines tell of one."""
+    many = _PLURAL.fullmatch(word)
+    return (many[1] or many[2]) if many else word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

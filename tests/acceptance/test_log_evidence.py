@@ -121,6 +121,36 @@ async def test_entries_of_a_time_are_counted_to_its_ends(knowledge: Knowledge, w
     assert told[0].startswith(f"server.log: {entries} ERROR entries ")
 
 
+VISITS = b"""10.0.0.4 - - [03/May/2026:08:00:03 +0000] "GET /api/orders HTTP/1.1" 500 1113
+10.0.0.40 - - [03/May/2026:08:00:05 +0000] "POST /api/orders HTTP/1.1" 200 500
+10.0.0.4 - - [03/May/2026:08:00:07 +0000] "POST /login HTTP/1.1" 404 80
+10.0.0.7 - - [03/May/2026:08:00:09 +0000] "GET /api/orders HTTP/1.1" 200 15005
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("How many requests came from 10.0.0.4?", "2 lines with '10.0.0.4'"),
+        ("How many requests came from 10.0.0.99?", "0 lines with '10.0.0.99'"),
+        ("How many POST requests are there?", "2 lines with 'POST'"),
+        ("How many 500 responses are in access.log?", "1 lines with status 500"),
+        ("How many requests to /api/orders failed with 500?", "1 lines with '/api/orders' and status 500"),
+        ("How many 404 errors are there?", "1 lines with status 404"),
+        ("When was the first login?", "1 lines with 'login'"),
+        ("How many purchases were made by robots?", "0 lines with 'purchase' and 'robot'"),
+        ("How many lines does access.log have?", "4 lines"),
+        ("How many requests are there in all?", "4 lines"),
+    ],
+)
+async def test_what_a_question_says_of_lines_is_counted_and_not_the_whole_log(
+    knowledge: Knowledge, question: str, told: str
+) -> None:
+    """2,400 lines were the answer to how many came from one address, and marked as complete."""
+    await add(knowledge, "access.log", VISITS, "case", "1")
+    assert (await facts(knowledge.documents, question, knowledge))[0].startswith(f"access.log: {told}.")
+
+
 async def test_a_time_of_day_alone_is_of_the_only_day_of_a_log_and_counts_nothing_where_it_has_more(
     knowledge: Knowledge,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
@@ -20,6 +21,8 @@ _LINES = kb_lines.join(kb_documents, sa.and_(D.id == _L.document_id, D.active_ge
 
 _PATH = r"(?:^|[\s\"'=(\[])(/[A-Za-z_][\w.-]*(?:/[\w.-]+)*)"
 """A path as lines name it, without what follows a question mark: not a part of an address, a date or a division."""
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)*")
 
 
 class PostgresLogs(LogStore):
@@ -115,9 +118,18 @@ class PostgresLogs(LogStore):
 
 
 def _fitting(severities: Collection[Severity], terms: Collection[str]) -> list[sa.ColumnElement[bool]]:
-    """Return what lines of these severities have to fulfil that hold each of these terms, in whatever case."""
+    """Return what lines of these severities have to fulfil that hold each of these terms, in whatever case.
+
+    A number, or an address of numbers, has to stand alone: 10.0.0.4 is none of 10.0.0.40, nor 500 of 1500.
+    """
     lower = sa.func.lower  # of both by its own rules
-    asked = [sa.func.strpos(lower(_L.text), lower(term)) > 0 for term in terms]
+
+    def holds(term: str) -> sa.ColumnElement[bool]:
+        if _NUMBER.fullmatch(term):
+            return _L.text.op("~")(rf"(?<![\w.]){re.escape(term)}(?!\w|\.\w)")
+        return sa.func.strpos(lower(_L.text), lower(term)) > 0
+
+    asked = [holds(term) for term in terms]
     return [*asked, _L.severity.in_([str(each) for each in severities])] if severities else asked
 
 
