@@ -50,6 +50,18 @@ _MOST_SPOKEN: Final = 5
 
 _NOT_COUNTED: Final = re.compile(
     r"(?i)(?:request|line|event|message|response|record|row|error|warning|status|code|hit|call|case|occasion|time)s?"
+    r"|statuses|entries|entry|logs?|logged|logfiles?|files?|came|come|comes|made|make|makes|between|since|until|till"
+    r"|(?:return|contain|mention|hold|name|record|writ|report|show|look|receiv|exist|severit|level|kind|type|sort|minute"
+    r"|hour|day|second|belong|relat)\w*|before|after|during|through|by|on|at|as|per|into|over|under|utc|[ap]m|be|been"
+    r"|being|because|due|often|so|no|not|any(?:thing|where)?|one|ones|they|them|their|you|i|we|us|can|could|will|would"
+    r"|should|long|much|overall|altogether|whole|entire|full|today|yesterday|\w"
+)
+"""Words that say that something is counted, and not what."""
+_SPOKEN: Final = 5
+
+
+_NOT_COUNTED: Final = re.compile(
+    r"(?i)(?:request|line|event|message|response|record|row|error|warning|status|code|hit|call|case|occasion|time)s?"
     r"|statuses|entries|entry|logs?|logged|logfiles?|files?|came|come|comes|made|make|makes|(?:return|contain|mention|hold|name"
     r"|record|writ|report|show|look|receiv|exist|severit|level|kind|type|sort|minute|hour|day|second|belong|relat)\w*|between|since|until|till|before|after|during|through|by|on|at|as"
     r"|per|into|over|under|utc|[ap]m|be|been|being|because|due|often|so|no|not|any(?:thing|where)?|one|ones|they|them|their"
