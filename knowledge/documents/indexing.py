@@ -28,6 +28,7 @@ from knowledge.errors import (
     HardwonError,
     LocalOnly,
     StorageRejected,
+    TextRejected,
     Unavailable,
     reason_of,
 )
@@ -89,12 +90,13 @@ class Summariser(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexReport:
-    """What a run of the index job did."""
+    """What a run of the index job did. `reason`: why it put documents off and ended, None where it did not."""
 
     indexed: int = 0
     failed: int = 0
     postponed: int = 0
     removed: int = 0
+    reason: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,13 +107,13 @@ class _Work:
     told_of: Collection[str] | None = None
     progress: Progress | None = None
     taken: int = 0
-    stopped: bool = False
+    reason: str | None = None
     done: Counter[str] = field(default_factory=Counter)
 
     @property
     def over(self) -> bool:
         """Whether nothing more is to be taken."""
-        return self.stopped or (self.most is not None and self.taken >= self.most)
+        return self.reason is not None or (self.most is not None and self.taken >= self.most)
 
     def begin(self) -> bool:
         """Take one more, if that may be."""
@@ -126,7 +128,6 @@ class _Work:
             self.done[outcome] += 1
             if self.progress:
                 self.progress(self.done.total(), None)
-        self.stopped = self.stopped or outcome == "postponed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +156,9 @@ class DocumentIndexing:
         With `wait` also until what others hold is done, or their lease is over. `told_of`: the partitions that the
         report and the progress are about, all unless given.
 
-        A document that fails is noted with the reason and does not stop the others; where a part does not answer it is
-        put off, and the run ends.
+        A document that fails is noted with the reason and does not stop the others. Where a part does not answer, or
+        refuses whatever the text (a wrong key, a spent quota, a workspace that is local only), it is put off, and the
+        run ends: the next one takes it up, once that is mended.
         """
         if not await self.store.anything():
             return IndexReport()  # no space is bound for documents that are not there
@@ -168,7 +170,7 @@ class DocumentIndexing:
                 break
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         removed = await self.remove_stale()
-        return IndexReport(**work.done, removed=removed if told_of is None else 0)
+        return IndexReport(**work.done, removed=removed if told_of is None else 0, reason=work.reason)
 
     async def _take_abreast(self, work: _Work) -> None:
         hands = [asyncio.create_task(self._take(work)) for _ in range(ABREAST)]
@@ -187,20 +189,21 @@ class DocumentIndexing:
             if not jobs:
                 work.taken -= 1
                 return
-            if outcome := await self._index_or_note(jobs[0]):
+            if outcome := await self._index_or_note(jobs[0], work):
                 work.note(jobs[0].partition, outcome)
 
-    async def _index_or_note(self, job: Job) -> str | None:
+    async def _index_or_note(self, job: Job, work: _Work) -> str | None:
         """Index a document; return what became of it, None where somebody else has it by now, or it is gone."""
         try:
             async with self._kept(job):
                 shown = await self._index(job)
-        except Unavailable as error:
-            await self._fail(job, error, PUT_OFF)
-            return "postponed"
-        except (EmbedderRejected, LocalOnly, StorageRejected) as error:
+        except (TextRejected, StorageRejected) as error:  # of this very text
             await self._fail(job, error, None)
             return "failed"
+        except (Unavailable, EmbedderRejected, LocalOnly) as error:  # of any: all that wait would fail one by one
+            await self._fail(job, error, PUT_OFF)
+            work.reason = reason_of(error)  # of no document, so everybody may be told
+            return "postponed"
         except (asyncio.CancelledError, HardwonError):  # not this document's: it would be that of each
             with suppress(HardwonError):
                 await self.store.give_back(job)
@@ -366,4 +369,5 @@ def total(reports: Sequence[IndexReport]) -> IndexReport:
         failed=sum(each.failed for each in reports),
         postponed=sum(each.postponed for each in reports),
         removed=sum(each.removed for each in reports),
+        reason=next((each.reason for each in reports if each.reason), None),
     )

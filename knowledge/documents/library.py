@@ -145,7 +145,7 @@ class DocumentLibrary:
         return await self.documents.forget_partition(scope.writable())
 
     async def retry(self, scope: Scope) -> int:
-        """Have documents indexed again that failed; return how many."""
+        """Have documents indexed now that failed or were put off; return how many."""
         return await self.documents.retry(scope.writable())
 
     async def grant(self, by: Principal, kb: str, scope_id: str, to: str) -> None:

@@ -97,7 +97,7 @@ class KnowledgeBases:
         return deleted
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
-        """Have documents indexed again that failed."""
+        """Have documents indexed now that failed or were put off; return how many."""
         return await self.documents.library.retry(await self._writable(kb, scope_id))
 
     async def search(

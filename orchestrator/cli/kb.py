@@ -69,7 +69,7 @@ def add(
     from knowledge.errors import InvalidInput
     from orchestrator import connect
     from orchestrator.cli.folders import files_at
-    from orchestrator.cli.reports.kb import print_added, print_reports
+    from orchestrator.cli.reports.kb import print_added, print_reports, unread
     from orchestrator.cli.terminal import stages
 
     base, scope_id = base_of(case, user, team)
@@ -96,7 +96,7 @@ def add(
             print_reports(reports, as_json=as_json)
         else:
             print_added(added, indexed, passed, reports, left_out=left_out, as_json=as_json)
-        if passed or any(each.document.error for each in added) or any(report.error for report in reports):
+        if passed or any(map(unread, added)) or any(report.error for report in reports):
             raise typer.Exit(1)
 
     run(work)
@@ -185,7 +185,7 @@ def retry(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Index the documents again that failed. Those of repositories too, which a sync does not read twice."""
+    """Index the documents now that failed or were put off. Those of repositories too, which a sync does not reread."""
     from orchestrator import connect
     from orchestrator.cli.reports.kb import print_retried
     from orchestrator.cli.terminal import stages
@@ -198,7 +198,7 @@ def retry(
                 again = await knowledge.kb.retry(base, scope_id)
                 indexed = await _indexed(knowledge.kb, again, progress)
         print_retried(again, indexed, as_json=as_json)
-        if indexed.failed:
+        if indexed.failed or indexed.postponed:
             raise typer.Exit(1)
 
     run(work)

@@ -62,7 +62,7 @@ class RemoteKnowledgeBases:
         return await self.api.removed(f"/api/users/{in_path('scope_id', user_id)}/kb", "documents")
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
-        """Have documents indexed again that failed."""
+        """Have documents indexed now that failed or were put off; return how many."""
         path, params = f"{base_path(kb, scope_id)}/documents:retry", {"index": "false"}
         return (await self.api.call("POST", path, dict[str, int], params=params))["documents"]
 

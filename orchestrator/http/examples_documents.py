@@ -167,7 +167,7 @@ ANSWERS: Final[dict[str, Any]] = {
         "trace": [],
         "notes": [],
     },
-    "index_documents": {"indexed": 1, "failed": 0, "postponed": 0, "removed": 0},
+    "index_documents": {"indexed": 1, "failed": 0, "postponed": 0, "removed": 0, "reason": None},
     "calibrate_documents": {
         "model": "all-MiniLM-L6-v2",
         "passages": 200,

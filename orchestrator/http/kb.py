@@ -170,7 +170,7 @@ def _add_documents(app: FastAPI) -> None:
         *,
         index: Annotated[bool, Query(description="Index them at once, in the background.")] = True,
     ) -> Count:
-        """Have documents indexed again that failed."""
+        """Have documents indexed now that failed or were put off."""
         again = await bases.retry(kb, scope_in(scope))
         if index:
             _index_soon(app, bases)

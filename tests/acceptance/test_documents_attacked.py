@@ -208,7 +208,7 @@ async def test_indexing_tells_a_user_of_their_own_documents_alone(house: House) 
     async with house.http("mallory") as http:
         await http.post("/api/kb/user/mallory/documents", params={"uri": "a.md", "index": False}, content=b"# A\n\nx\n")
         report = (await http.post("/api/kb:index")).json()
-    assert report == {"indexed": 1, "failed": 0, "postponed": 0, "removed": 0}
+    assert report == {"indexed": 1, "failed": 0, "postponed": 0, "removed": 0, "reason": None}
     documents = await house.knowledge.kb.listed("user", "ann")
     assert [each.waiting for each in documents] == [False, False], "the others were indexed too"
 

@@ -121,7 +121,7 @@ def test_names_that_are_none_are_told_and_options_that_contradict_each_other_are
 
 
 @pytest.mark.timeout(300)
-def test_documents_that_an_endpoint_refused_are_begun_again_with_one_command(
+def test_documents_wait_for_a_key_that_is_refused_to_be_mended_and_say_so(
     database_url: str, home: Path, files: Path
 ) -> None:
     with OpenAIServer() as server:
@@ -129,10 +129,19 @@ def test_documents_that_an_endpoint_refused_are_begun_again_with_one_command(
         with commands.serving():
             assert "1 indexed, 0 failed" in commands.run("kb", "add", str(files / "odd.xyz")).stdout
             server.always = Status(401)
-            assert "0 indexed, 1 failed" in commands.run("kb", "add", str(files / "docs/pool.md")).stdout
+            added = commands.run("kb", "add", str(files / "docs/pool.md"))
+            assert "0 indexed, 0 failed, 1 put off" in added.stdout
+            assert "HARDWON_EMBEDDING_API_KEY" in added.stdout
+            assert "once that is mended" in added.stderr
+            as_before = commands.run("kb", "add", str(files / "docs/pool.md"))
+            assert (as_before.returncode, as_before.stdout.splitlines()[0]) == (0, "0 new or changed, 1 as before")
             again = commands.run("kb", "retry")
-            assert (again.returncode, again.stdout) == (1, "1 document begun again: 0 indexed, 1 failed\n")
-            assert "hardwon kb list says why" in again.stderr
+            assert again.returncode == 1
+            assert again.stdout.startswith("1 document begun again: 0 indexed, 0 failed, 1 put off\n")
+            assert "HARDWON_EMBEDDING_API_KEY" in again.stdout
+            listed = commands.run("kb", "list").stdout
+            assert "pending  pool.md" in listed
+            assert "HARDWON_EMBEDDING_API_KEY" in listed
             server.always = None
             again = commands.run("kb", "retry")
             assert (again.returncode, again.stdout) == (0, "1 document begun again: 1 indexed, 0 failed\n")

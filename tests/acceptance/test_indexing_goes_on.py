@@ -18,7 +18,7 @@ from knowledge.documents import indexing as module
 from knowledge.documents.indexing import ABREAST, TRIES
 from knowledge.documents.models import DocumentStatus, PassagePoint
 from knowledge.documents.ports import IndexingStore, PassageIndex
-from knowledge.errors import EmbedderUnavailable, TextRejected
+from knowledge.errors import EmbedderRejected, EmbedderUnavailable, HardwonError, LocalOnly, TextRejected
 from knowledge.models import Embedded, EmbeddingSpace
 from knowledge.wiring import Knowledge
 from orchestrator.http.app import make_app
@@ -112,6 +112,50 @@ async def test_an_outage_of_any_length_fails_no_document(opens: Opens) -> None:
         assert (document.status, document.error) == (DocumentStatus.PENDING, "the endpoint is away")
         embedder.unavailable = None
         assert (await indexing.run()).indexed == 1
+
+
+class Refuses(HashingEmbedder):
+    """An endpoint that refuses whatever the text while it is told why."""
+
+    why: HardwonError | None = None
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        if self.why:
+            raise self.why
+        return await super().embed(texts, kind)
+
+
+@pytest.mark.parametrize("why", [EmbedderRejected("the key is refused"), LocalOnly("default", "embedding")])
+async def test_a_refusal_of_whatever_text_fails_no_document_and_ends_the_run(opens: Opens, why: HardwonError) -> None:
+    """All that waited was noted as failed, one by one and for good, and no job came to it when the key was mended."""
+    embedder = Refuses(dims=256)
+    async with opens(embedder=embedder) as knowledge:
+        for number in range(2 * ABREAST):
+            await put(knowledge, f"{number}.md", b"# Note %d\n" % number)
+        embedder.why = why
+        report = await knowledge.documents.indexing.run()
+        assert (report.indexed, report.failed) == (0, 0)
+        assert 1 <= report.postponed <= ABREAST
+        assert report.reason == str(why)
+        documents = await knowledge.documents.library.listed(await readable(knowledge))
+        assert {document.status for document in documents} == {DocumentStatus.PENDING}
+        assert str(why) in {document.error for document in documents}
+        embedder.why = None
+        await an_hour_later(knowledge)
+        assert (await knowledge.documents.indexing.run()).indexed == 2 * ABREAST
+
+
+async def test_what_was_put_off_is_begun_at_once_where_a_person_says_so(opens: Opens) -> None:
+    embedder = HashingEmbedder(dims=256)
+    async with opens(embedder=embedder) as knowledge:
+        await put(knowledge, "guide.md", GUIDE)
+        embedder.unavailable = "the endpoint is away"
+        assert (await knowledge.kb.index()).reason == "the endpoint is away"
+        embedder.unavailable = None
+        assert (await knowledge.kb.index()).indexed == 0, "it is not due"
+        assert await knowledge.kb.retry("user", "ann") == 0
+        assert await knowledge.kb.retry("global", None) == 1
+        assert (await knowledge.kb.index()).indexed == 1
 
 
 class Chokes(HashingEmbedder):

@@ -120,7 +120,8 @@ class PostgresDocuments(DocumentStore):
         written = sa.exists().where(V.document_id == D.id, V.generation == D.latest)
         stuck = sa.and_(self._of(partition), D.status == DocumentStatus.FAILED, written)
         again = D.active_generation.is_distinct_from(D.latest)
-        update = sa.update(kb_documents).where(stuck, again)
+        late = sa.and_(self._of(partition), D.status == DocumentStatus.PENDING, D.not_before.is_not(None))
+        update = sa.update(kb_documents).where(sa.or_(sa.and_(stuck, again), late))
         values = {"status": DocumentStatus.PENDING, "error": None, "attempts": 0, "not_before": None}
         async with transaction(self._engine) as connection:
             return (await connection.execute(update.values(**values))).rowcount

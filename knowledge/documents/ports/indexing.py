@@ -97,7 +97,10 @@ class DocumentStore(Protocol):
         ...
 
     async def retry(self, partition: str) -> int:
-        """Have documents of a partition indexed again that failed after they were read; return how many."""
+        """Have documents of a partition indexed again that failed after they were read; return how many.
+
+        Those that were put off count, too: they are due at once.
+        """
         ...
 
     async def hide(self, partition: str, document_ids: Collection[DocumentId]) -> int:

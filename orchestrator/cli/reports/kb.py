@@ -44,15 +44,15 @@ def print_added(
         return
     if reports:
         print_reports(reports, as_json=False)
-    read = [each for each in added if not each.document.error]
+    read = [each for each in added if not unread(each)]
     changed = sum(each.changed for each in read)
-    unread = len(added) - len(read) + len(passed)
+    lost = len(added) - len(read) + len(passed)
     print_text(
-        f"{changed} new or changed, {len(read) - changed} as before"
-        + (f", {unread} could not be read" if unread else "")
+        f"{changed} new or changed, {len(read) - changed} as before" + (f", {lost} could not be read" if lost else "")
     )
-    if indexed is not None and (changed or indexed.indexed or indexed.failed or indexed.postponed):
+    if indexed is not None and (changed or indexed.indexed or indexed.failed or indexed.reason):
         print_text(_indexed(indexed))
+        _print_reason(indexed)
     for each in added:
         if each.document.error:
             out.print(f"{harmless(each.document.uri)}: {each.document.error}", style="red", markup=False)
@@ -73,13 +73,28 @@ def print_retried(again: int, indexed: IndexReport, *, as_json: bool) -> None:
         print_json({"documents": again, "indexed": asdict(indexed)})
         return
     print_text(f"{again} {'document' if again == 1 else 'documents'} begun again: {_indexed(indexed)}")
+    _print_reason(indexed)
     if indexed.failed:
         notes.print("hardwon kb list says why", markup=False)
 
 
+def unread(added: Added) -> bool:
+    """Return whether a file could not be read; one that was put off before has an error, too."""
+    return added.document.error is not None and not added.document.waiting
+
+
 def _indexed(report: IndexReport) -> str:
-    late = f", {report.postponed} put off: the `index` job tries again" if report.postponed else ""
+    late = f", {report.postponed} put off" if report.postponed else ""
     return f"{report.indexed} indexed, {report.failed} failed{late}"
+
+
+def _print_reason(report: IndexReport) -> None:
+    """Print why documents were put off, and what ends that."""
+    if report.reason:
+        out.print(harmless(report.reason), style="red", markup=False)
+        notes.print(
+            "what waits is indexed by the `index` job once that is mended, or by hardwon kb retry", markup=False
+        )
 
 
 def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
