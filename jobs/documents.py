@@ -54,10 +54,12 @@ async def sweep_cases(knowledge: Knowledge) -> int:
 
 
 async def reconcile(knowledge: Knowledge) -> int:
-    """Have the index hold what Postgres says, and drop embeddings of no text; return how much was put right.
+    """Have the index hold what Postgres says; drop kept answers past their time, and embeddings of no text.
 
-    A change of model that died after its switch is finished first: its documents would be taken for those of another.
+    Returns how much was put right. A change of model that died after its switch is finished first: its documents would
+    be taken for those of another. Answers go whether the index works or not.
     """
+    await in_each_workspace(knowledge, lambda one: one.kb.documents.upkeep.purge_answers())
     await knowledge.store_upkeep.finish()
 
     async def put_right(one: Knowledge) -> int:

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.answers import PostgresAnswers, PostgresJournal
+from knowledge.adapters.postgres.answers import PostgresJournal
 from knowledge.adapters.redacting_journal import RedactingJournal
 from knowledge.documents.access import Scope
 from knowledge.documents.answering import GroundedAnswerer
@@ -91,7 +91,7 @@ def make_answering(
         synthesis = await allowed(models.synthesis)
         return None if synthesis is None else Entailment(synthesis)
 
-    cache = PostgresAnswers(engine, stores.workspace, stores.clock)
+    cache = documents.upkeep.answers
     journal = PostgresJournal(engine, stores.workspace)
     return Answering(
         workspace=stores.workspace,

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.postgres.answers import PostgresAnswers
 from knowledge.adapters.postgres.document_indexing import PostgresIndexing
 from knowledge.adapters.postgres.document_logs import PostgresLogs
 from knowledge.adapters.postgres.document_moving import PostgresMoving
@@ -152,7 +153,12 @@ def make_documents(
             repositories=_Repositories(settings),
             allowed=settings.fetch_from,
         ),
-        upkeep=DocumentUpkeep(indexing=indexing, library=library, spaces=stores.spaces),
+        upkeep=DocumentUpkeep(
+            indexing=indexing,
+            library=library,
+            spaces=stores.spaces,
+            answers=PostgresAnswers(engine, workspace, stores.clock),
+        ),
     )
 
 

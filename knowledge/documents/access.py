@@ -137,8 +137,8 @@ class Grants(Protocol):
         """Give a principal access to a scope."""
         ...
 
-    async def revoke(self, base: str, scope_id: str, principal: str) -> bool:
-        """Take access away; return whether there was any."""
+    async def revoke(self, base: Base, scope_id: str, principal: str) -> bool:
+        """Take access away, with the kept answers that may quote what it was to; return whether there was any."""
         ...
 
     async def granted(self, base: str, scope_id: str) -> list[str]:

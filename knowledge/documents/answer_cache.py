@@ -1,4 +1,7 @@
-"""Answers kept for a while. They cannot leak or go stale: the key holds the version of every partition they rest on."""
+"""Answers kept for a while. They cannot leak or go stale: the key holds the version of every partition they rest on.
+
+Nor do their quotes outlive the documents: whatever changes a partition deletes the answers that rest on it.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,11 @@ class AnswerCache(Protocol):
         """Return what is kept under a key and not past its time."""
         ...
 
-    async def put(self, key: str, answer: str, partitions: Sequence[str], *, lifetime: timedelta) -> None:
-        """Keep an answer for so long, in place of what was kept under its key."""
+    async def put(self, key: str, answer: str, versions: Sequence[PartitionVersion], *, lifetime: timedelta) -> None:
+        """Keep an answer for so long, in place of what was kept under its key.
+
+        Nothing is kept where one of the partitions that it rests on is of another version by now, or just changes.
+        """
         ...
 
     async def purge(self) -> int:

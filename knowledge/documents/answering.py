@@ -24,6 +24,7 @@ from knowledge.documents.models import (
     Citation,
     Claim,
     Finding,
+    PartitionVersion,
     Passage,
     PassageKind,
     Profile,
@@ -106,8 +107,11 @@ class GroundedAnswerer:
         self, request: Request, scope: Scope, profile: Profile, finder: Finder, drafter: Drafter
     ) -> Answer:
         k = request.k or profile.k
-        key = await self._key(request, scope, profile, drafter, k)
-        known = await self._known(key) if key else None
+        cache = self.cache if profile.cache_ttl else None
+        # as they are before anything is looked for
+        versions = () if cache is None else await self.quotes.versions(scope)
+        key = self._key(request, versions, profile, drafter, k)
+        known = None if cache is None else await _known(cache, key)
         if known is not None:
             return known
         searched = await self._searched(request, profile)
@@ -128,9 +132,9 @@ class GroundedAnswerer:
         answer = replace(answer, extractive=drafter.extractive)
         answer = replace(answer, text=(profile.render or plain_text)(answer))
         lasts = answer.status is AnswerStatus.ANSWERED or (answer.status is AnswerStatus.NOT_FOUND and read)
-        if key and self.cache is not None and lasts:
+        if cache is not None and lasts:
             try:
-                await self.cache.put(key, packed(answer), scope.partitions, lifetime=profile.cache_ttl)
+                await cache.put(key, packed(answer), versions, lifetime=profile.cache_ttl)
             except Unavailable as error:  # it was paid for, and is given whether it is kept or not
                 log.warning("answer_not_kept", error=type(error).__name__)
         return answer
@@ -192,13 +196,13 @@ class GroundedAnswerer:
         found = verify(draft.written, current, asked.question)
         return found if judge is None else await judge.kept(asked.question, found)
 
-    async def _key(self, request: Request, scope: Scope, profile: Profile, drafter: Drafter, k: int) -> str | None:
-        """Return the key to keep the answer under, with the versions as they were before anything was looked for."""
-        if self.cache is None or not profile.cache_ttl:
-            return None
+    def _key(
+        self, request: Request, versions: Sequence[PartitionVersion], profile: Profile, drafter: Drafter, k: int
+    ) -> str:
+        """Return the key to keep the answer under."""
         return key_of(
             profile=profile.name,
-            versions=await self.quotes.versions(scope),
+            versions=versions,
             model=drafter.model,
             prompt_hash=drafter.prompt_hash(profile) + (" entailed" if self.entailment is not None else ""),
             k=k,
@@ -207,14 +211,15 @@ class GroundedAnswerer:
             selection=request.selection + str(sorted((request.focus or {}).items())),
         )
 
-    async def _known(self, key: str) -> Answer | None:
-        kept = await self.cache.get(key) if self.cache is not None else None
-        if kept is None:
-            return None
-        try:
-            return replace(unpacked(kept), cached=True)
-        except ValueError:
-            return None  # another version of hardwon kept it
+
+async def _known(cache: AnswerCache, key: str) -> Answer | None:
+    kept = await cache.get(key)
+    if kept is None:
+        return None
+    try:
+        return replace(unpacked(kept), cached=True)
+    except ValueError:
+        return None  # another version of hardwon kept it
 
 
 async def _improved(

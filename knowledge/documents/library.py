@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from knowledge.documents.access import AccessPolicy, Permission, Principal, Readers, Scope
+from knowledge.documents.access import AccessPolicy, Base, Permission, Principal, Readers, Scope
 from knowledge.documents.models import Document, DocumentId, DocumentType, NewDocument
 from knowledge.documents.parsing import LONGEST_NAME, MOST_TAGS, Unreadable, converts, described, is_pointer, read
 from knowledge.documents.ports import Converter, DocumentStore, Parsed, Received
@@ -151,7 +151,7 @@ class DocumentLibrary:
     async def grant(self, by: Principal, kb: str, scope_id: str, to: str) -> None:
         """Give a principal access to a case or a team. Raises NoAccess unless an administrator does."""
         _check_text("principal", to, _LONGEST_PRINCIPAL)
-        await self.access.grants.grant(self._granted(by, kb, scope_id), scope_id, to)
+        await self.access.grants.grant(self._granted(by, kb, scope_id).name, scope_id, to)
 
     async def revoke(self, by: Principal, kb: str, scope_id: str, from_: str) -> bool:
         """Take access away, from the next question on; return whether there was any."""
@@ -160,16 +160,16 @@ class DocumentLibrary:
 
     async def granted(self, by: Principal, kb: str, scope_id: str) -> list[str]:
         """Return who was given access."""
-        return await self.access.grants.granted(self._granted(by, kb, scope_id), scope_id)
+        return await self.access.grants.granted(self._granted(by, kb, scope_id).name, scope_id)
 
-    def _granted(self, by: Principal, kb: str, scope_id: str) -> str:
+    def _granted(self, by: Principal, kb: str, scope_id: str) -> Base:
         base = self.access.base(kb)
         base.partition(scope_id)
         if base.readers not in {Readers.CASE, Readers.MEMBERS}:
             raise InvalidInput("kb", f"nobody is given access to a {kb} knowledge base")
         if not by.admin:
             raise NoAccess("only an administrator gives and takes access")
-        return base.name
+        return base
 
 
 def _without_secrets(new: NewDocument) -> NewDocument:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
+from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.indexing import DocumentIndexing, Room
 from knowledge.documents.library import DocumentLibrary
 from knowledge.documents.models import PassageId, PassagePoint
@@ -39,6 +40,7 @@ class DocumentUpkeep:
     indexing: DocumentIndexing
     library: DocumentLibrary
     spaces: SpaceStore
+    answers: AnswerCache
 
     async def reconcile(self) -> Reconciled:
         """Remove what is stale; have documents of another embedding model indexed again; compare the index.
@@ -142,6 +144,10 @@ class DocumentUpkeep:
     async def purge(self) -> int:
         """Delete embeddings of texts that no passage has any more; return how many."""
         return await self.indexing.store.purge_vectors()
+
+    async def purge_answers(self) -> int:
+        """Delete kept answers that are past their time; return how many."""
+        return await self.answers.purge()
 
 
 def _with_words(found: Sequence[tuple[PassagePoint, str]]) -> list[PassagePoint]:

@@ -148,7 +148,8 @@ class Papers:
             case 0:
                 found = await answering.cache.get(key)
                 own(here, found)
-                await answering.cache.put(key, f"mark{here}x", ["global_kb"], lifetime=_LIFETIME)
+                versions = await self._of[here].documents.quotes.versions(await self._scope(here))
+                await answering.cache.put(key, f"mark{here}x", versions, lifetime=_LIFETIME)
             case 1:
                 told = Event(event_id=EventId(uuid4()), name=key, happened_at=at, payload={"told": f"mark{here}x"})
                 await answering.journal.record(told)

@@ -18,8 +18,8 @@ answer_cache = sa.Table(
     sa.Column("answer", sa.Text, nullable=False),
     sa.Column("expires_at", TIME, nullable=False),
 )
-"""Answers by a key that holds the versions of all they rest on: an old one is never found, and purged when its time is
-over."""
+"""Answers by a key that holds the versions of all they rest on: an old one is never found. It goes as any of its
+`partitions` changes, in the same transaction; past its time with the next answer that is kept, or by `reconcile`."""
 
 sa.Index("ix_answer_cache_expires_at", answer_cache.c.expires_at)
 

@@ -11,10 +11,11 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.answer_tables import answer_cache, answer_feedback, escalations, qa_events
 from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.document_tables import kb_partitions
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.journal import (
     MOST_COUNTED,
@@ -29,6 +30,7 @@ from knowledge.documents.journal import (
     one_business_day_after,
     question_hash,
 )
+from knowledge.documents.models import PartitionVersion
 from knowledge.errors import NotFound
 from knowledge.forms import as_whole
 from knowledge.ports import Clock
@@ -37,6 +39,7 @@ _A = answer_cache.c
 _E = qa_events.c
 _S = escalations.c
 _F = answer_feedback.c
+_P = kb_partitions.c
 
 
 class PostgresAnswers(AnswerCache):
@@ -55,11 +58,11 @@ class PostgresAnswers(AnswerCache):
             found: str | None = (await connection.execute(query)).scalar()
         return found
 
-    async def put(self, key: str, answer: str, partitions: Sequence[str], *, lifetime: timedelta) -> None:
+    async def put(self, key: str, answer: str, versions: Sequence[PartitionVersion], *, lifetime: timedelta) -> None:
         row = insert(answer_cache).values(
             workspace=self._workspace,
             key=key,
-            partitions=list(partitions),
+            partitions=[each.partition for each in versions],
             answer=answer,
             expires_at=self._clock.now() + lifetime,
         )
@@ -70,8 +73,21 @@ class PostgresAnswers(AnswerCache):
         async with transaction(self._engine) as connection:
             # an answer can be had again: it is worth less than an fsync
             await connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
-            await connection.execute(keep)
+            if await self._stands(connection, versions):
+                await connection.execute(keep)
             await connection.execute(self._over())
+
+    async def _stands(self, connection: AsyncConnection, versions: Sequence[PartitionVersion]) -> bool:
+        """Return whether partitions are of these versions, and have them stay so until the transaction ends.
+
+        Whatever changes one waits for that, and then deletes what was kept; one that just changes is not waited for.
+        """
+        names = sa.literal([each.partition for each in versions], sa.ARRAY(sa.Text))
+        named = sa.and_(_P.workspace == self._workspace, _P.partition == sa.any_(names))
+        query = sa.select(_P.partition, _P.version).where(named).order_by(_P.partition)
+        rows = await connection.execute(query.with_for_update(read=True, skip_locked=True))
+        found = {row.partition: row.version for row in rows}
+        return all(found.get(each.partition, 0) == each.version for each in versions)
 
     async def purge(self) -> int:
         async with transaction(self._engine) as connection:

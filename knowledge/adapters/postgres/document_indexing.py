@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres.answer_tables import answer_cache
 from knowledge.adapters.postgres.counting import among
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.document_rows import (
@@ -348,6 +349,9 @@ class PostgresIndexing(IndexingStore):
             ours = sa.select(p.partition).where(p.workspace == self._workspace).order_by(p.partition)
             await connection.execute(ours.with_for_update())  # in one order: no two of these wait for each other
             await connection.execute(later)
+            a = answer_cache.c
+            keys = sa.select(a.key).where(a.workspace == self._workspace).order_by(a.key).with_for_update()
+            await connection.execute(sa.delete(answer_cache).where(a.workspace == self._workspace, a.key.in_(keys)))
 
 
 def _held(job: Job) -> sa.ColumnElement[bool]:

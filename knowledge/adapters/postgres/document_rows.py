@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from knowledge.adapters.postgres.answer_tables import answer_cache
 from knowledge.adapters.postgres.document_tables import kb_chunks, kb_documents, kb_partitions, kb_terms, kb_versions
 from knowledge.documents.access import Scope
 from knowledge.documents.models import (
@@ -151,9 +152,16 @@ async def locked_partition(connection: AsyncConnection, workspace: str, partitio
 
 
 async def changed(connection: AsyncConnection, workspace: str, partition: str) -> None:
-    """Say that something visible of a partition changed: whatever was kept of answers is of an older version now."""
+    """Say that something visible of a partition changed. Hold its lock.
+
+    What was kept of answers is of an older version now, and goes: it may quote what nobody is to see any more.
+    """
     later = sa.update(kb_partitions).where(*_named(workspace, partition)).values(version=kb_partitions.c.version + 1)
     await connection.execute(later)
+    kept = sa.and_(answer_cache.c.workspace == workspace, sa.literal(partition) == sa.any_(answer_cache.c.partitions))
+    # in one order: two partitions that answers rest on together may change at once
+    keys = sa.select(answer_cache.c.key).where(kept).order_by(answer_cache.c.key).with_for_update()
+    await connection.execute(sa.delete(answer_cache).where(kept, answer_cache.c.key.in_(keys)))
 
 
 def _named(workspace: str, partition: str) -> tuple[sa.ColumnElement[bool], ...]:

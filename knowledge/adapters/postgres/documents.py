@@ -18,6 +18,7 @@ from knowledge.adapters.postgres.document_rows import (
     D,
     V,
     alive,
+    changed,
     documents,
     hide,
     locked_partition,
@@ -245,10 +246,15 @@ class PostgresGrants(Grants):
         async with transaction(self._engine) as connection:
             await connection.execute(insert(kb_grants).values(**row).on_conflict_do_nothing())
 
-    async def revoke(self, base: str, scope_id: str, principal: str) -> bool:
+    async def revoke(self, base: Base, scope_id: str, principal: str) -> bool:
+        partition = base.partition(scope_id)
+        gone = sa.delete(kb_grants).where(*self._named(base.name, scope_id, principal))
         async with transaction(self._engine) as connection:
-            gone = sa.delete(kb_grants).where(*self._named(base, scope_id, principal))
-            return bool((await connection.execute(gone)).rowcount)
+            had = bool((await connection.execute(gone)).rowcount)
+            if had:
+                await locked_partition(connection, self._workspace, partition)
+                await changed(connection, self._workspace, partition)
+            return had
 
     async def granted(self, base: str, scope_id: str) -> list[str]:
         g = kb_grants.c

@@ -1,0 +1,124 @@
+"""Answers that are kept for a while: their quotes go with what they quote, and no answer is lost or late for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from jobs.table import run_job
+from knowledge.adapters.postgres.answer_tables import answer_cache
+from knowledge.documents.models import PartitionVersion
+from knowledge.wiring import Knowledge
+from tests.acceptance.test_document_tools import BASES, WHERE, ask, tool
+from tests.conftest import SetClock
+from tests.support.documents import ADMIN, GUIDE, add, readable
+
+HOUR = timedelta(hours=1)
+
+
+async def kept(knowledge: Knowledge) -> list[str]:
+    """Return the answers that lie in Postgres, found or not."""
+    async with knowledge.engine.connect() as connection:
+        return list((await connection.execute(sa.select(answer_cache.c.answer))).scalars())
+
+
+async def asked(knowledge: Knowledge, kb: str) -> str | None:
+    """Add a document to a base and have a question answered from it; return the scope id."""
+    ((_, scope_id, place),) = [base for base in BASES if base[0] == kb]
+    await add(knowledge, "runbook.md", GUIDE, kb, scope_id)
+    assert (await ask(tool(knowledge, place), scope_id, WHERE))["status"] == "answered"
+    (answer,) = await kept(knowledge)
+    assert "ERR-4521" in answer
+    return scope_id
+
+
+async def delete(knowledge: Knowledge, kb: str, scope_id: str | None) -> None:
+    documents = await knowledge.kb.listed(kb, scope_id)
+    assert await knowledge.kb.delete(kb, scope_id, [each.document_id for each in documents]) == 1
+
+
+async def replace_it(knowledge: Knowledge, kb: str, scope_id: str | None) -> None:
+    await add(knowledge, "runbook.md", b"# Tulips\n\nTulips are planted in autumn.\n", kb, scope_id)
+
+
+async def close(knowledge: Knowledge, _: str, scope_id: str | None) -> None:
+    assert await knowledge.kb.close_case(scope_id or "") == 1
+
+
+async def delete_user(knowledge: Knowledge, _: str, scope_id: str | None) -> None:
+    assert await knowledge.kb.delete_user(scope_id or "") == 1
+
+
+async def revoke(knowledge: Knowledge, kb: str, scope_id: str | None) -> None:
+    await knowledge.documents.library.grant(ADMIN, kb, scope_id or "", "ann")
+    assert await kept(knowledge), "whoever comes takes nothing away"
+    assert await knowledge.kb.revoke(kb, scope_id or "", "ann")
+
+
+@pytest.mark.parametrize(
+    ("kb", "end"),
+    [
+        ("global", delete),
+        ("team", delete),
+        ("global", replace_it),
+        ("case", close),
+        ("user", delete_user),
+        ("team", revoke),
+    ],
+)
+async def test_answers_go_at_once_with_what_they_quote(
+    knowledge: Knowledge, kb: str, end: Callable[[Knowledge, str, str | None], Awaitable[None]]
+) -> None:
+    """For a week the text of a deleted document lay in Postgres: nothing found it, and nothing deleted it."""
+    scope_id = await asked(knowledge, kb)
+    others = [PartitionVersion(partition="user_bob_kb", version=0)]
+    await knowledge.answering.cache.put("other", "of another base", others, lifetime=HOUR)
+    await end(knowledge, kb, scope_id)
+    assert await kept(knowledge) == ["of another base"]
+
+
+async def test_an_answer_that_was_written_while_its_document_was_deleted_is_not_kept(knowledge: Knowledge) -> None:
+    await asked(knowledge, "global")
+    versions = await knowledge.documents.quotes.versions(await readable(knowledge))
+    await delete(knowledge, "global", None)
+    await knowledge.answering.cache.put("late", "quotes ERR-4521", versions, lifetime=HOUR)
+    assert await kept(knowledge) == []
+
+
+async def test_an_answer_waits_for_no_change_of_its_base(knowledge: Knowledge) -> None:
+    """While a large document is shown its partition is locked for seconds: the answer is given, and not kept."""
+    await asked(knowledge, "global")
+    cache, versions = knowledge.answering.cache, await knowledge.documents.quotes.versions(await readable(knowledge))
+    async with knowledge.engine.begin() as connection:
+        await connection.execute(sa.text("SELECT 1 FROM kb_partitions WHERE partition = 'global_kb' FOR UPDATE"))
+        async with asyncio.timeout(10):
+            await cache.put("another", "a", versions, lifetime=HOUR)
+    assert await cache.get("another") is None
+    await cache.put("another", "a", versions, lifetime=HOUR)
+    assert await cache.get("another") == "a"
+
+
+async def test_a_job_deletes_answers_past_their_time_in_every_workspace(knowledge: Knowledge, clock: SetClock) -> None:
+    """Where nobody asks any more, no new answer sweeps them out."""
+    await asked(knowledge, "case")
+    other = knowledge.in_workspace("other")
+    await add(other, "runbook.md", GUIDE)
+    versions = await other.documents.quotes.versions(await readable(other))
+    await other.answering.cache.put("theirs", "lasts", versions, lifetime=2 * HOUR)
+    await run_job(knowledge, "reconcile", once_per_slot=False)
+    assert len(await kept(knowledge)) == 2
+    clock.move(HOUR + timedelta(seconds=1))
+    await run_job(knowledge, "reconcile", once_per_slot=False)
+    assert await kept(knowledge) == ["lasts"]
+
+
+async def test_changes_of_two_bases_that_answers_rest_on_together_wait_in_no_circle(knowledge: Knowledge) -> None:
+    versions = [PartitionVersion(partition=name, version=0) for name in ("user_ann_kb", "user_bob_kb")]
+    for number in range(40):
+        await knowledge.answering.cache.put(f"{number}", "a", versions, lifetime=HOUR)
+    await asyncio.gather(*(add(knowledge, "runbook.md", GUIDE, "user", name) for name in ("ann", "bob")))
+    assert await kept(knowledge) == []
