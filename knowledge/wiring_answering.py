@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -26,6 +26,10 @@ from knowledge.ports import Stores
 from knowledge.settings import KnowledgeSettings
 
 Role = Literal["main", "synthesis"]
+
+_DECIDE: Final = {name for name in KnowledgeSettings.model_fields if name.startswith("kb_")} | {
+    "document_vector_weight"
+}
 
 
 def make_models(settings: KnowledgeSettings) -> Models:
@@ -67,6 +71,11 @@ def keyword_weights(settings: KnowledgeSettings) -> KeywordWeights:
     return KeywordWeights(**settings.kb_weights)
 
 
+def _deciding(settings: KnowledgeSettings) -> str:
+    """Return the settings that decide what is found for a question, as a text."""
+    return settings.model_dump_json(include=_DECIDE)
+
+
 def make_answering(
     settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, documents: Documents, models: Models
 ) -> Answering:
@@ -102,6 +111,7 @@ def make_answering(
             rewriter=rewriter,
             cache=cache,
             redaction=settings.redaction,
+            settings=_deciding(settings),
             entailment=entailment if settings.verify_entailment else None,
         ),
         lists=DocumentLists(documents.quotes),

@@ -47,8 +47,12 @@ def key_of(
     question: str,
     conversation: Sequence[Turn],
     selection: str = "",
+    settings: str = "",
 ) -> str:
-    """Return the key of an answer: whatever could change it changes the key."""
+    """Return the key of an answer: whatever could change it changes the key.
+
+    `settings`: those that decide what is found. What else is set is of the model, the prompt or the documents.
+    """
     told = [
         profile,
         sorted([each.partition, each.version] for each in versions),
@@ -58,6 +62,7 @@ def key_of(
         " ".join(question.split()),
         [[turn.role, turn.content] for turn in conversation],
         selection,
+        settings,
     ]
     return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()
 

@@ -74,6 +74,7 @@ class GroundedAnswerer:
     """Answers from documents, or says that they do not answer. Holds no state: two of them answer alike.
 
     `entailment` gives what is asked whether claims follow from their quotes, None where nothing is.
+    `settings` are those that decide what is found: answers are kept apart by them.
     With `redaction` it works on a question without its secrets, as the documents are, and keeps no other.
     """
 
@@ -83,6 +84,7 @@ class GroundedAnswerer:
     cache: AnswerCache | None = None
     entailment: Callable[[], Awaitable[Entailment | None]] | None = None
     redaction: bool = True
+    settings: str = ""
 
     async def answer(self, request: Request, scope: Scope, profile: Profile, finder: Finder) -> Answer:
         """Return the answer to a question within a scope; what fails comes as the status `error`, with a trace id.
@@ -209,6 +211,7 @@ class GroundedAnswerer:
             question=request.question,
             conversation=request.conversation,
             selection=request.selection + str(sorted((request.focus or {}).items())),
+            settings=self.settings,
         )
 
 

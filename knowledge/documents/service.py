@@ -126,7 +126,9 @@ class KnowledgeBases:
         """Measure the scale of relevance on what is indexed."""
         if not self.principal.admin:
             raise NoAccess("only an administrator calibrates")
-        return await self.documents.calibration.calibrate()
+        measured = await self.documents.calibration.calibrate()
+        await self.documents.indexing.store.renew()  # every threshold is on that scale
+        return measured
 
     async def add_source(self, kb: str, scope_id: str | None, new: NewSource) -> Source:
         """Make a git repository a source of documents; nothing is fetched yet."""

@@ -15,7 +15,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.access import Doorway
 from orchestrator.http.app import make_app
-from tests.support.documents import GUIDE
+from tests.support.documents import GUIDE, readable
 from tests.support.processes import Commands
 
 
@@ -83,8 +83,8 @@ async def test_members_of_a_team_are_kept_over_http(client: KnowledgeClient) -> 
     assert await client.kb.granted("team", "platform") == ["ann"]
 
 
-async def test_the_scale_is_measured_on_what_is_indexed(client: KnowledgeClient) -> None:
-    """X-08: without questions."""
+async def test_the_scale_is_measured_on_what_is_indexed(client: KnowledgeClient, knowledge: Knowledge) -> None:
+    """X-08: without questions. No answer is given any more that was found on the scale before."""
     with pytest.raises(Conflict, match="too few"):
         await client.kb.calibrate()
     for n in range(40):
@@ -92,7 +92,9 @@ async def test_the_scale_is_measured_on_what_is_indexed(client: KnowledgeClient)
         text = f"{' '.join(words[:10])}. {' '.join(words[10:20])}. {' '.join(words[20:])}."
         await client.kb.add("global", None, NewDocument(uri=f"{n}.txt", content=text.encode()))
     await client.kb.index()
+    versions = await knowledge.documents.quotes.versions(await readable(knowledge))
     found = await client.kb.calibrate()
+    assert await knowledge.documents.quotes.versions(await readable(knowledge)) != versions
     assert found.passages == 40
     assert abs(found.low) < 0.15
     assert 0.4 < found.high < 0.8

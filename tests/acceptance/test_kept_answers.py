@@ -14,7 +14,7 @@ from knowledge.adapters.postgres.answer_tables import answer_cache
 from knowledge.documents.models import PartitionVersion
 from knowledge.wiring import Knowledge
 from tests.acceptance.test_document_tools import BASES, WHERE, ask, tool
-from tests.conftest import SetClock
+from tests.conftest import Opens, SetClock
 from tests.support.documents import ADMIN, GUIDE, add, readable
 
 HOUR = timedelta(hours=1)
@@ -114,6 +114,23 @@ async def test_a_job_deletes_answers_past_their_time_in_every_workspace(knowledg
     clock.move(HOUR + timedelta(seconds=1))
     await run_job(knowledge, "reconcile", once_per_slot=False)
     assert await kept(knowledge) == ["lasts"]
+
+
+async def test_other_settings_give_no_answer_that_was_found_by_those_before(opens: Opens) -> None:
+    """For a week a lowered threshold changed nothing at the questions that it was lowered for."""
+    async with opens() as knowledge:
+        await asked(knowledge, "global")
+    for changed in (
+        {"kb_max_docs": 3},
+        {"kb_min_relevance": 0.2},
+        {"kb_relevance": "hybrid"},
+        {"kb_weights": {"word_in_title": 0.4}},
+        {"kb_max_tokens": 1000},
+        {"document_vector_weight": 0.4},
+        {},
+    ):
+        async with opens(**changed) as knowledge:
+            assert (await ask(tool(knowledge, 2), None, WHERE))["cached"] is not bool(changed), changed
 
 
 async def test_changes_of_two_bases_that_answers_rest_on_together_wait_in_no_circle(knowledge: Knowledge) -> None:
