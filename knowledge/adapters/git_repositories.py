@@ -207,7 +207,10 @@ class _Fetched(Repository):
 
     async def content(self, mark: str) -> bytes:
         try:
-            blob = self._repo[ObjectID(mark.encode())]
+            return await asyncio.to_thread(self._content, ObjectID(mark.encode()))
         except (*_UNREADABLE, *_DAMAGED) as exc:
             raise SourceUnavailable(_GONE) from exc
+
+    def _content(self, mark: ObjectID) -> bytes:
+        blob = self._repo[mark]
         return blob.data if isinstance(blob, Blob) else b""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread
 from typing import Any
 from uuid import uuid4
 
@@ -564,6 +564,27 @@ async def test_a_copy_of_a_repository_that_goes_while_it_is_read_is_a_source_tha
     async with GitRepositories(tmp_path / "copies").fetched(source) as (_, repository):
         with pytest.raises(SourceUnavailable, match="the next sync"):
             await repository.content("0" * 40)
+
+
+async def test_a_repository_is_read_beside_what_else_goes_on(
+    writes: Writes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 200 MB takes seconds to unpack, in which nobody was answered."""
+    writes.commit({"a.md": "# A\n", "long.md": "a line of many\n" * 100_000})
+    read_in: list[Thread] = []
+    read = Repo.__getitem__
+
+    def noted(repo: Repo, name: Any) -> Any:
+        read_in.append(current_thread())
+        return read(repo, name)
+
+    async with GitRepositories(tmp_path / "copies").fetched(source_of(f"file://{writes.folder}")) as (_, repository):
+        monkeypatch.setattr(Repo, "__getitem__", noted)
+        files = {file.path: file.mark for file in await repository.files()}
+        told = await asyncio.gather(*(repository.content(mark) for mark in files.values()))
+    assert sorted(map(len, told)) == [4, 1_500_000]
+    assert len(read_in) >= 3
+    assert current_thread() not in read_in
 
 
 def half_made(copy: Path) -> None:
