@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from knowledge.documents.models import (
 from knowledge.documents.ports import EvidenceSource, Finder, PassageStore, Searcher
 from knowledge.documents.searching import merged
 from knowledge.errors import EmbedderRejected, Unavailable
+from knowledge.interpreter import turns_sooner
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
@@ -178,11 +180,11 @@ class KeywordFinder(Finder):
 
     async def _documents(self, scope: Scope) -> list[tuple[WholeDocument, KeywordDocument]]:
         key = (scope.workspace, await self.store.versions(scope))
-        if self._shelf.key != key:
-            found = await self.store.whole(scope)
-            self._shelf.documents = [(whole, _words_of(whole)) for whole in found]
-            self._shelf.key = key
-        return self._shelf.documents
+        if self._shelf.key == key:
+            return self._shelf.documents
+        documents = await asyncio.to_thread(_read, await self.store.whole(scope))
+        self._shelf.documents, self._shelf.key = documents, key
+        return documents
 
     async def _near(self, query: Query, scope: Scope) -> Mapping[DocumentId, float]:
         if self.relevance == "keyword":
@@ -212,6 +214,12 @@ class KeywordFinder(Finder):
         ids = frozenset(whole.document.document_id for whole in wholes)
         found = await self.searcher.search(replace(query, k=_MOST_CHUNKS, documents=ids, filtering=False), scope)
         return list(found.passages)
+
+
+def _read(found: Sequence[WholeDocument]) -> list[tuple[WholeDocument, KeywordDocument]]:
+    """Return documents with their words; takes 1.2 s for 14 MB."""
+    with turns_sooner.borrowed():
+        return [(whole, _words_of(whole)) for whole in found]
 
 
 def _words_of(whole: WholeDocument) -> KeywordDocument:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Sequence
 from email.message import EmailMessage
 
@@ -15,6 +17,27 @@ from tests.acceptance.test_hostile_files import packed
 from tests.support.documents import add, find
 
 pytest.importorskip("kreuzberg")
+
+
+class Waits(SubprocessConverter):
+    """Counts how many files are converted at once, by all of its kind."""
+
+    at_once = most = 0
+
+    async def _run(self, ending: str, content: bytes) -> bytes:
+        Waits.at_once += 1
+        Waits.most = max(Waits.most, Waits.at_once)
+        await asyncio.sleep(0.05)
+        Waits.at_once -= 1
+        return json.dumps({"text": f"{ending} {len(content)}", "pages": [], "title": None, "unread": []}).encode()
+
+
+async def test_a_process_converts_two_files_at_a_time_whatever_workspace_they_are_of() -> None:
+    """Each workspace and asker had two processes of up to 2 GB to itself."""
+    told = await asyncio.gather(*(Waits().convert("a.pdf", b"x" * size) for size in range(8)))
+    assert [each.text for each in told] == [f".pdf {size}" for size in range(8)]
+    assert Waits.most == 2
+
 
 _SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
