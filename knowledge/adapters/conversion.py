@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from knowledge.documents.parsing import Unreadable, suffix
@@ -30,6 +30,10 @@ CHARACTERS: Final = 10_000_000
 PAGES: Final = 3000
 UNPACKED: Final = 200_000_000
 """Bytes that an archive, as Office files are, may unpack to."""
+_MOST_TOLD: Final = 250_000_000
+"""Bytes that a process may tell: the text, and once more its pages, each character in up to twelve of JSON."""
+_MOST_SAID: Final = 65_536
+"""Bytes that are kept of what a process says as it fails; the last of them tell why."""
 _MEMBERS: Final = 10_000
 _ARCHIVES: Final = frozenset({".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub"})
 _COMPOUND: Final = b"\xd0\xcf\x11\xe0"
@@ -62,7 +66,7 @@ class SubprocessConverter(Converter):
         async with turn:
             await asyncio.to_thread(_check_archive, suffix(uri), content)
             told = json.loads(await self._run(suffix(uri) or ".pdf", content))
-        return _joined(told["text"], told["pages"], told["title"], unread=told["unread"])
+        return _joined(told)
 
     async def _run(self, ending: str, content: bytes) -> bytes:
         with tempfile.TemporaryDirectory(prefix="hardwon-convert-") as folder:
@@ -79,7 +83,7 @@ class SubprocessConverter(Converter):
             )
             try:
                 async with asyncio.timeout(self._seconds):
-                    out, said = await child.communicate(content)
+                    out, said = await _told(child, content)
             except TimeoutError:
                 raise Unreadable(f"reading it took more than {self._seconds:.0f} seconds") from None
             finally:
@@ -89,6 +93,47 @@ class SubprocessConverter(Converter):
         if child.returncode:
             raise Unreadable(_why(child.returncode, said.decode(errors="replace")))
         return out
+
+
+async def _told(child: asyncio.subprocess.Process, content: bytes) -> tuple[bytes, bytes]:
+    """Give a process a file; return what it tells, and the end of what it says of errors, once it is over.
+
+    Raises Unreadable where it tells more than it may: what reads a file may be made to write anything.
+    """
+    assert child.stdin is not None  # noqa: S101 - asked for
+    assert child.stdout is not None  # noqa: S101
+    assert child.stderr is not None  # noqa: S101
+    feeding = asyncio.create_task(_fed(child.stdin, content))
+    try:
+        told, said = await asyncio.gather(_whole(child.stdout), _end(child.stderr))
+        await child.wait()
+    finally:
+        feeding.cancel()
+        await asyncio.gather(feeding, return_exceptions=True)
+    return told, said
+
+
+async def _fed(stream: asyncio.StreamWriter, content: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # it has seen enough
+        stream.write(content)
+        await stream.drain()
+    stream.close()
+
+
+async def _whole(stream: asyncio.StreamReader) -> bytes:
+    read = bytearray()
+    while piece := await stream.read(_MOST_SAID):
+        read += piece
+        if len(read) > _MOST_TOLD:
+            raise Unreadable("its text is longer than a document may be")
+    return bytes(read)
+
+
+async def _end(stream: asyncio.StreamReader) -> bytes:
+    read = b""
+    while piece := await stream.read(_MOST_SAID):
+        read = (read + piece)[-_MOST_SAID:]
+    return read
 
 
 def _why(code: int, said: str) -> str:
@@ -126,24 +171,25 @@ def _signs(text: str) -> int:
     return len(_SIGN.findall(text))
 
 
-def _joined(text: str, pages: list[str], title: str | None, *, unread: list[str]) -> Converted:
+def _joined(told: dict[str, Any]) -> Converted:
     """Return the text, with where its pages begin where there are pages; cut at the caps, with a note of that.
 
     Pages that hold less than the text are none: of sheets and slides the library tells tables beside the pages.
     """
+    text, pages, of_pages, unread = told["text"], told["pages"], told["of_pages"], told["unread"]
     notes = [f"Attachments that are not read: {', '.join(unread)[:300]}."] if unread else []
     starts: list[int] = []
-    if len(pages) > 1 and sum(map(_signs, pages)) >= _SHARE_OF_PAGES * _signs(text):
+    if of_pages > 1 and sum(map(_signs, pages)) >= _SHARE_OF_PAGES * _signs(text):
         at, kept = 0, []
         for page in pages[:PAGES]:
             starts.append(at)
             kept.append(_plain(page).rstrip() + "\n\n")
             at += len(kept[-1])
         text = "".join(kept)
-        if len(pages) > PAGES:
-            notes.append(f"Only the first {PAGES} of {len(pages)} pages are read.")
+        if of_pages > PAGES:
+            notes.append(f"Only the first {PAGES} of {of_pages} pages are read.")
     text = text if starts else _HEAD.sub("", _plain(text))
-    if len(text) > CHARACTERS:
+    if told["pages_cut" if starts else "text_cut"] or len(text) > CHARACTERS:
         text = text[:CHARACTERS]
         notes.append(f"Only the first {CHARACTERS:,} characters are read.")
-    return Converted(text=text, title=title, markdown=True, pages=tuple(starts), notes=tuple(notes))
+    return Converted(text=text, title=told["title"], markdown=True, pages=tuple(starts), notes=tuple(notes))

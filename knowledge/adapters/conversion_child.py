@@ -1,6 +1,8 @@
 """Run by `conversion.py` in a process of its own: a file on standard input, its text as JSON on standard output.
 
-Knows nothing of hardwon. Takes as arguments the ending of the file, and what it may use: seconds, bytes, characters.
+Knows nothing of hardwon. Takes as arguments the ending of the file, and what it may use: seconds, bytes, characters of
+its text and, once more, of all its pages together. `text_cut` and `pages_cut` say that there were more, `of_pages` how
+many pages there are.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import mimetypes
 import re
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from email.message import Message
 from typing import Any
 
@@ -39,6 +41,8 @@ _PAGE = "text/html"
 _MAIL = "message/rfc822"
 _CHARSET = re.compile(rb"""(?i)(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{2,40})""")
 _LOOKED_AT = 4096
+_LONGEST_NAME = 1000
+_MOST_NAMES = 100
 _WITH_THE_TEXT = re.compile(r"(?:attachment|nested_message)_\d+|.*\.eml", re.IGNORECASE | re.DOTALL)
 """What a mail in a mail is called, by its sender or by the library, which has read it with the text."""
 
@@ -72,17 +76,33 @@ def main(ending: str, seconds: int, memory: int, characters: int) -> None:
     inside = list(_inside(result))
     read_of_it = {name for name, _ in inside}
     text = "\n\n".join([result.content, *(f"## {name}\n\n{text}" for name, text in inside)])
+    kept = [] if inside else first(pages, characters)
+    unread = [
+        name[:_LONGEST_NAME]
+        for name in map(_flat, metadata.get("attachments") or ())
+        if name not in read_of_it and not _WITH_THE_TEXT.fullmatch(name)
+    ]
     told = {
-        "text": text[: characters + 1],
-        "pages": [] if inside else [page[: characters + 1] for page in pages],
-        "title": html.unescape(title) if isinstance(title, str) else None,
-        "unread": [
-            name
-            for name in map(_flat, metadata.get("attachments") or ())
-            if name not in read_of_it and not _WITH_THE_TEXT.fullmatch(name)
-        ],
+        "text": text[:characters],
+        "pages": kept,
+        "of_pages": 0 if inside else len(pages),
+        "text_cut": len(text) > characters,
+        "pages_cut": not inside and sum(map(len, kept)) < sum(map(len, pages)),
+        "title": html.unescape(title[:_LONGEST_NAME]) if isinstance(title, str) else None,
+        "unread": unread[:_MOST_NAMES],
     }
     sys.stdout.write(json.dumps(told))
+
+
+def first(pages: Sequence[str], characters: int) -> list[str]:
+    """Return the first pages, the last of them cut, that have at most so many characters together."""
+    kept = []
+    for page in pages:
+        if characters <= 0:
+            break
+        kept.append(page[:characters])
+        characters -= len(page) + 1  # that an endless lot of empty ones ends, too
+    return kept
 
 
 def in_utf8(page: bytes, charset: str | None = None) -> bytes:

@@ -6,10 +6,13 @@ import asyncio
 import json
 from collections.abc import Sequence
 from email.message import EmailMessage
+from pathlib import Path
 
 import pytest
 
+from knowledge.adapters import conversion
 from knowledge.adapters.conversion import SubprocessConverter
+from knowledge.adapters.conversion_child import first
 from knowledge.documents.models import DocumentType
 from knowledge.documents.parsing import Unreadable, described
 from knowledge.wiring import Knowledge
@@ -29,7 +32,8 @@ class Waits(SubprocessConverter):
         Waits.most = max(Waits.most, Waits.at_once)
         await asyncio.sleep(0.05)
         Waits.at_once -= 1
-        return json.dumps({"text": f"{ending} {len(content)}", "pages": [], "title": None, "unread": []}).encode()
+        told = {"text": f"{ending} {len(content)}", "title": None, "pages": (), "of_pages": 0, "unread": ()}
+        return json.dumps({**told, "text_cut": False, "pages_cut": False}).encode()
 
 
 async def test_a_process_converts_two_files_at_a_time_whatever_workspace_they_are_of() -> None:
@@ -117,6 +121,49 @@ async def test_a_page_is_the_page_of_the_file_also_behind_what_was_redacted() ->
     found = described(told.text, DocumentType.MARKDOWN, redacting=True, pages=told.pages)
     assert "[redacted:github-token]" in found.text
     assert [found.text[start:].split()[1] for start in found.pages] == ["[redacted:github-token]", "mirror", "queue"]
+
+
+class Heard(SubprocessConverter):
+    """Keeps what its process told last."""
+
+    told: bytes = b""
+
+    async def _run(self, ending: str, content: bytes) -> bytes:
+        self.told = await super()._run(ending, content)
+        return self.told
+
+
+async def test_a_process_tells_no_more_of_all_pages_together_than_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of thousands of pages could have as many characters as a document may."""
+    monkeypatch.setattr(conversion, "CHARACTERS", 1000)
+    heard = Heard()
+    told = await heard.convert("a.pdf", pdf(*([f"Page {n} says this, and more of it."] * 10 for n in range(20))))
+    raw = json.loads(heard.told)
+    assert sum(map(len, raw["pages"])) <= 1000
+    assert len(raw["text"]) <= 1000
+    assert raw["of_pages"] == 20
+    assert len(told.text) <= 1000
+    assert told.text.startswith("Page 0 says this")
+    assert len(told.pages) == len(raw["pages"]) > 1
+    assert told.notes == ("Only the first 1,000 characters are read.",)
+
+
+@pytest.mark.parametrize("pages", [["a" * 600, "b" * 600], [""] * 5000])
+def test_of_pages_without_an_end_the_first_are_kept(pages: list[str]) -> None:
+    kept = first(pages, 1000)
+    assert sum(map(len, kept)) <= 1000
+    assert len(kept) <= 1000
+    assert kept[0] == pages[0]
+
+
+async def test_a_process_that_tells_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What reads a file may be made to write whatever it likes, and we took all of it into our memory."""
+    endless = tmp_path / "endless.py"
+    endless.write_text("import sys\nwhile True:\n    sys.stdout.write('x' * 65536)\n")
+    monkeypatch.setattr(conversion, "_CHILD", endless)
+    monkeypatch.setattr(conversion, "_MOST_TOLD", 1_000_000)
+    with pytest.raises(Unreadable, match="longer than a document may be"):
+        await SubprocessConverter().convert("a.pdf", b"%PDF" * 100_000)
 
 
 @pytest.mark.parametrize("charset", ["iso-8859-1", "windows-1251", "shift_jis", "utf-16"])
