@@ -53,6 +53,9 @@ _LOOK_AGAIN_SECONDS: Final = 0.2
 _EMBEDDED_AT_ONCE: Final = 64
 _COUNTED_AT_ONCE: Final = 32
 _STALE_AT_ONCE: Final = 100
+_FIRST: Final = "Only the first "
+_SEARCHED: Final = " searched."
+"""How the notes of indexing begin and end, and no others."""
 _ROOM: Final = 32
 """Tokens of a model's limit that are left to the names above a passage."""
 
@@ -281,17 +284,18 @@ class DocumentIndexing:
 
     def _cut(self, job: Job, space: EmbeddingSpace) -> tuple[tuple[LogLine, ...], tuple[Chunk, ...], tuple[str, ...]]:
         lines: tuple[LogLine, ...] = ()
-        notes = tuple(note for note in job.parsed.notes if not note.startswith("Only the first"))
+        # one of before may say so, too; what was not read of a file stays a note of it
+        notes = tuple(note for note in job.parsed.notes if not (note.startswith(_FIRST) and note.endswith(_SEARCHED)))
         if job.parsed.document_type is DocumentType.LOG:
             text = job.parsed.text
             lines = tuple(itertools.islice(read_lines(text, now=self.clock.now()), MOST_LINES))
             every = text.count("\n") + (not text.endswith("\n"))
             if every > MOST_LINES:
-                notes += (f"Only the first {MOST_LINES:,} of {every:,} lines are counted and searched.",)
+                notes += (f"{_FIRST}{MOST_LINES:,} of {every:,} lines are counted and{_SEARCHED}",)
         tokens = longest_passage(space, self.chunk_tokens)
         chunks = cut(job.parsed, lines, tokens=tokens, most=MOST_PASSAGES + 1)
         if len(chunks) > MOST_PASSAGES:
-            notes += (f"Only the first {MOST_PASSAGES:,} passages are searched.",)
+            notes += (f"{_FIRST}{MOST_PASSAGES:,} passages are{_SEARCHED}",)
         return lines, chunks[:MOST_PASSAGES], notes
 
     async def _summary(self, job: Job) -> str | None:

@@ -17,7 +17,7 @@ from knowledge.adapters.postgres.document_tables import kb_documents
 from knowledge.documents import indexing as module
 from knowledge.documents.indexing import ABREAST, TRIES
 from knowledge.documents.models import DocumentStatus, PassagePoint
-from knowledge.documents.ports import IndexingStore, PassageIndex
+from knowledge.documents.ports import Converted, IndexingStore, PassageIndex
 from knowledge.errors import EmbedderRejected, EmbedderUnavailable, HardwonError, LocalOnly, TextRejected
 from knowledge.models import Embedded, EmbeddingSpace
 from knowledge.wiring import Knowledge
@@ -77,6 +77,34 @@ async def test_a_document_of_headings_alone_takes_no_more_room_than_a_long_one(
     assert len((await find(knowledge, "a", k=200)).passages) == 20
     document = await add(knowledge, "many.md", b"# a\n" * 20)
     assert document.notes == ()
+
+
+class Reads:
+    """A converter that reads the beginning of a file."""
+
+    async def convert(self, uri: str, content: bytes) -> Converted:
+        return Converted(
+            text="# a\n" * 30, markdown=True, notes=("Only the first 3000 of 3001 pages are read.", f"Not {uri}.")
+        )
+
+
+async def test_what_is_noted_as_a_file_is_read_stays_a_note_of_it_however_often_it_is_indexed(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the rest of a long PDF is missing was told until it was indexed, and never after."""
+    monkeypatch.setattr(module, "MOST_PASSAGES", 20)
+    library = replace(knowledge.documents.library, converter=Reads())
+    reading = replace(knowledge, documents=replace(knowledge.documents, library=library))
+    document = await add(reading, "long.pdf", b"%PDF-1.4")
+    read = ("Only the first 3000 of 3001 pages are read.", "Not long.pdf.")
+    assert document.notes == (*read, "Only the first 20 passages are searched.")
+    async with transaction(knowledge.engine) as connection:
+        await connection.execute(sa.text("UPDATE kb_versions SET space = 'another'"))
+    assert (await knowledge.documents.upkeep.reconcile()).requeued == 1
+    monkeypatch.setattr(module, "MOST_PASSAGES", 40)
+    assert (await knowledge.documents.indexing.run()).indexed == 1
+    (document,) = await knowledge.documents.library.listed(await readable(knowledge))
+    assert document.notes == read
 
 
 async def test_a_document_is_not_given_up_while_it_is_held(knowledge: Knowledge) -> None:
