@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from jobs.table import run_job
 from knowledge.adapters.postgres.answer_tables import answer_cache
 from knowledge.documents.models import PartitionVersion
+from knowledge.errors import StorageUnavailable
 from knowledge.wiring import Knowledge
 from tests.acceptance.test_document_tools import BASES, WHERE, ask, tool
 from tests.conftest import Opens, SetClock
@@ -114,6 +116,45 @@ async def test_a_job_deletes_answers_past_their_time_in_every_workspace(knowledg
     clock.move(HOUR + timedelta(seconds=1))
     await run_job(knowledge, "reconcile", once_per_slot=False)
     assert await kept(knowledge) == ["lasts"]
+
+
+async def test_answers_that_are_kept_side_by_side_wait_for_each_other_in_no_circle(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """Each swept out what is over, and two of them held what the other swept: Postgres broke one of them off."""
+    cache = knowledge.answering.cache
+    for number in range(10):
+        await asyncio.gather(*(cache.put(f"{key}", "a" * 2000, (), lifetime=HOUR) for key in range(12)))
+        assert await cache.get("11") is not None, number
+        clock.move(2 * HOUR)
+    assert await cache.get("11") is None
+
+
+class Full:
+    """A cache that Postgres takes nothing of."""
+
+    async def get(self, key: str) -> str | None:
+        return None
+
+    async def put(self, key: str, answer: str, versions: Sequence[PartitionVersion], *, lifetime: timedelta) -> None:
+        raise StorageUnavailable("the disk is full")
+
+    async def purge(self) -> int:
+        return 0
+
+
+async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
+    knowledge: Knowledge, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was paid for, and was lost to an outage of what nobody asked for."""
+    await add(knowledge, "runbook.md", GUIDE)
+    answerer = replace(knowledge.answering.answerer, cache=Full())
+    full = replace(knowledge, answering=replace(knowledge.answering, answerer=answerer))
+    answer = await ask(tool(full, 2), None, WHERE)
+    assert (answer["status"], answer["cached"]) == ("answered", False)
+    assert "ERR-4521" in answer["answer"]
+    assert "answer_not_kept" in caplog.text
+    assert "ERR-4521" not in caplog.text
 
 
 async def test_other_settings_give_no_answer_that_was_found_by_those_before(opens: Opens) -> None:
