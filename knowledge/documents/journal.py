@@ -103,7 +103,10 @@ class Journal(Protocol):
         ...
 
     async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None, now: datetime) -> None:
-        """Keep what somebody thought of an answer; a second word about the same one replaces the first."""
+        """Keep what somebody thought of an answer; a second word about the same one replaces the first.
+
+        Raises NotFound for one that is not on record as an event: no answer has such an id here, or its event is gone.
+        """
         ...
 
     async def feedback_of(self, answer_id: UUID) -> tuple[bool, str | None] | None:

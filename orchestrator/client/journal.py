@@ -53,6 +53,6 @@ class RemoteJournal:
         await self.api.send("POST", f"/api/escalations/{as_id('escalation_id', escalation_id)}/close")
 
     async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None = None) -> None:
-        """Keep what somebody thinks of an answer."""
+        """Keep what somebody thinks of an answer. Raises NotFound."""
         body = {"answer_id": str(as_id("answer_id", answer_id)), "up": up, "comment": comment}
         await self.api.send("POST", "/api/feedback", body=body)

@@ -365,7 +365,7 @@ def _add_journal(app: FastAPI) -> None:
         await knowledge.answering.journal.close(EscalationId(escalation_id), knowledge.answering.clock.now())
 
     @app.post("/api/feedback", status_code=204, tags=["answers"])
-    @performs("answering.ask")
+    @performs("answering.ask", problems=(404,))
     async def give_feedback(body: FeedbackBody, knowledge: Open, _: Asking) -> None:
         """Keep what somebody thinks of an answer."""
         await knowledge.answering.journal.feedback(

@@ -398,7 +398,7 @@ async def test_what_was_told_of_documents_goes_after_a_year_and_what_is_open_sta
         for question in ("How?", "Why?")
     ]
     await journal.close(done.escalation_id, clock.now())
-    await journal.record(Event(event_id=EventId(uuid4()), name=ANSWERED, happened_at=clock.now(), payload={}))
+    await journal.record(Event(event_id=EventId(answer), name=ANSWERED, happened_at=clock.now(), payload={}))
     await journal.feedback(answer, up=True, comment="Thanks", now=clock.now())
 
     async def kept() -> tuple[int, bool, list[str]]:

@@ -236,7 +236,9 @@ async def test_what_postgres_has_no_place_for_is_refused_or_replaced(house: Hous
         "step_id": strange,
         "context": {"conversation_tail": said, "focus": {strange: [strange, float("nan")]}},
     }
-    thought = {"answer_id": str(uuid4()), "up": True, "comment": strange}
+    given = Event(event_id=EventId(uuid4()), name="a", happened_at=house.knowledge.stores.clock.now(), payload={})
+    await house.knowledge.answering.journal.record(given)
+    thought = {"answer_id": str(given.event_id), "up": True, "comment": strange}
     async with house.http("mallory") as http:
         for path, body in (
             ("/subagents/documentation-qa", step),

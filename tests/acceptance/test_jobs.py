@@ -22,6 +22,8 @@ import sqlalchemy as sa
 
 from jobs.scheduler import JITTER, plan_anew, scheduling
 from jobs.table import JOBS, SWEPT_AT_ONCE, TRIES, Job, run_job, slot_of, waits
+from knowledge.adapters.postgres.answer_tables import answer_feedback
+from knowledge.adapters.postgres.database import transaction
 from knowledge.documents.journal import Event, EventId, NewEscalation
 from knowledge.errors import (
     Conflict,
@@ -150,7 +152,9 @@ async def test_the_prune_job_lets_go_of_what_is_left_of_a_workspace_whose_last_p
     asked = NewEscalation(question="Why?", transcript=(), passage_ids=(), suggested_fix="")
     closed = await knowledge.in_workspace("escalated").answering.journal.escalate(asked, now)
     await knowledge.in_workspace("escalated").answering.journal.close(closed.escalation_id, now)
-    await knowledge.in_workspace("thanked").answering.journal.feedback(uuid4(), up=True, comment=None, now=now)
+    async with transaction(knowledge.engine) as connection:
+        thanked = {"workspace": "thanked", "answer_id": uuid4(), "up": True, "given_at": now}
+        await connection.execute(sa.insert(answer_feedback).values(thanked))
     bound = await knowledge.stores.spaces.bound()
     assert bound is not None
 

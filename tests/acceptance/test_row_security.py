@@ -128,10 +128,11 @@ async def documents_of(knowledge: Knowledge, workspace: str) -> None:
     answering, at = of.answering, of.stores.clock.now()
     versions = await of.documents.quotes.versions(await readable(of))
     await answering.cache.put("key", "{}", versions, lifetime=timedelta(hours=1))
-    await answering.journal.record(Event(event_id=EventId(uuid4()), name="told", happened_at=at, payload={}))
+    event = Event(event_id=EventId(uuid4()), name="told", happened_at=at, payload={})
+    await answering.journal.record(event)
     asked = NewEscalation(question="how?", transcript=[], passage_ids=[], suggested_fix="write it down")
     await answering.journal.escalate(asked, at)
-    await answering.journal.feedback(uuid4(), up=True, comment=None, now=at)
+    await answering.journal.feedback(event.event_id, up=True, comment=None, now=at)
 
 
 async def test_t7_a_statement_on_documents_without_its_condition_sees_one_workspace_alone(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from threading import current_thread
 from typing import Any, get_args
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from knowledge.documents import finding
 from knowledge.documents.access import Permission
 from knowledge.documents.answering import Request
 from knowledge.documents.finding import Relevance
+from knowledge.documents.journal import Event, EventId
 from knowledge.documents.keyword_score import KeywordDocument
 from knowledge.documents.models import AnswerStatus, NewDocument, Query
 from knowledge.errors import IndexUnavailable, InvalidSetting
@@ -248,12 +250,22 @@ async def test_a1_35_fewer_documents_where_they_are_long_and_of_a_long_one_its_b
     assert "#gerrit" in told["answer"]
 
 
+async def an_answer_of(knowledge: Knowledge) -> UUID:
+    event = Event(event_id=EventId(uuid4()), name="question_answered", happened_at=datetime.now(UTC), payload={})
+    await knowledge.answering.journal.record(event)
+    return event.event_id
+
+
 async def test_a1_33_thumbs_are_kept_for_each_answer(knowledge: Knowledge) -> None:
     told = await ask(knowledge, "How do I create a service user?")
     transport = httpx.ASGITransport(app=make_app(knowledge))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         body = {"answer_id": told["answer_id"], "up": False, "comment": "outdated"}
         assert (await client.post("/api/feedback", json=body)).status_code == 204
+        for stranger in (uuid4(), await an_answer_of(knowledge.in_workspace("other"))):
+            refused = await client.post("/api/feedback", json={**body, "answer_id": str(stranger)})
+            assert refused.status_code == 404, "whoever may ask could fill the table with made-up ones"
+            assert await knowledge.answering.journal.feedback_of(stranger) is None
     assert await knowledge.answering.journal.feedback_of(UUID(told["answer_id"])) == (False, "outdated")
 
 

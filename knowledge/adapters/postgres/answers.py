@@ -217,7 +217,10 @@ class PostgresJournal(Journal):
             index_elements=[_F.workspace, _F.answer_id],
             set_={"up": row.excluded.up, "comment": row.excluded.comment, "given_at": row.excluded.given_at},
         )
+        answered = sa.select(sa.exists().where(_E.workspace == self._workspace, _E.id == answer_id))
         async with transaction(self._engine) as connection:
+            if not await connection.scalar(answered):
+                raise NotFound(f"there is no answer {answer_id} in workspace {self._workspace}")
             await connection.execute(keep)
 
     async def feedback_of(self, answer_id: UUID) -> tuple[bool, str | None] | None:
