@@ -13,6 +13,8 @@ from uuid import UUID
 
 import httpx
 
+from knowledge.characters import check_unicode
+from knowledge.ends import both_ends
 from knowledge.errors import InvalidInput, OwnerUnavailable
 from knowledge.forms import as_id, check_span
 from knowledge.memory.limits import check_text
@@ -88,6 +90,19 @@ class RemoteCheckpoints:
             )
 
 
+_MOST_ASKED_BYTES = 128 * 1024
+"""What is sent of a text that is asked for, so that two of them fit a request whatever is in them. More than the server
+makes use of: 16,000 characters of it, its beginning and its end, as in process."""
+
+
+def _sent(field: str, text: str) -> str:
+    """Return a text that is asked for, of a very long one both ends. Raises InvalidInput for no Unicode text."""
+    if not isinstance(text, str) or len(text) <= _MOST_ASKED_BYTES // 4:
+        return text
+    check_unicode(field, text)
+    return both_ends(text, _MOST_ASKED_BYTES)
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     patterns: list[Pattern]
@@ -114,7 +129,7 @@ class RemoteQueries:
         """Return the patterns to know before a task is assigned, best first."""
         return await self._query(
             "task",
-            task_description=task_description,
+            task_description=_sent("task_description", task_description),
             agent_type=agent_type,
             task_type=task_type,
             technology=technology,
@@ -140,8 +155,8 @@ class RemoteQueries:
         """Return how failures like this one were solved, best first."""
         return await self._query(
             "failure",
-            failure_description=failure_description,
-            error_message=error_message,
+            failure_description=_sent("failure_description", failure_description),
+            error_message=None if error_message is None else _sent("error_message", error_message),
             agent_type=agent_type,
             task_type=task_type,
             technology=technology,
@@ -164,7 +179,7 @@ class RemoteQueries:
         return await self._query(
             "gate",
             gate_type=gate_type,
-            proposal=proposal,
+            proposal=_sent("proposal", proposal),
             project_id=project_id,
             max_results=max_results,
             min_relevance=min_relevance,
@@ -330,9 +345,17 @@ class KnowledgeClient:
         return other
 
     async def build_context(self, task: Task, agent_type: str) -> Context:
-        """Return the context of a task, built by the server in one hop."""
-        told = {name: value for name, value in asdict(task).items() if value is not None}
-        return await self._api.call("POST", "/v1/contexts", Context, body={"task": told, "agent_type": agent_type})
+        """Return the context of a task, built by the server in one hop; of a very long task it is sent both ends."""
+        sent = replace(task, description=_sent("description", task.description))
+        told = {name: value for name, value in asdict(sent).items() if value is not None}
+        body = {"task": told, "agent_type": agent_type}
+        context = await self._api.call("POST", "/v1/contexts", Context, body=body)
+        if sent == task:
+            return context
+        from orchestrator.context import basic_context  # noqa: PLC0415 - few tasks are so long
+
+        before, after = basic_context(sent), basic_context(task)  # the agent gets its task whole, as in process
+        return replace(context, text=after + context.text[len(before) :]) if context.text.startswith(before) else context
 
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts."""

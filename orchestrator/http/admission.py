@@ -23,7 +23,8 @@ log = get_logger(__name__)
 
 RETRY_AFTER_SECONDS = 1
 BODY_BYTES = 4 * MAX_BATCH_BYTES
-"""Bodies of requests at work hold at most this much together; read as JSON they take several times as much."""
+"""Bodies of requests at work hold at most this much together, in each of the three lines: four batches, or 32 requests
+with all the texts they may have. Read as JSON they take several times as much."""
 
 _FREE = ("/healthz", "/readyz", "/metrics", "/v1/operations/")
 """What must be answered however much there is to do, and costs next to nothing."""

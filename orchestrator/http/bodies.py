@@ -14,7 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import InvalidInput
-from orchestrator.client.calls import ARCHIVE_PATH, BATCH_PATH, MAX_BATCH_BYTES, MAX_BODY_BYTES, MAX_DOCUMENT_BYTES
+from orchestrator.client.calls import (
+    ARCHIVE_PATH,
+    BATCH_PATH,
+    MAX_BATCH_BYTES,
+    MAX_BODY_BYTES,
+    MAX_DOCUMENT_BYTES,
+    MAX_TEXTS_BYTES,
+)
 from orchestrator.http.problems import answer
 
 MAX_DEPTH: Final = 20
@@ -26,6 +33,7 @@ BODY_BYTES_PER_SECOND = 50_000
 ARCHIVE_SECONDS = 120.0
 """How long an archive may stop coming: whoever makes it may be at work on its next piece; ours."""
 _DOCUMENTS = re.compile(r"/api/kb/[^/]+/[^/]+/documents")
+_TEXTS = re.compile(r"/v1/(?:entries(?:/[^/]+/resolution)?|tasks:[^/]+|gates:decided|contexts|queries/[^/]+)")
 _TOO_SLOW = "did not come in time: send all of it again"
 _PARTS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
@@ -36,7 +44,9 @@ def most_bytes(path: str) -> int | None:
         return None
     if _DOCUMENTS.fullmatch(path):
         return MAX_DOCUMENT_BYTES
-    return MAX_BATCH_BYTES if path == BATCH_PATH else MAX_BODY_BYTES
+    if path == BATCH_PATH:
+        return MAX_BATCH_BYTES
+    return MAX_TEXTS_BYTES if _TEXTS.fullmatch(path) else MAX_BODY_BYTES
 
 
 class BodyCap:

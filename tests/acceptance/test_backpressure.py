@@ -38,6 +38,7 @@ from orchestrator.http.admission import (
     Overflow,
     _Line,
     _Pace,
+    _weight,
 )
 from orchestrator.http.app import make_app
 from orchestrator.http.problems import REQUEST_ID
@@ -310,6 +311,19 @@ async def test_large_bodies_are_worked_on_a_few_at_a_time_and_who_leaves_the_lin
     fifth.cancel()
     await asyncio.gather(fifth, return_exceptions=True)
     await asyncio.wait_for(line.enter(half), 1)
+
+
+async def test_no_more_requests_with_long_texts_are_at_work_than_hold_64_mib_together() -> None:
+    """G18. A body that does not say how large it is counts as the largest there may be."""
+    line = _Line(100, 100)
+    scope = {"type": "http", "path": "/v1/tasks:failed", "headers": [(b"transfer-encoding", b"chunked")]}
+    for _ in range(32):
+        await asyncio.wait_for(line.enter(_weight(scope)), 1)
+    one_more = asyncio.create_task(line.enter(_weight(scope)))
+    await asyncio.sleep(0)
+    assert not one_more.done()
+    line.leave(_weight(scope))
+    await asyncio.wait_for(one_more, 1)
 
 
 async def test_a_turn_that_comes_in_the_moment_its_waiter_is_cancelled_is_the_next_ones() -> None:

@@ -462,6 +462,49 @@ async def test_of_a_text_that_is_too_long_both_ends_are_kept_and_it_says_so(hook
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Ошибка при сборке: не найден модуль. " * 4000,
+        "构建失败, 找不到模块。" * 6000,
+        '\x1b[31mFAILED\x1b[0m "tests/test_cart.py"\n' * 4000,
+        "\x1b" * 70_000,
+    ],
+    ids=["Cyrillic", "Chinese", "colours", "nothing but what JSON escapes"],
+)
+async def test_an_event_with_all_the_text_it_may_have_is_kept_whatever_it_is_written_in(
+    hooks: OrchestratorHooks, text: str
+) -> None:
+    """Over HTTP a failure told in two long texts of Cyrillic was too large a request, and lost."""
+    failed = await fails(hooks, failure_description=text, error_message=text, task_description=text)
+    assert (failed.degraded, len(failed.entry_ids)) == (None, 1)
+    solved = await solves(hooks, solution_steps=text, when_to_try=text)
+    assert (solved.degraded, solved.entry_ids) == (None, failed.entry_ids)
+    gate = {"project_id": "first", "gate_type": "review", "proposal": text, "task_description": text}
+    kept = await hooks.gate_decided(**gate, accepted=True, approach=text, when_to_try=text)
+    assert (kept.degraded, len(kept.entry_ids)) == (None, 1)
+
+
+async def test_a_task_or_a_question_of_any_length_is_asked_for_by_its_ends(hooks: OrchestratorHooks) -> None:
+    """Over HTTP a task with a log of megabytes in it got no knowledge, and a question raised."""
+    await learned(hooks)
+    middle = "\n" + "INFO   повторная попытка\n" * 120_000
+    described = FAILURE + middle + FAILURE
+    context = await hooks.task_started({"description": described, "type": "bugfix", "technology": "python"}, "backend")
+    assert context.degraded is None
+    assert context.text.startswith(f"Task: {described}\nType: bugfix\n"), "whole, as the agent is to get it"
+    queries = hooks.knowledge.queries
+    for asked in (
+        queries.query_for_task(described, min_relevance=0),
+        queries.query_for_failure(described, described, min_relevance=0),
+        queries.query_for_failure(FAILURE, "\x1b" * 3_000_000, min_relevance=0),
+    ):
+        assert [pattern.problem for pattern in await asked] == [FAILURE]
+    assert await queries.query_for_gate("review", described, min_relevance=0) == []
+    with pytest.raises(InvalidInput, match="task_description: holds a lone surrogate"):
+        await queries.query_for_task("\ud800" + middle)
+
+
+@pytest.mark.parametrize(
     ("told", "field"),
     [
         ({"solution_steps": SOLUTION, "verified_by": None}, "verified_by"),

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -41,7 +41,7 @@ from knowledge.models import Embedded, EntryId, EntryStatus, EntryType, NewEntry
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient, calls
-from orchestrator.client.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES
+from orchestrator.client.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES, MAX_TEXTS_BYTES
 from orchestrator.http import app as http_api
 from orchestrator.http.app import MAX_BATCH, make_app
 from orchestrator.service import _listen, run_service
@@ -242,7 +242,18 @@ async def test_a_conflict_is_409(http: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-@pytest.mark.parametrize(("path", "most"), [("/v1/entries", MAX_BODY_BYTES), ("/v1/entries:batch", MAX_BATCH_BYTES)])
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("/v1/outcomes", MAX_BODY_BYTES),
+        ("/v1/entries", MAX_TEXTS_BYTES),
+        (f"/v1/entries/{UUID(int=1)}/resolution", MAX_TEXTS_BYTES),
+        ("/v1/tasks:failed", MAX_TEXTS_BYTES),
+        ("/v1/contexts", MAX_TEXTS_BYTES),
+        ("/v1/queries/failure", MAX_TEXTS_BYTES),
+        ("/v1/entries:batch", MAX_BATCH_BYTES),
+    ],
+)
 async def test_a_body_that_is_too_large_is_413_however_it_is_sent(
     http: httpx.AsyncClient, path: str, most: int, *, chunked: bool
 ) -> None:
