@@ -36,6 +36,8 @@ DEADLINE = timedelta(seconds=5)
 """What keeping an event may take; ours. On real stores it takes milliseconds."""
 PATIENCE = timedelta(minutes=1)
 """How long the end of a block waits for checkpoints; what they leave stays staged for the next one."""
+LONGEST = timedelta(minutes=30)
+"""What one checkpoint may take, ours: those after it wait for it. What it leaves stays staged for the next one."""
 
 _EVIDENCE = frozenset(
     {
@@ -125,6 +127,7 @@ class OrchestratorHooks:
         self._deadline = deadline
         self._breaker = CircuitBreaker()
         self._checkpoints: set[asyncio.Task[None]] = set()
+        self._waiting: set[tuple[str, CheckpointType]] = set()
         self._one_by_one = asyncio.Lock()
 
     async def task_started(self, task: Task | Any, agent_type: str) -> Context:
@@ -144,7 +147,7 @@ class OrchestratorHooks:
     gate_decided = _hook(TaskEventService.gate_decided)
 
     async def phase_completed(self, project_id: str) -> None:
-        """Start a checkpoint of a project and return at once."""
+        """Start a checkpoint of a project and return at once; one that waits already does for both."""
         self._start("phase_completed", project_id, CheckpointType.PHASE_COMPLETION)
 
     async def project_completed(self, project_id: str) -> None:
@@ -195,14 +198,23 @@ class OrchestratorHooks:
 
     def _start(self, event: str, project_id: str, checkpoint_type: CheckpointType) -> None:
         self.counts[event] += 1
-        task = asyncio.create_task(self._checkpoint(event, _as_key(project_id), checkpoint_type))
+        project_id = _as_key(project_id)
+        same = (repr(project_id), checkpoint_type)  # whatever is told can be shown, not all of it hashed
+        if same in self._waiting:
+            return
+        self._waiting.add(same)
+        task = asyncio.create_task(self._checkpoint(event, project_id, checkpoint_type))
         self._checkpoints.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(self._checkpoints.discard)
 
     async def _checkpoint(self, event: str, project_id: str, checkpoint_type: CheckpointType) -> None:
         try:
             async with self._one_by_one:
-                await self.knowledge.checkpoints.process_checkpoint(project_id, checkpoint_type)
+                self._waiting.discard((repr(project_id), checkpoint_type))  # what is told from now on takes another one
+                async with asyncio.timeout(LONGEST.total_seconds()):
+                    await self.knowledge.checkpoints.process_checkpoint(project_id, checkpoint_type)
+        except TimeoutError:
+            self._degraded(event, Unavailable(f"no end within {LONGEST.total_seconds():g} s"))
         except Exception as error:  # noqa: BLE001 - nobody waits for it: what is staged stays so for the next one
             self._degraded(event, error)
 
@@ -224,6 +236,7 @@ class OrchestratorHooks:
         for task in self._checkpoints:
             task.cancel()
         await asyncio.gather(*self._checkpoints, return_exceptions=True)
+        self._waiting.clear()
 
 
 async def _run(work: Callable[[], Awaitable[Kept]]) -> Kept:

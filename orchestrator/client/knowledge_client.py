@@ -17,6 +17,7 @@ from knowledge.characters import check_unicode
 from knowledge.ends import both_ends
 from knowledge.errors import InvalidInput, OwnerUnavailable
 from knowledge.forms import as_id, check_span
+from knowledge.kept_alive import keep_alive
 from knowledge.memory.limits import check_text
 from knowledge.models import (
     DEFAULT_WORKSPACE,
@@ -95,8 +96,11 @@ _MOST_ASKED_BYTES = 128 * 1024
 makes use of: 16,000 characters of it, its beginning and its end, as in process."""
 
 
-def _sent(field: str, text: str) -> str:
-    """Return a text that is asked for, of a very long one both ends. Raises InvalidInput for no Unicode text."""
+def _sent(field: str, text: Any) -> Any:
+    """Return a text that is asked for, of a very long one both ends; what is none the server refuses.
+
+    Raises InvalidInput for half a character.
+    """
     if not isinstance(text, str) or len(text) <= _MOST_ASKED_BYTES // 4:
         return text
     check_unicode(field, text)
@@ -276,6 +280,19 @@ _SERVICES: Final = {
 to load than most questions take to answer."""
 
 
+async def _kept_alive(request: httpx.Request) -> None:
+    """Have the connection that a request opens, to a proxy too, notice that nobody is there.
+
+    Long calls have no deadline. A transport of our own with these options would leave out the environment's proxies.
+    """
+    request.extensions["trace"] = _noticing
+
+
+async def _noticing(event: str, told: Mapping[str, Any]) -> None:
+    if event.endswith("connect_tcp.complete"):
+        keep_alive(told["return_value"].get_extra_info("socket"))
+
+
 class KnowledgeClient:
     """Every service of one workspace behind a hardwon server; an async context manager.
 
@@ -315,7 +332,13 @@ class KnowledgeClient:
         if transport is None:
             check_surroundings()
         try:
-            http = httpx.AsyncClient(base_url=url, headers=headers, transport=transport, limits=LIMITS)
+            http = httpx.AsyncClient(
+                base_url=url,
+                headers=headers,
+                transport=transport,
+                limits=LIMITS,
+                event_hooks={"request": [_kept_alive]} if transport is None else None,
+            )
         except httpx.InvalidURL as error:
             raise InvalidInput("url", f"{url} is no address of a server, such as http://127.0.0.1:8420") from error
         self._use(Api(http=http, workspace=workspace, place=place or url), settings or KnowledgeSettings())
@@ -354,8 +377,10 @@ class KnowledgeClient:
             return context
         from orchestrator.context import basic_context  # noqa: PLC0415 - few tasks are so long
 
-        before, after = basic_context(sent), basic_context(task)  # the agent gets its task whole, as in process
-        return replace(context, text=after + context.text[len(before) :]) if context.text.startswith(before) else context
+        before = basic_context(sent)
+        if not context.text.startswith(before):
+            return context
+        return replace(context, text=basic_context(task) + context.text[len(before) :])  # whole, as in process
 
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts."""

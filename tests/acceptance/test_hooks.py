@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from uuid import UUID
 
 import httpx
@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from knowledge.errors import InvalidInput
 from knowledge.memory.events import Kept
 from knowledge.memory.limits import MAX_TEXT_BYTES
-from knowledge.models import AppliesWhen, Embedded, EntryStatus, EntryType, Pattern, Task
+from knowledge.models import AppliesWhen, CheckpointType, Embedded, EntryStatus, EntryType, Pattern, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorHooks
@@ -395,6 +395,51 @@ async def test_a_checkpoint_that_fails_is_counted_and_leaves_all_staged(
         await hooks.settled()
         assert hooks.counts["phase_completed_degraded"] == 1
         assert dict((await knowledge.stats()).entries) == {"staged": 1}
+
+
+class Checkpoints:
+    """Has each checkpoint wait until it is let go, and keeps which began."""
+
+    def __init__(self) -> None:
+        self.began: list[tuple[str, CheckpointType]] = []
+        self.let_go = asyncio.Event()
+
+    async def process_checkpoint(self, project_id: str, checkpoint_type: CheckpointType) -> None:
+        self.began.append((project_id, checkpoint_type))
+        await self.let_go.wait()
+
+
+def with_checkpoints(checkpoints: Checkpoints) -> OrchestratorHooks:
+    return OrchestratorHooks(cast("AnyKnowledge", SimpleNamespace(checkpoints=checkpoints)))
+
+
+async def test_checkpoints_of_one_kind_and_project_that_wait_are_one() -> None:
+    checkpoints = Checkpoints()
+    async with with_checkpoints(checkpoints) as hooks:
+        for _ in range(3):
+            await hooks.phase_completed("first")
+        await asyncio.sleep(0)
+        for project in ("first", "first", "second", "first"):  # the one at work may be past what these are told for
+            await hooks.phase_completed(project)
+        await hooks.project_completed("first")
+        checkpoints.let_go.set()
+        await hooks.settled()
+        phase, end = CheckpointType.PHASE_COMPLETION, CheckpointType.PROJECT_COMPLETION
+        assert checkpoints.began == [("first", phase), ("first", phase), ("second", phase), ("first", end)]
+        assert hooks.counts["phase_completed"] == 7
+
+
+async def test_a_checkpoint_that_hangs_is_given_up_and_those_after_it_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call on a dead connection, and no checkpoint of the process was ever made again."""
+    monkeypatch.setattr("orchestrator.hooks.LONGEST", timedelta(seconds=0.2))
+    checkpoints = Checkpoints()
+    async with with_checkpoints(checkpoints) as hooks:
+        await hooks.phase_completed("first")
+        await hooks.phase_completed("second")
+        async with asyncio.timeout(10):
+            await hooks.settled()
+        assert [project for project, _ in checkpoints.began] == ["first", "second"]
+        assert hooks.counts["phase_completed_degraded"] == 2
 
 
 async def test_checkpoints_are_counted_and_logged_by_the_names_of_their_hooks(

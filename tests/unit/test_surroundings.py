@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +66,32 @@ def test_what_a_client_can_use_passes(variable: str, value: str, monkeypatch: py
     monkeypatch.setenv(variable, value)
     check_surroundings()
     httpx.AsyncClient()
+
+
+@pytest.mark.parametrize("proxy", [False, True])
+async def test_a_client_notices_that_a_machine_went_without_a_word_behind_a_proxy_too(
+    monkeypatch: pytest.MonkeyPatch, *, proxy: bool
+) -> None:
+    """Long calls have no deadline: on a connection that was dead they waited for good."""
+    asked = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split()[1])
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        here = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        if proxy:
+            monkeypatch.setenv("HTTP_PROXY", here)
+        async with KnowledgeClient("http://hardwon.test" if proxy else here) as client:
+            response = await client._api.send("POST", "/v1/sweeps", timeout_seconds=None)
+            connected = response.extensions["network_stream"].get_extra_info("socket")
+            assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            if hasattr(socket, "TCP_KEEPIDLE"):
+                assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+    assert asked == [b"http://hardwon.test/v1/sweeps" if proxy else b"/v1/sweeps"]
 
 
 def test_certificates_that_are_none_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

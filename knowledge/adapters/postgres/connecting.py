@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import asyncpg
 
 from knowledge.errors import InvalidSetting, StorageUnavailable
+from knowledge.kept_alive import keep_alive
 
 CONNECT_SECONDS = 10
 TURN_SECONDS = 90.0
@@ -74,16 +74,6 @@ def _is_file(path: str) -> bool:
         return False
 
 
-_KEPT_ALIVE = {
-    (socket.SOL_SOCKET, "SO_KEEPALIVE"): 1,
-    (socket.IPPROTO_TCP, "TCP_KEEPIDLE"): 30,
-    (socket.IPPROTO_TCP, "TCP_KEEPALIVE"): 30,  # the same, as macOS calls it
-    (socket.IPPROTO_TCP, "TCP_KEEPINTVL"): 10,
-    (socket.IPPROTO_TCP, "TCP_KEEPCNT"): 3,
-    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT"): 60_000,  # milliseconds
-}
-"""A machine that went without a word is noticed within a minute; ours. macOS has only some of these."""
-
 _GOODBYE_SECONDS = 1.0
 """What closing a connection waits for Postgres, ours: it takes a millisecond, and a pool closes one after the other."""
 
@@ -93,11 +83,7 @@ class _Connection(asyncpg.Connection):
 
     def __init__(self, protocol: Any, transport: asyncio.Transport, *given: Any) -> None:
         super().__init__(protocol, transport, *given)
-        connected: socket.socket = transport.get_extra_info("socket")
-        if connected.family != socket.AF_UNIX:
-            for (level, name), number in _KEPT_ALIVE.items():
-                if option := getattr(socket, name, None):
-                    connected.setsockopt(level, option, number)
+        keep_alive(transport.get_extra_info("socket"))
 
     async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as the driver has it
         """Close it; what Postgres does not answer in time is cut, else a process that is to end would wait for good."""
