@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -172,12 +172,16 @@ SERVICES = (
 """The services of `Knowledge` that a principal has behind a guard; beside them `keys`."""
 
 
+_TRUSTED: Final = frozenset({Scope.QUERY, Scope.REVIEW, Scope.ADMIN})
+"""What no agent gets: a key without any of it is of low trust, whatever else it may."""
+
+
 def _told_by(principal: Principal, service: Any) -> Any:
     """Return a service that knows whose its captures and decisions are, those of a service within it included."""
     told: dict[str, object] = {}
     names = {field.name for field in fields(service)}
     if "by" in names:
-        agents = principal.trust is Trust.KEY and principal.scopes == {Scope.CAPTURE}
+        agents = principal.trust is Trust.KEY and not principal.scopes & _TRUSTED
         told["by"] = Provenance(key_id=principal.key_id, low_trust=agents)
     if "audit" in names:
         who = f"key {principal.key_id}" if principal.key_id else str(principal.trust)

@@ -106,7 +106,7 @@ class Review(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Who told something: by which key, whether that can capture only, and what in it has to be reviewed first."""
+    """Who told something: by which key, whether that is an agent's, and what in it has to be reviewed first."""
 
     key_id: str | None = None
     low_trust: bool = False
@@ -121,9 +121,8 @@ TRUSTED = Provenance()
 class Entry(NewEntry):
     """A stored entry. `content_hash` is the sha256 of what the caller told, whatever was added later.
 
-    `captured_by` and `resolved_by` are ids of keys, None where none was needed. `low_trust`: one of the two can capture
-    only, as agents' keys do; `agent_key` is that one, of two that which resolved it. `suspicions`: why it is
-    quarantined, or was.
+    `captured_by` and `resolved_by` are ids of keys, None where none was needed. `low_trust`: one of the two is an
+    agent's; `agent_key` is that one, of two that which resolved it. `suspicions`: why it is quarantined, or was.
     """
 
     entry_id: EntryId

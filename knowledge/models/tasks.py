@@ -54,7 +54,7 @@ class HandedOut:
 class Outcome:
     """What came of a pattern that was handed out: one attempt of a distinct (project, task, run).
 
-    `recorded_by` is the id of the key that told it, None where none was needed; `low_trust`: it can capture only.
+    `recorded_by` is the id of the key that told it, None where none was needed; `low_trust`: that is an agent's.
     """
 
     context_id: ContextId

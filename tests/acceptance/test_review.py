@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -78,6 +79,17 @@ async def test_t1_a_resolution_is_looked_at_when_it_comes(knowledge: Knowledge) 
     entry = await knowledge.capture.get(entry_id)
     assert (entry.status, entry.resolved_by) == (EntryStatus.QUARANTINED, "agent1")
     assert "override" in entry.suspicions
+
+
+async def test_t1_a_key_of_an_agent_that_asks_documents_as_well_is_no_more_trusted(knowledge: Knowledge) -> None:
+    """Such a key was trusted as an orchestrator's is: nothing that it told waited for anybody."""
+    for scopes in itertools.chain.from_iterable(itertools.combinations(Scope, count) for count in range(1, 6)):
+        if Scope.CAPTURE in scopes or Scope.ADMIN in scopes:
+            key = replace(AGENT, scopes=frozenset(scopes), key_id=" ".join(scopes))
+            told = failure(solution_steps=POISON, project_id=" ".join(scopes))
+            entry = await knowledge.capture.get(await knowledge.acting_for(key).capture.capture(told))
+            assert entry.low_trust is (set(scopes) <= {Scope.CAPTURE, Scope.DOCUMENTS}), scopes
+            assert (entry.status is EntryStatus.QUARANTINED) is entry.low_trust, scopes
 
 
 async def test_t1_what_agents_tell_can_wait_for_a_person_altogether(opens: Opens) -> None:
