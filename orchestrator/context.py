@@ -201,8 +201,10 @@ class OrchestratorContextBuilder:
         except TimeoutError:
             late = Unavailable(f"no answer within {settings.query_deadline_ms} ms")
             return self._degraded(context, late), Cause.LATE
-        except (InvalidInput, TextRejected) as error:
-            return replace(context, degraded=str(error)), Cause.INVALID  # this task cannot be asked for; others can
+        except (InvalidInput, TextRejected) as error:  # this task cannot be asked for; others can
+            if isinstance(error, TextRejected):  # the endpoint answered
+                self.breaker.succeeded()
+            return replace(context, degraded=str(error)), Cause.INVALID
         except Unavailable as error:
             return self._degraded(context, error), Cause.UNAVAILABLE
         except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator

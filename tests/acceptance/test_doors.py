@@ -231,6 +231,31 @@ async def test_a_key_is_of_its_workspace_and_another_that_is_named_tells_nothing
         assert (await client.stats()).workspace == "theirs"
 
 
+async def test_services_of_a_workspace_are_made_once_for_all_its_keys(door: Door) -> None:
+    """What is kept of documents was kept for each key anew: each read all of them first, and held them in memory."""
+    for _ in range(3):
+        async with door.client(await door.key("query", "documents")) as client:
+            await client.stats()
+    opened = [knowledge for (workspace, _), knowledge in door.app.state.opened.items() if workspace == "ours"]
+    assert len(opened) == 4, "its own, and each key's"
+    assert len({id(knowledge.answering) for knowledge in opened}) == 1
+
+
+async def test_the_services_of_a_key_that_asks_all_the_time_stay_and_the_longest_unused_go(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.http.opened._MOST_OPEN", 3)
+    async with door.client(await door.key("query")) as often:
+        await often.stats()
+        first = list(door.app.state.opened.items())
+        for _ in range(4):
+            async with door.client(await door.key("query")) as once:
+                await once.stats()
+            await often.stats()
+            assert len(door.app.state.opened) == 3
+            assert all(door.app.state.opened[name] is knowledge for name, knowledge in first)
+
+
 async def test_keys_are_made_listed_rotated_and_revoked_over_http(door: Door) -> None:
     async with door.client(await door.key("admin")) as admin:
         made = await admin.keys.create(["capture"], workspace="ours", name="n", expires_in=timedelta(days=1))

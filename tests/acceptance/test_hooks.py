@@ -17,7 +17,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from knowledge.errors import InvalidInput
+from knowledge.errors import InvalidInput, NotFound, RejectionOnRecord, StorageUnavailable
 from knowledge.memory.events import Kept
 from knowledge.memory.limits import MAX_TEXT_BYTES
 from knowledge.models import AppliesWhen, CheckpointType, Embedded, EntryStatus, EntryType, Pattern, Task
@@ -595,6 +595,19 @@ async def test_ids_as_databases_give_them_are_kept_as_texts(
     await hooks.phase_completed(told)  # type: ignore[arg-type]
     await hooks.settled()
     assert (await hooks.knowledge.capture.get(*decided.entry_ids)).status is EntryStatus.EMBEDDED
+
+
+@pytest.mark.parametrize("refusal", [RejectionOnRecord("once turned down"), NotFound("no such context")])
+async def test_an_event_that_is_refused_between_failures_shows_that_the_stores_answer(refusal: Exception) -> None:
+    """Three failures among as many answers, and events were not tried for a while, and lost."""
+    ends = [StorageUnavailable("gone"), refusal] * 3
+
+    async def ends_so(**_: Any) -> Kept:
+        raise ends.pop(0)
+
+    events = SimpleNamespace(task_failed=ends_so)
+    async with OrchestratorHooks(cast("AnyKnowledge", SimpleNamespace(events=events))) as hooks:
+        assert [(await fails(hooks)).degraded for _ in range(6)] == ["gone", str(refusal)] * 3
 
 
 async def everything(hooks: OrchestratorHooks) -> list[str | None]:

@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from knowledge.errors import IndexUnavailable
+from knowledge.errors import IndexUnavailable, TextRejected
 from knowledge.models import Context, EntryType, Pattern, Task
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.budget import tokens
@@ -452,6 +452,20 @@ class Broken:
     @property
     def description(self) -> str:
         raise RuntimeError("the session is closed")
+
+
+async def test_a_text_that_is_refused_between_failures_shows_that_the_endpoint_answers() -> None:
+    """Three failures among as many answers, and nothing was tried for a while."""
+    ends = [IndexUnavailable("gone"), TextRejected("not this one")] * 3
+
+    async def ends_so(*_: Any, **__: Any) -> list[Pattern]:
+        raise ends.pop(0)
+
+    queries = SimpleNamespace(query_for_task=ends_so)
+    settings = SimpleNamespace(query_deadline_ms=5000, context_max_tokens=800, context_max_patterns=3)
+    builder = OrchestratorContextBuilder(cast("Any", SimpleNamespace(queries=queries, settings=settings)))
+    told = [(await builder.build_context_for_task(Task(description="t"), "backend")).degraded for _ in range(6)]
+    assert told == ["gone", "not this one"] * 3
 
 
 @pytest.mark.parametrize(
