@@ -6,13 +6,14 @@ import functools
 import io
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
 import typer
 
-from knowledge.errors import HardwonError
+from knowledge.errors import HardwonError, NotFound, Unavailable
 from knowledge.names import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId
 from orchestrator.cli.answers import add_answers
 from orchestrator.cli.custody import add_custody
@@ -369,8 +370,10 @@ def outcome(
                 task_id=task,
                 run_id=run_id,
             )
-            pattern = await knowledge.queries.get(counted)
-        print_outcome(pattern, as_json=as_json)
+            pattern = None
+            with suppress(NotFound, Unavailable):  # it is kept by now, whatever there is to show of it
+                pattern = await knowledge.queries.get(counted)
+        print_outcome(counted, pattern, as_json=as_json)
 
     run(work)
 

@@ -6,12 +6,14 @@ Each names the operation it is of, so that a key sees those only which it may us
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from knowledge.errors import NotFound, Unavailable
 from knowledge.models import (
     CheckpointReport,
     CheckpointType,
@@ -148,10 +150,10 @@ class PatternsFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeKept:
-    """The record of a pattern after an outcome was told."""
+    """The record of a pattern after an outcome was told; no counts where it cannot be shown, as none of it is live."""
 
-    success_count: int
-    attempt_count: int
+    success_count: int | None = None
+    attempt_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,8 +278,10 @@ async def _record_outcome(caller: Caller, told: Mapping[str, Any]) -> OutcomeKep
         task_id=asked.task_id,
         run_id=asked.run_id,
     )
-    pattern = await caller.knowledge.queries.get(counted)
-    return OutcomeKept(success_count=pattern.success_count, attempt_count=pattern.attempt_count)
+    with suppress(NotFound, Unavailable):  # it is kept by now, whatever there is to show of it
+        pattern = await caller.knowledge.queries.get(counted)
+        return OutcomeKept(success_count=pattern.success_count, attempt_count=pattern.attempt_count)
+    return OutcomeKept()
 
 
 def _entry_schema() -> dict[str, Any]:

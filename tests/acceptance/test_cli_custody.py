@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import open_knowledge
 from orchestrator.cli.commands import app
 from tests.acceptance.test_custody import ADMIN, handed_out
+from tests.conftest import SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure
 
@@ -73,6 +75,25 @@ def test_a_key_that_told_outcomes_only_is_no_mistyped_one(typed: Any, settings: 
     asyncio.run(tell())
     assert typed("revoke", "--key", "admin1", "--dry-run", beside=True) == ""
     assert "0 entries and 1 outcomes were deleted" in typed("revoke", "--key", "admin1")
+
+
+def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more(
+    typed: Any, settings: KnowledgeSettings
+) -> None:
+    """It was kept, and then the command failed: whoever typed it told it once more, or not at all."""
+
+    async def hand_out() -> list[str]:
+        embedder, clock = HashingEmbedder(dims=256), SetClock(datetime.now(UTC) - timedelta(days=800))
+        async with open_knowledge(settings, embedder=embedder, clock=clock) as knowledge:
+            await knowledge.capture.capture(failure(project_id="other"))
+            await knowledge.checkpoints.process_all()
+            context = await handed_out(knowledge, "third")
+            return [str(context.context_id), str(context.patterns[0].pattern_id)]
+
+    ids = asyncio.run(hand_out())
+    kept = f"pattern {ids[1]}: the outcome is kept; the pattern cannot be shown, as none of it is live\n"
+    assert typed("outcome", *ids, "--failed") == kept
+    assert json.loads(typed("outcome", *ids, "--failed", "--json")) == {"pattern_id": ids[1]}
 
 
 def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:

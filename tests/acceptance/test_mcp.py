@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,7 +32,8 @@ from orchestrator.http.app import make_app
 from orchestrator.mcp.http import serving_mcp
 from orchestrator.mcp.server import make_server
 from orchestrator.mcp.tools import TOOLS, Caller
-from tests.conftest import Opens
+from tests.acceptance.test_custody import handed_out
+from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import failure
 from tests.support.openai_server import OpenAIServer
@@ -164,6 +166,23 @@ async def test_after_failures_in_a_row_no_context_is_tried_for_a_while_whichever
         reasons = [(await done(client, "build_context", **asked))["degraded"] for _ in range(OPENS_AFTER + 1)]
     assert [reason.startswith("not tried") for reason in reasons] == [False] * OPENS_AFTER + [True]
     assert app.state.breakers.open() == 1
+
+
+async def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """It was kept, and then the tool failed: whoever called it told it once more, or not at all."""
+    await knowledge.capture.capture(failure())
+    await knowledge.checkpoints.process_all()
+    context = await handed_out(knowledge, "second")
+    clock.move(timedelta(days=800))
+    told = {"context_id": str(context.context_id), "pattern_id": str(context.patterns[0].pattern_id), "worked": False}
+    async with as_caller(knowledge, principal(Scope.QUERY)) as client:
+        kept = await done(client, "record_outcome", **told)
+    assert kept == {"success_count": None, "attempt_count": None}
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+        assert (await http.post("/v1/outcomes", json=told)).status_code == 204
 
 
 AGENT = {"capture", "resolve"}

@@ -20,6 +20,7 @@ from knowledge.models import (
     DistillationReport,
     EntryId,
     Pattern,
+    PatternId,
     PruneReport,
     WorkspaceStats,
 )
@@ -196,10 +197,13 @@ def print_context(context: Context, *, as_json: bool) -> None:
         notes.print(f"degraded: {context.degraded}", markup=False)
 
 
-def print_outcome(pattern: Pattern, *, as_json: bool) -> None:
-    """Print the record of a pattern after an outcome was told."""
+def print_outcome(pattern_id: PatternId, pattern: Pattern | None, *, as_json: bool) -> None:
+    """Print the record of a pattern after an outcome was told; None where it cannot be shown, as none of it is live."""
     if as_json:
-        print_json(pattern)
+        print_json(pattern or {"pattern_id": pattern_id})
+        return
+    if pattern is None:
+        print_text(f"pattern {pattern_id}: the outcome is kept; the pattern cannot be shown, as none of it is live")
         return
     print_text(
         f"pattern {pattern.pattern_id}: worked {pattern.success_count} of {pattern.attempt_count} times"
