@@ -13,7 +13,7 @@ from knowledge.memory.capture import MAX_LISTED, KnowledgeCaptureService
 from knowledge.memory.validation import validate
 from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, NewEntry, PatternId
 from knowledge.ports import Progress
-from orchestrator.client.calls import MAX_BODY_BYTES, Api, given, watched
+from orchestrator.client.calls import Api, given, watched
 from orchestrator.entries import write_entry
 
 _BATCH = 500
@@ -68,13 +68,7 @@ class RemoteCapture:
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type."""
         validate(entry)
-        told = write_entry(entry)
-        if len(json.dumps(told)) > MAX_BODY_BYTES:  # a batch may be larger than what comes alone
-            (stored,) = await self.capture_all([entry])
-            if stored.entry_id is None:
-                raise InvalidInput(stored.field or "entry", stored.error or "is refused")
-            return stored.entry_id
-        answer = await self.api.call("POST", "/v1/entries", dict[str, EntryId], body=told)
+        answer = await self.api.call("POST", "/v1/entries", dict[str, EntryId], body=write_entry(entry))
         return answer["entry_id"]
 
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:

@@ -27,12 +27,20 @@ from fastapi.routing import APIRoute
 
 from knowledge.access.authentication import REMEMBERED_SECONDS
 from knowledge.access.operations import OPERATIONS, Reach, Scope
-from knowledge.errors import AccessDenied, InvalidInput, InvalidSetting, NotFound, StorageUnavailable
-from knowledge.models import NewEntry
+from knowledge.errors import (
+    AccessDenied,
+    IdempotencyConflict,
+    InvalidInput,
+    InvalidSetting,
+    NotFound,
+    RejectionOnRecord,
+    StorageUnavailable,
+)
+from knowledge.models import EntryType, NewEntry
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient
-from orchestrator.client.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES
+from orchestrator.client.calls import MAX_BODY_BYTES
 from orchestrator.http.access import STRANGERS_AT_ONCE, Doorway
 from orchestrator.http.app import make_app
 from orchestrator.http.bodies import MAX_DEPTH, deeper_than
@@ -447,14 +455,21 @@ def test_t13_depth_is_counted_outside_of_texts(body: bytes, *, deep: bool) -> No
     assert deeper_than(body, MAX_DEPTH) is deep
 
 
-async def test_an_entry_that_is_larger_than_a_request_may_be_goes_as_a_batch(door: Door) -> None:
-    text = "\N{SNOWMAN}" * 21_000  # 63 KB, which JSON writes in 126 KB
-    told: dict[str, Any] = entry(failure_description=text, solution_steps=text, error_message=text)
-    assert len(json.dumps(told)) > MAX_BODY_BYTES
+async def test_an_entry_as_large_as_it_may_be_is_captured_and_refused_as_in_process(door: Door) -> None:
+    """What was sent as a batch came back as wrong input, whatever it was refused for."""
+    text = "\x1b" * 65_536  # JSON writes each as six
+    told: dict[str, Any] = {"entry_type": EntryType.GATE_APPROVAL, "project_id": "p", "gate_type": "review"}
+    told |= {"proposal": text, "approved_approach": text, "task_description": text, "when_to_try": text}
+    assert len(json.dumps(told)) > 6 * MAX_BODY_BYTES
     async with door.client(await door.key("capture", "query")) as client:
-        entry_id = await client.capture.capture(NewEntry(**told))
-        assert (await client.capture.get(entry_id)).solution_steps == text
-    assert MAX_BATCH_BYTES > MAX_BODY_BYTES
+        entry_id = await client.capture.capture(NewEntry(**told, idempotency_key="k"))
+        assert (await client.capture.get(entry_id)).approved_approach == text
+        with pytest.raises(IdempotencyConflict):
+            await client.capture.capture(NewEntry(**told | {"proposal": text[1:]}, idempotency_key="k"))
+        rejected: dict[str, Any] = {"project_id": "p", "gate_type": "review", "task_id": "T", "human_feedback": "no"}
+        await client.capture.capture(NewEntry(entry_type=EntryType.GATE_REJECTION, **rejected))
+        with pytest.raises(RejectionOnRecord):
+            await client.capture.capture(NewEntry(**told, task_id="T"))
 
 
 # what is logged
