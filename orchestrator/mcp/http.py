@@ -17,10 +17,13 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from knowledge.errors import AccessDenied, HardwonError, NotFound
+from knowledge.errors import AccessDenied, HardwonError, NotFound, Unavailable
+from knowledge.logs import get_logger
 from knowledge.wiring import Knowledge
 from orchestrator.http.opened import opened
 from orchestrator.http.problems import answer
+
+log = get_logger(__name__)
 
 PATH = "/mcp"
 BODY_BYTES = 4 * 1024 * 1024
@@ -56,16 +59,29 @@ class McpDoor:
     async def _opened(self) -> Any:
         async with self._one_by_one:
             if self._manager is None:
-                self._manager = await asyncio.to_thread(_make_manager)
-                begun = asyncio.Event()
-                self._task = asyncio.create_task(self._run(begun))
-                await begun.wait()
+                manager = await asyncio.to_thread(_make_manager)
+                begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._task = asyncio.create_task(self._run(manager, begun))
+                try:
+                    await begun
+                except BaseException:  # one that is cancelled too: the next request makes another one
+                    self._task.cancel()
+                    raise
+                self._manager = manager
         return self._manager
 
-    async def _run(self, begun: asyncio.Event) -> None:
-        async with self._manager.run():  # entered and left by one task, as its task group asks
-            begun.set()
-            await self._ended.wait()
+    async def _run(self, manager: Any, begun: asyncio.Future[None]) -> None:
+        try:
+            async with manager.run():  # entered and left by one task, as its task group asks
+                begun.set_result(None)
+                await self._ended.wait()
+        except Exception as error:
+            if begun.done():
+                raise
+            log.exception("mcp_not_begun")
+            told = Unavailable(f"MCP cannot be started ({type(error).__name__}): the server's log says more")
+            told.__cause__ = error
+            begun.set_exception(told)
 
     async def aclose(self) -> None:
         """End what was opened."""

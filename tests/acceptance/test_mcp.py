@@ -29,6 +29,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.breaker import OPENS_AFTER
 from orchestrator.http.access import Doorway
 from orchestrator.http.app import make_app
+from orchestrator.mcp import http as mcp_http
 from orchestrator.mcp.http import serving_mcp
 from orchestrator.mcp.server import make_server
 from orchestrator.mcp.tools import TOOLS, Caller
@@ -296,6 +297,42 @@ async def test_g18_clients_that_ask_for_a_stream_are_told_that_there_is_none_and
                 assert answer.status_code == 405
                 assert answer.headers["Allow"] == "POST"
             assert (await http.get("/v1/stats")).status_code == 200
+
+
+async def test_mcp_that_cannot_be_started_says_so_and_the_next_request_tries_again(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each later request waited for good, and each kept its place at work."""
+    make = mcp_http._make_manager
+    made: list[Any] = []
+
+    @asynccontextmanager
+    async def failing() -> AsyncIterator[None]:
+        if made:
+            raise RuntimeError("the SDK is another one")
+        yield
+
+    def fails_once() -> Any:
+        manager = make()
+        made.append(manager)
+        if len(made) == 1:
+            manager.run = failing
+        return manager
+
+    monkeypatch.setattr(mcp_http, "_make_manager", fails_once)
+    app = make_app(knowledge)
+    transport = httpx.ASGITransport(app=app)
+    async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+
+        async def listed() -> httpx.Response:
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+            return await asyncio.wait_for(http.post("/mcp", json=body, headers=HEADERS), 30)
+
+        answers = await asyncio.gather(listed(), listed())
+        assert [answer.status_code for answer in answers] == [503, 200]
+        assert answers[0].json()["detail"].startswith("MCP cannot be started (RuntimeError)")
+        assert (await listed()).status_code == 200
+    assert len(made) == 2
 
 
 def test_what_no_client_would_send_is_answered_with_errors_and_without_a_trace(commands: Commands) -> None:
