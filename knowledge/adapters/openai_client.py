@@ -36,6 +36,6 @@ class _Bounded(DefaultAsyncHttpxClient):
 
 def make_client(*, api_key: str, base_url: str, most_bytes: int) -> openai.AsyncOpenAI:
     """Return a client that tries once and takes answers of so many bytes."""
-    http = _Bounded()
+    http = _Bounded(follow_redirects=False)  # what is asked goes to the address that was set, and to no other
     http.most_bytes = most_bytes
     return openai.AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http)

@@ -162,6 +162,8 @@ def _reason(error: openai.APIStatusError, key: str) -> str:
     """Return what the endpoint said, in one line, short and without the key; of characters those that show."""
     body = error.body
     said = body.get("message") or _text(body.get("detail")) if isinstance(body, dict) else body
+    if (elsewhere := error.response.headers.get("location")) and 300 <= error.status_code < 400:
+        said = f"it sends requests on to {elsewhere}, and none goes there"
     told = str(said or f"status {error.status_code}").replace(key, "***")
     # it is stored, where no NUL or half a character can be, and shown on terminals
     line = " ".join("".join(each if each.isprintable() else " " for each in told).split())

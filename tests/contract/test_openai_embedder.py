@@ -51,6 +51,22 @@ def expected(texts: list[str], dims: int = 64) -> Any:
     return np.array([hashed_bag(text, dims=dims, model=MODEL) for text in texts])
 
 
+# Where it is asked
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_texts_go_to_no_other_address_than_the_one_that_was_set(server: OpenAIServer, status: int) -> None:
+    """A 307 took them along, to whatever machine the endpoint named."""
+    with OpenAIServer(key=SECRET) as elsewhere:
+        where = f"http://127.0.0.1:{elsewhere.port}/v1/embeddings"
+        server.always = Status(status, headers={"Location": f"{where}?{SECRET}"})
+        async with opened(server) as embedder:
+            with pytest.raises(EmbedderRejected, match="HARDWON_EMBEDDING_BASE_URL") as caught:
+                await embedder.embed(["a text"], "query")
+    assert f"answers {status} (it sends requests on to {where}?***, and none goes there)" in str(caught.value)
+    assert (server.calls, elsewhere.calls) == (1, 0)
+
+
 # Sizes
 
 
