@@ -285,20 +285,23 @@ def socket_path(home: Path) -> Path:
 
 @contextlib.contextmanager
 def _listening(path: Path) -> Iterator[sockets.socket]:
-    """Listen on a unix socket that only this user (and root) can reach. The owner lock makes it ours alone."""
+    """Listen on a unix socket that only this user (and root) can reach. The owner lock makes it ours alone.
+
+    It is made in a folder that is private, and moved when it is so itself: a umask would be that of all threads.
+    """
     listener = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
-    mask = os.umask(0o177)
     try:
-        path.unlink(missing_ok=True)
-        listener.bind(str(path))
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".s") as private:
+            made = Path(private) / "s"  # no longer than the path, for which there is room
+            listener.bind(str(made))
+            made.chmod(0o600)
+            made.rename(path)
     except OSError as error:
         listener.close()
         raise StorageUnavailable(
             f"no socket can be made at {path} ({error.strerror}): remove what is there, or set HARDWON_HOME to a"
             " directory on a local file system"
         ) from error
-    finally:
-        os.umask(mask)
     try:
         yield listener
     finally:

@@ -13,6 +13,7 @@ import socket
 import stat
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,7 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import connect, connection
 from orchestrator.client import KnowledgeClient
-from orchestrator.connection import AnyKnowledge, _FollowOwner, socket_path
+from orchestrator.connection import AnyKnowledge, _FollowOwner, _listening, socket_path
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, answers, embedding_by, entry, lines, until
 
@@ -196,6 +197,36 @@ def test_only_this_user_reaches_the_socket(commands: Commands) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert path.stat().st_uid == os.geteuid()
     until(lambda: not answers(path))
+
+
+def test_the_socket_is_private_from_its_first_moment_and_changes_no_folder_of_another_thread(tmp_path: Path) -> None:
+    """The umask that it was made under is of the whole process: a folder made just then could not be entered."""
+    path, done = tmp_path / "hardwon.sock", threading.Event()
+    modes: dict[str, set[int]] = {"folder": set(), "socket": set()}
+
+    def make_folders() -> None:
+        while not done.is_set():
+            folder = tmp_path / "folder"
+            folder.mkdir()
+            modes["folder"].add(stat.S_IMODE(folder.stat().st_mode))
+            folder.rmdir()
+            with contextlib.suppress(FileNotFoundError):
+                modes["socket"].add(stat.S_IMODE(path.stat().st_mode))
+
+    mask = os.umask(0)
+    tmp_path.chmod(0o777)
+    other = threading.Thread(target=make_folders)
+    try:
+        other.start()
+        for _ in range(1000):
+            with _listening(path):
+                pass
+    finally:
+        done.set()
+        other.join()
+        os.umask(mask)
+    assert modes == {"folder": {0o777}, "socket": {0o600}}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_path_too_long_for_a_socket_will_do(commands: Commands) -> None:
