@@ -228,6 +228,15 @@ async def test_t7_the_role_that_names_no_workspace_sees_nothing(engine: AsyncEng
         assert await connection.scalar(sa.select(sa.func.count()).select_from(knowledge_staging)) == 0
 
 
+async def test_a_session_that_runs_sql_of_somebody_else_can_name_another_workspace(engine: AsyncEngine) -> None:
+    """As docs/security.md says: what keeps that out is that no SQL is put together from text."""
+    await two_workspaces(engine)
+    async with reading(within(engine, "ours")) as connection:
+        for injected, rows in (("SELECT set_config('hardwon.workspace', 'theirs', false)", 5), ("RESET ROLE", 8)):
+            await connection.execute(sa.text(injected))
+            assert await connection.scalar(sa.select(sa.func.count()).select_from(knowledge_staging)) == rows
+
+
 async def test_t7_a_connection_goes_from_one_workspace_to_another_and_keeps_nothing(database_url: str) -> None:
     engine = make_engine(database_url, connections=2)
     await two_workspaces(engine)
