@@ -73,13 +73,14 @@ async def test_a_client_notices_that_a_machine_went_without_a_word_behind_a_prox
     monkeypatch: pytest.MonkeyPatch, *, proxy: bool
 ) -> None:
     """Long calls have no deadline: on a connection that was dead they waited for good."""
-    asked = []
+    asked, left = [], asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append((await reader.readuntil(b"\r\n\r\n")).split()[1])
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         await reader.read()
         writer.close()
+        left.set()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         here = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -91,6 +92,7 @@ async def test_a_client_notices_that_a_machine_went_without_a_word_behind_a_prox
             assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             if hasattr(socket, "TCP_KEEPIDLE"):
                 assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+        await left.wait()
     assert asked == [b"http://hardwon.test/v1/sweeps" if proxy else b"/v1/sweeps"]
 
 
