@@ -9,8 +9,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
 from knowledge.adapters.local_embedder import LocalEmbedder
+from knowledge.adapters.postgres.database import transaction
+from knowledge.adapters.postgres.tables import links
 from knowledge.errors import InvalidInput, NotFound
 from knowledge.models import MAX_POINTS, Context, ContextId, EntryId, LinkKind, Outcome, PatternId, Task
 from knowledge.provenance import Chosen
@@ -345,6 +348,23 @@ async def test_likely_twins_are_proposed_until_a_person_says_what_they_are(bundl
     await told(bundled, OTHER, project="c")
     await bundled.checkpoints.process_all()
     assert await bundled.grouping.suggest() == []
+
+
+async def test_a_join_keeps_apart_what_a_person_keeps_apart_from_either(knowledge: Knowledge) -> None:
+    """The pattern that was kept had been found to be a likely twin of the third, and stayed one."""
+    keep, other = await patterns_of(knowledge, *await two(knowledge))
+    (third,) = [each.pattern_id for each in await knowledge.queries.query_for_failure(THIRD, min_relevance=0.9)]
+    now = knowledge.stores.clock.now()
+    async with knowledge.grouping.grouping.regrouping() as regrouping:
+        await regrouping.keep_apart(other, third, now=now)
+    async with transaction(knowledge.engine) as connection:
+        pair = {"lower_id": min(keep, third), "upper_id": max(keep, third), "workspace": knowledge.workspace}
+        twin = {"kind": LinkKind.TWIN, "probability": 0.7, "why": ["alike"], "found_at": now}
+        await connection.execute(sa.insert(links).values(**pair, **twin))
+    await knowledge.grouping.join(keep, other)
+    assert await knowledge.grouping.suggest() == []
+    (apart,) = await knowledge.grouping.grouping.links(LinkKind.APART, of=keep, now=now, limit=9)
+    assert {each.pattern_id for each in apart.patterns} == {keep, third}
 
 
 @pytest.fixture

@@ -391,6 +391,30 @@ async def test_a_running_job_may_finish_when_the_scheduler_stops(
         assert ("sweep", 1, None) in await runs(database_url)
 
 
+async def test_no_job_begins_again_while_others_finish_at_the_end(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A further try that was due then went on after the stores were closed."""
+    index = replace(JOBS["index"], retry_after=timedelta(seconds=0.1))
+    begun: list[str] = []
+    both = asyncio.Event()
+
+    async def run(_: object, job: Job) -> bool:
+        begun.append(job.name)
+        if {"index", "prune"} <= set(begun):
+            both.set()
+        if job.name == "prune":
+            await asyncio.sleep(0.5)
+        return job.name == "prune"
+
+    monkeypatch.setattr("jobs.scheduler._logged", run)
+    monkeypatch.setattr("jobs.scheduler.JOBS", {"index": index, "prune": JOBS["prune"]})
+    async with scheduling(knowledge), asyncio.timeout(20):
+        await both.wait()
+        before = list(begun)
+    assert begun == before
+
+
 @pytest.fixture
 async def expired(opens: Opens, clock: SetClock) -> None:
     """A store with one entry that is past its year."""

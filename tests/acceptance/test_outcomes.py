@@ -17,7 +17,7 @@ from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.test_the_loop import fail
 from tests.conftest import Opens, SetClock
-from tests.support.faults import Trips, Wired
+from tests.support.faults import Trips, Wired, wired
 from tests.support.stores import numbered
 
 SOLUTION = "Treat a missing price as zero and log the product"
@@ -128,6 +128,17 @@ async def test_a_solution_of_ones_own_is_evidence_though_something_was_handed_ou
     await given(knowledge)
     (answer,) = await knowledge.capture.capture_all([OWN])
     assert (answer.outcome, answer.status, answer.informed) == ("accepted", EntryStatus.STAGED, True)
+
+
+async def test_a_task_that_is_tried_often_has_what_it_was_handed_out_read_once(knowledge: Knowledge) -> None:
+    """Each context holds the same patterns again: a hundred tries read each of them a hundred times."""
+    await learned(knowledge)
+    for _ in range(5):
+        await given(knowledge)
+    trips = Trips({})
+    (answer,) = await wired(knowledge, trips).capture.capture_all([OWN])
+    assert answer.outcome == "accepted"
+    assert trips.passed["patterns.get:before"] == 1
 
 
 PUT_RIGHT = (
