@@ -18,7 +18,8 @@ HardwonError
 │   ├── ChatUnavailable          the chat endpoint
 │   ├── SourceUnavailable        a repository that documents are fetched from
 │   ├── OwnerUnavailable         the process that owns the data directory, or the hardwon server
-│   └── Overloaded               the hardwon server has as much to do as it can hold; nothing was done
+│   ├── Overloaded               the hardwon server has as much to do as it can hold; nothing was done
+│   └── TookTooLong              a piece of work did not end in its time; others may in theirs
 ├── StorageRejected              Postgres refuses to store this, whenever it is asked
 ├── EmbedderRejected             the embedding endpoint refuses for good: a wrong key, model or setting
 │   └── TextRejected             it refuses this very text
@@ -128,6 +129,10 @@ class OwnerUnavailable(Unavailable):
 
 class Overloaded(Unavailable):
     """A hardwon server has as much to do as it can hold; nothing of this was done."""
+
+
+class TookTooLong(Unavailable):
+    """A piece of work did not end in the time it had: what was done by then stays done. Others may end in theirs."""
 
 
 class StorageRejected(HardwonError):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from knowledge.errors import HardwonError, InvalidInput, Unavailable
+from knowledge.errors import HardwonError, InvalidInput, TookTooLong
 from knowledge.forms import as_id, check_span
 from knowledge.interpreter import garbage_seldom
 from knowledge.logs import get_logger
@@ -52,8 +52,8 @@ class CheckpointEmbeddingService:
 
         `distill`: have a model describe the patterns of the workspace that are due for it afterwards; its failure is
         told in the report and fails nothing. Raises InvalidInput for an unknown type or where there is no model to
-        distil with, Unavailable when a store or the embedder does not answer: what was done by then stays done, the
-        rest stays staged.
+        distil with, Unavailable when a store or the embedder does not answer, TookTooLong past the deadline: what was
+        done by then stays done, the rest stays staged.
         """
         check_text("project_id", project_id)
         return await self._process(project_id, _checkpoint_type(checkpoint_type), progress, distill=distill)
@@ -65,8 +65,9 @@ class CheckpointEmbeddingService:
     async def sweep(self, *, staged_for: timedelta) -> list[CheckpointReport]:
         """Run a manual checkpoint for each project with something staged for that long: those that never reach one.
 
-        One that cannot be embedded holds up no other (`in_turn`). What the index lost, where nobody comes to a
-        checkpoint either, is put back, and what had no room in it where there is some now. Raises InvalidInput.
+        One that cannot be embedded, or not in its time, holds up no other (`in_turn`). What the index lost, where
+        nobody comes to a checkpoint either, is put back, and what had no room in it where there is some now. Raises
+        InvalidInput.
         """
         check_span("staged_for", staged_for, least=timedelta(0))
         before = self.stores.clock.now() - staged_for
@@ -127,7 +128,7 @@ class CheckpointEmbeddingService:
         except TimeoutError:
             late = f"the checkpoint did not end within {self.deadline}: the rest stays staged for the next one"
             await if_in_time(self._finish(replace(run.report, error=late)))
-            raise Unavailable(late) from None
+            raise TookTooLong(late) from None
         except HardwonError as error:  # where Postgres is gone, so is the record of it
             await if_in_time(self._finish(replace(run.report, error=str(error))))
             raise

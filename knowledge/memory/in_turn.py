@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from knowledge.errors import HardwonError, Unavailable, reason_of
+from knowledge.errors import HardwonError, TookTooLong, Unavailable, reason_of
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
@@ -21,7 +21,7 @@ async def in_turn(
     """Do some work on each, on so many at once; return what came of it, as it was done.
 
     One on which it fails holds up no other: its error is raised once the others are done. Where a store or the embedder
-    does not answer, that is raised at once, and what is under way is cancelled.
+    does not answer, that is raised at once, and what is under way is cancelled; not so where one alone took too long.
     """
     done: list[_Done] = []
     failed: list[HardwonError] = []
@@ -31,9 +31,9 @@ async def in_turn(
         for thing in left:
             try:
                 done.append(await work(thing))
-            except Unavailable:
-                raise
             except HardwonError as error:
+                if isinstance(error, Unavailable) and not isinstance(error, TookTooLong):
+                    raise
                 log.warning("put_off", reason=reason_of(error))
                 failed.append(error)
 

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from knowledge.adapters.postgres import counting
-from knowledge.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable, Unavailable
+from knowledge.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable, TookTooLong, Unavailable
 from knowledge.memory import embedding_run, finishing, leasing
 from knowledge.memory.settling import settle
 from knowledge.models import Embedded, EmbeddingSpace, LeaseToken, NewEntry
@@ -496,6 +496,26 @@ async def test_a_checkpoint_ends_in_time_where_postgres_never_answers(
         with pytest.raises(Unavailable, match="did not end within"):
             await checkpoints.process_all()
     assert (await small.checkpoints.process_all()).embedded == 3
+
+
+async def test_a_project_that_takes_too_long_holds_up_no_other(
+    small: Knowledge, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for an outage, and none that came after it was swept, hour after hour."""
+    for module in (leasing, finishing, embedding_run):
+        monkeypatch.setattr(module, "FINISH_SECONDS", 0.2)
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    for number, entry in enumerate(different(3)):
+        await capture(small, replace(entry, project_id=f"p{number}"))
+    clock.move(timedelta(days=2))
+    hung = wired(small, Trips({"entries.claim:before:1": hang}))
+    checkpoints = replace(hung.checkpoints, deadline=timedelta(seconds=2))
+    with pytest.raises(TookTooLong):
+        await checkpoints.sweep(staged_for=timedelta(days=1))
+    assert (await small.stats()).entries == {"embedded": 2, "staged": 1}
 
 
 async def test_a_checkpoint_ends_while_captures_go_on(opens: Opens, clock: SetClock) -> None:
