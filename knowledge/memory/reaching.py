@@ -14,22 +14,26 @@ from knowledge.memory import texts
 from knowledge.memory.points import text_points
 from knowledge.memory.settling import settle
 from knowledge.memory.spaces import SpaceInUse, space_in_use
-from knowledge.models import Entry, TextPoint
+from knowledge.models import Entry, EntryId, TextPoint
 from knowledge.ports import Stores
 
 _SLICE = 64
 
+TRIES = 50
+"""Attempts after which only a repair tries an entry again, ours: two days of hours. Who refused its text may have been
+told otherwise by then, and each try is a call."""
+
 log = get_logger(__name__)
 
 
-async def reach_if_possible(stores: Stores) -> None:
+async def reach_if_possible(stores: Stores, *, tries: int | None = TRIES) -> None:
     """Put such entries into the index, or leave it to whoever comes next: nothing else waits for it.
 
     Their texts are embedded again: the vector of what stands in no index is not kept. One whose text is refused stays
-    where it is.
+    where it is, makes room for those behind it, and is tried anew each time until it has had so many `tries`.
     """
     try:
-        reached = await _reach(stores)
+        reached = await _reach(stores, tries)
     except HardwonError as error:
         log.warning("reaching_put_off", reason=reason_of(error))
     else:
@@ -37,19 +41,25 @@ async def reach_if_possible(stores: Stores) -> None:
             log.info("entries_reached", workspace=stores.workspace, entries=reached)
 
 
-async def _reach(stores: Stores) -> int:
+async def _reach(stores: Stores, tries: int | None) -> int:
     """Put such entries into the index; return how many. Raises Unavailable, or LocalOnly where no text may go there."""
     reached = 0
     now = stores.clock.now()
-    while entries := await stores.points.out_of_reach(now, _SLICE):
+    refused: set[EntryId] = set()
+    while entries := await stores.points.out_of_reach(now, _SLICE, without=refused, tries=tries):
         in_use = await space_in_use(stores)
         if in_use is None:
             break
+        taken = await _points(stores, in_use, entries)
+        left = {each.entry_id for each in entries}.difference(each.entry_id for each, _ in taken)
+        if left:
+            refused |= left
+            await stores.points.tried(left)
         try:
-            new = await stores.points.reach(await _points(stores, in_use, entries), in_use.bound.space)
+            new = await stores.points.reach(taken, in_use.bound.space)
         except SpaceSwitched:
             continue
-        if not new:  # others were quicker, or what is left is refused
+        if not (new or left):  # others were quicker
             break
         reached += new
     if reached:
@@ -60,7 +70,7 @@ async def _reach(stores: Stores) -> int:
 async def _points(
     stores: Stores, in_use: SpaceInUse, entries: Sequence[Entry]
 ) -> list[tuple[Entry, tuple[TextPoint, ...]]]:
-    """Embed the texts of embedded entries; return these with their points.
+    """Embed the texts of embedded entries; return those that are not refused with their points.
 
     Where any is refused, the slice is halved to find which.
     """

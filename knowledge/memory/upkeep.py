@@ -137,7 +137,7 @@ class KnowledgeUpkeepService:
         if repair:
             await self.upkeep.doubt_unsupported()
             await settle(self.stores, whole=False)  # what is missing is found below, and told
-            await reach_if_possible(self.stores)
+            await reach_if_possible(self.stores, tries=None)
         report = VerifyReport(points=0)
         wrong: list[_Pair] = []
         async for pair in self._pairs(bound):

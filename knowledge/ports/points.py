@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import BoundSpace, EmbeddingSpace, Entry, PointId, StoredPoint, TextPoint
+from knowledge.models import BoundSpace, EmbeddingSpace, Entry, EntryId, PointId, StoredPoint, TextPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +86,18 @@ class PointStore(Protocol):
         """
         ...
 
-    async def out_of_reach(self, now: datetime, limit: int) -> list[Entry]:
+    async def out_of_reach(
+        self, now: datetime, limit: int, *, without: Collection[EntryId] = (), tries: int | None = None
+    ) -> list[Entry]:
         """Return live entries that no point stands for, whose patterns have room for them, the latest of each first.
 
-        They came to a pattern that had `MAX_POINTS` others, some of which went since.
+        They came to a pattern that had `MAX_POINTS` others, some of which went since. Passed over, as if they were not
+        there, are those of `without`, and those with so many `tries` behind them.
         """
+        ...
+
+    async def tried(self, entry_ids: Collection[EntryId]) -> None:
+        """Count one attempt more of embedded entries: their texts were refused."""
         ...
 
     async def reach(self, given: Sequence[tuple[Entry, Sequence[TextPoint]]], space: EmbeddingSpace) -> int:

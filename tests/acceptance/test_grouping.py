@@ -13,8 +13,9 @@ import sqlalchemy as sa
 
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.adapters.postgres.database import transaction
-from knowledge.adapters.postgres.tables import links
+from knowledge.adapters.postgres.tables import knowledge_staging, links
 from knowledge.errors import InvalidInput, NotFound
+from knowledge.memory import reaching
 from knowledge.models import MAX_POINTS, Context, ContextId, EntryId, LinkKind, Outcome, PatternId, Task
 from knowledge.provenance import Chosen
 from knowledge.settings import KnowledgeSettings
@@ -26,6 +27,8 @@ from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, wired
 from tests.support.processes import Commands, lines
 from tests.support.stores import numbered
+
+_E = knowledge_staging.c
 
 ONE = "The nightly export stops with out of memory at the orders table"
 OTHER = "Nightly export of the orders table dies: the process runs out of memory"
@@ -490,6 +493,37 @@ async def test_a_text_that_is_refused_keeps_no_other_out_of_the_index(
     await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
     shown = await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10)
     assert len(shown) == 2
+
+
+async def in_the_index(knowledge: Knowledge) -> int:
+    bound = await knowledge.stores.spaces.bound()
+    assert bound is not None
+    return len(await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10))
+
+
+async def test_texts_that_are_refused_stand_before_no_other_and_are_not_tried_for_ever(
+    knowledge: Knowledge, embedder: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as are read together, at the front, kept all behind them out, and were embedded hour after hour."""
+    await left_with_room(knowledge)
+    monkeypatch.setattr(reaching, "_SLICE", 1)
+    (first,) = await knowledge.stores.points.out_of_reach(knowledge.stores.clock.now(), 1)
+    embedder.refuses = first.failure_description
+    await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    assert await in_the_index(knowledge) == 1
+    async with transaction(knowledge.engine) as connection:
+        often = {"attempts": reaching.TRIES - 1}
+        await connection.execute(sa.update(knowledge_staging).where(_E.id == first.entry_id).values(often))
+    calls = []
+    for _ in range(3):
+        await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+        calls.append(embedder.calls)
+    assert calls[0] == calls[1] == calls[2]
+    embedder.refuses = None
+    await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
+    assert await in_the_index(knowledge) == 1
+    await knowledge.upkeep.verify(repair=True)
+    assert await in_the_index(knowledge) == 2
 
 
 async def test_what_has_room_and_cannot_be_embedded_now_holds_up_no_repair(

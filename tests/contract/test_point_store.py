@@ -338,6 +338,21 @@ async def test_entries_beside_a_full_pattern_are_reached_once_it_has_room_the_la
     assert {each.point_id for each in await stores.points.uncounted(SPACE, 10)} == {each.point_id for each in noted}
 
 
+async def test_what_was_refused_makes_room_for_what_stands_behind_it(stores: Stores) -> None:
+    pattern, late = await crowded(stores)
+    await stores.entries.delete(numbered(1))
+    await settled(stores)
+    await learn(stores, told(5), joins=pattern, points=[f"other way {n}" for n in range(MAX_POINTS - 1)])
+    (front,) = await stores.points.out_of_reach(NOON, 10)
+    (behind,) = await stores.points.out_of_reach(NOON, 10, without=[front.entry_id])
+    assert [front.entry_id, behind.entry_id] == [late[2].entry_id, late[1].entry_id]
+    tries = front.attempts + 1
+    await stores.points.tried([front.entry_id, numbered(5)])
+    assert (await stores.entries.get(numbered(5))).attempts == 1, "a point stands for it"
+    assert await stores.points.out_of_reach(NOON, 10, tries=tries) == [behind]
+    assert await stores.points.out_of_reach(NOON, 10, tries=tries + 1) == [replace(front, attempts=tries)]
+
+
 async def test_no_more_entries_are_reached_than_a_pattern_has_room_for(stores: Stores) -> None:
     pattern, late = await crowded(stores)
     await stores.entries.delete(numbered(1))

@@ -109,12 +109,24 @@ class InMemoryPoints(PointStore):
                 )
             self._leave(gone, again_at)
 
-    async def out_of_reach(self, now: datetime, limit: int) -> list[Entry]:
+    async def out_of_reach(
+        self, now: datetime, limit: int, *, without: Collection[EntryId] = (), tries: int | None = None
+    ) -> list[Entry]:
         found: list[tuple[int, EntryId, Entry]] = []
-        for pattern_id, entries in groupby(self._bare(now), key=lambda entry: entry.pattern_id):
+        bare = [
+            entry
+            for entry in self._bare(now)
+            if entry.entry_id not in without and (tries is None or entry.attempts < tries)
+        ]
+        for pattern_id, entries in groupby(bare, key=lambda entry: entry.pattern_id):
             held = sum(row.held for row in self._state.points.values() if row.pattern_id == pattern_id)
             found += [(place, each.entry_id, each) for place, each in enumerate(entries) if place < MAX_POINTS - held]
         return [entry for *_, entry in sorted(found, key=lambda each: each[:2])][:limit]
+
+    async def tried(self, entry_ids: Collection[EntryId]) -> None:
+        for each in self._bare(LONG_AGO):
+            if each.entry_id in entry_ids:
+                self._state.change(each.entry_id, attempts=each.attempts + 1)
 
     def _bare(self, now: datetime) -> list[Entry]:
         """Return the live entries that no point stands for, by pattern, the latest of each first."""

@@ -15,8 +15,8 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from knowledge.adapters.postgres.counting import alone, among, recount
-from knowledge.adapters.postgres.database import reading, within
+from knowledge.adapters.postgres.counting import alone, among, locked_in_order, recount
+from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, behind_point, entry_behind_point, to_entry
 from knowledge.adapters.postgres.spaces import add_terms, to_bound
 from knowledge.adapters.postgres.tables import TIME, embedding_spaces, knowledge_staging, points, vectors
@@ -25,6 +25,7 @@ from knowledge.models import (
     MAX_POINTS,
     EmbeddingSpace,
     Entry,
+    EntryId,
     EntryStatus,
     PointId,
     StoredPoint,
@@ -288,11 +289,16 @@ class PostgresPoints(PointStore):
         await connection.execute(again, {"again_at": again_at})
         await recount(connection, patterns)
 
-    async def out_of_reach(self, now: datetime, limit: int) -> list[Entry]:
+    async def out_of_reach(
+        self, now: datetime, limit: int, *, without: Collection[EntryId] = (), tries: int | None = None
+    ) -> list[Entry]:
+        passed_over = [~among(_E.id, without)] if without else []
+        if tries is not None:
+            passed_over.append(_E.attempts < tries)
         place = sa.func.row_number().over(partition_by=_E.pattern_id, order_by=(_E.embedded_at.desc(), _E.id))
         bare = (
             sa.select(_E.id, _E.pattern_id, place.label("place"))
-            .where(_E.workspace == self._workspace, _WITHOUT_POINT, _E.expires_at > now)
+            .where(_E.workspace == self._workspace, _WITHOUT_POINT, _E.expires_at > now, *passed_over)
             .subquery("bare")
         )
         taken = sa.select(sa.func.count()).where(_T.pattern_id == bare.c.pattern_id, HELD).scalar_subquery()
@@ -305,6 +311,12 @@ class PostgresPoints(PointStore):
         )
         async with reading(self._engine) as connection:
             return [to_entry(row) for row in await connection.execute(query)]
+
+    async def tried(self, entry_ids: Collection[EntryId]) -> None:
+        bare = (_E.workspace == self._workspace, _WITHOUT_POINT, among(_E.id, entry_ids))
+        again = sa.update(knowledge_staging).where(locked_in_order(*bare)).values(attempts=_E.attempts + 1)
+        async with transaction(self._engine) as connection:
+            await connection.execute(again)
 
     async def reach(self, given: Sequence[tuple[Entry, Sequence[TextPoint]]], space: EmbeddingSpace) -> int:
         asked = [entry.entry_id for entry, _ in given]
