@@ -195,6 +195,7 @@ class _Every:
             of=self.upkeep_of,
             use=switch.use,
             make=lambda choice: switch.keep(make_embedder(chosen(self.settings, choice))),
+            let_go=switch.let_go,
             audit=replace(self.audit, workspace=""),
         )
 

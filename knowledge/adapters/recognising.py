@@ -43,32 +43,32 @@ class RecognisingEmbedder(Embedder):
     """
 
     def __init__(self, embedder: Embedder, spaces: SpaceStore) -> None:
-        self._embedder = embedder
+        self.embedder = embedder
         self._spaces = spaces
         self._recognised_at: float | None = None
 
     @property
     def enough_at_once(self) -> int | None:
-        return self._embedder.enough_at_once
+        return self.embedder.enough_at_once
 
     async def space(self) -> EmbeddingSpace:
-        return await self._embedder.space()
+        return await self.embedder.space()
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
         if not texts or self._known(kind):
-            return await self._embedder.embed(texts, kind)
-        space = await self._embedder.space()
+            return await self.embedder.embed(texts, kind)
+        space = await self.embedder.space()
         if not _asked(space):
-            return await self._embedder.embed(texts, kind)
+            return await self.embedder.embed(texts, kind)
         if kind == "document":  # no call more
-            both = await self._embedder.embed([*texts, *PROBES], kind)
+            both = await self.embedder.embed([*texts, *PROBES], kind)
             await self._compare(space, both.vectors[len(texts) :])
             return Embedded(
                 vectors=both.vectors[: len(texts)],
                 tokens=both.tokens,
                 truncated=tuple(at for at in both.truncated if at < len(texts)),
             )
-        embedded, _ = await all_of((self._embedder.embed(texts, kind), self._look(space)))  # no second round trip
+        embedded, _ = await all_of((self.embedder.embed(texts, kind), self._look(space)))  # no second round trip
         return embedded
 
     async def recognise(self, space: EmbeddingSpace) -> None:
@@ -76,17 +76,17 @@ class RecognisingEmbedder(Embedder):
             await self._look(space)
 
     def forget(self) -> None:
-        self._embedder.forget()
+        self.embedder.forget()
 
     async def aclose(self) -> None:
-        await self._embedder.aclose()
+        await self.embedder.aclose()
 
     def _known(self, kind: Literal["query", "document"]) -> bool:
         at = self._recognised_at
         return at is not None and asyncio.get_running_loop().time() < at + AGAIN_SECONDS[kind]
 
     async def _look(self, space: EmbeddingSpace) -> Embedded:
-        made = await self._embedder.embed(PROBES, "document")
+        made = await self.embedder.embed(PROBES, "document")
         await self._compare(space, made.vectors)
         return made
 
@@ -98,7 +98,7 @@ class RecognisingEmbedder(Embedder):
             return  # the space is not bound yet
         alike = 1.0 if before is None else float(np.sum(before * now, axis=1).min())
         if alike < LEAST_ALIKE:
-            self._embedder.forget()  # what it made of questions since
+            self.embedder.forget()  # what it made of questions since
             raise ModelReplaced(
                 f"{space.model} embeds otherwise than when the store was embedded with it (a cosine of {alike:.2f} for"
                 f" the same text, {LEAST_ALIKE} at least): another model answers by that name. Have the endpoint serve"

@@ -68,13 +68,15 @@ class StoreUpkeepService:
     """Upkeep of all workspaces. `of` gives the upkeep of one.
 
     `use` makes this process embed with another embedder. `make` makes the embedder of a model; it raises InvalidInput
-    where there can be none.
+    where there can be none. `let_go` is told of each that was made when nothing more is done with it here: it is closed
+    unless it came into use.
     """
 
     workspaces: Callable[[], Awaitable[list[str]]]
     of: Callable[[str], KnowledgeUpkeepService]
-    use: Callable[[Embedder], None]
+    use: Callable[[Embedder], Awaitable[None]]
     make: Callable[[ModelChoice], Embedder]
+    let_go: Callable[[Embedder], Awaitable[None]]
     audit: Auditor = UNHEARD
 
     async def rebuild(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
@@ -141,6 +143,20 @@ class StoreUpkeepService:
         raises.
         """
         embedder = self.make(choice)
+        try:
+            return await self._reembed_to(choice, embedder, force=force, forget_old=forget_old, progress=progress)
+        finally:
+            await self.let_go(embedder)
+
+    async def _reembed_to(
+        self,
+        choice: ModelChoice,
+        embedder: Embedder,
+        *,
+        force: bool,
+        forget_old: bool,
+        progress: Progress | None,
+    ) -> ReembedReport:
         every = await self._every()
         if not every:
             return await self.reembed(embedder, force=force, progress=progress)
@@ -166,7 +182,7 @@ class StoreUpkeepService:
         """
         every = await self._every()
         if not every:
-            self.use(embedder)
+            await self.use(embedder)
             model = (await embedder.space()).model
             return ReembedReport(from_model=None, to_model=model, embedded=0, kept=1.0, switched=False)
         async with every[0].upkeep.changing():
@@ -206,7 +222,7 @@ class StoreUpkeepService:
         bound = await every[0].stores.spaces.bound()
         space = await embedder.space()
         if bound is None or bound.space.fingerprint == space.fingerprint:
-            self.use(embedder)
+            await self.use(embedder)
             was = None if bound is None else bound.space.model
             embedded = 0 if bound is None else await self._finish(space, embedder)  # one may have died there
             return ReembedReport(from_model=was, to_model=space.model, embedded=embedded, kept=1.0, switched=False)
@@ -225,7 +241,8 @@ class StoreUpkeepService:
                 f"{space.model} keeps only {kept:.0%} of the nearest neighbours that {bound.space.model} finds:"
                 " nothing was switched; say --force if that is wanted"
             )
-        self.use(embedder)  # from here on both are known: what is asked for in either space is embedded by its own
+        # from here on both are known: what is asked for in either space is embedded by its own
+        await self.use(embedder)
         async with every[0].upkeep.switching(space):
             # what came in since, in new workspaces too: nothing is marked while the lock is held
             by_now = await self._every()

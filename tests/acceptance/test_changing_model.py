@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 import sqlalchemy as sa
@@ -13,8 +15,9 @@ from jobs.table import run_job
 from knowledge.adapters.postgres import counting
 from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.tables import vectors
-from knowledge.errors import Conflict, IndexUnavailable, StorageUnavailable
+from knowledge.errors import Conflict, EmbedderUnavailable, IndexUnavailable, StorageUnavailable
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
+from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
 from tests.conftest import SetClock
 from tests.support.documents import GUIDE, add
@@ -126,6 +129,50 @@ async def test_g22_what_is_noted_down_is_settled_in_the_space_in_use_by_then(kno
     await knowledge.pruning.prune()
     report = await knowledge.upkeep.verify()
     assert (report.missing, report.stale, report.mismatched, report.orphan) == (0, 0, 0, 0)
+
+
+class Closing(HashingEmbedder):
+    """Tells whether it was closed, and waits in each call while it is `held`."""
+
+    def __init__(self, dims: int = 128, model: str = "another") -> None:
+        super().__init__(dims=dims, model=model)
+        self.closed = False
+        self.asked = asyncio.Event()
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        self.asked.set()
+        await self.free.wait()
+        return await super().embed(texts, kind)
+
+    async def aclose(self) -> None:
+        self.closed = True
+        await super().aclose()
+
+
+async def test_an_embedder_that_is_not_used_any_more_is_closed_and_none_that_a_call_uses(knowledge: Knowledge) -> None:
+    """Each change that was refused or repeated left a model loaded until the process ended."""
+    await learn(knowledge, failure())
+    first, again, refused = Closing(), Closing(), Closing(model="refused")
+    await forget_old(knowledge, first)
+    first.free.clear()
+    first.asked.clear()
+    asking = asyncio.create_task(knowledge.queries.query_for_failure(CART, min_relevance=0.0))
+    await first.asked.wait()
+    await forget_old(knowledge, again)
+    assert not first.closed, "a question is embedded with it"
+    first.free.set()
+    assert await asking
+    assert (first.closed, again.closed) == (True, False)
+
+    refused.unavailable = "no answer"
+    with pytest.raises(EmbedderUnavailable):
+        await forget_old(knowledge, refused)
+    assert (refused.closed, again.closed) == (True, False)
+    await forget_old(knowledge, again)
+    assert not again.closed
+    assert await knowledge.queries.query_for_failure(CART, min_relevance=0.0)
 
 
 async def test_only_one_change_of_model_goes_on_at_a_time(knowledge: Knowledge) -> None:
