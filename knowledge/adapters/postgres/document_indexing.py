@@ -52,7 +52,6 @@ _K = kb_vectors.c
 _ROWS = 5000
 """Log lines written by one statement."""
 
-_COLUMNS = [column.name for column in kb_versions.c]
 _FREE = {"lease_token": None, "lease_until": None}
 _NEVER_DONE = f"the process that indexed it ended, or hung, each of {TRIES} times"
 _NO_WORDS = SparseVector(indices=(), values=())
