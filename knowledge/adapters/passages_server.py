@@ -10,7 +10,7 @@ from qdrant_client import AsyncQdrantClient, models
 from knowledge.adapters import passage_points as shape
 from knowledge.adapters import qdrant_points
 from knowledge.adapters.qdrant_points import NOBODY_ELSE, Ownership
-from knowledge.adapters.qdrant_server import BATCH, BATCH_NUMBERS, QdrantServerIndex, both_requests, client_of, sparse
+from knowledge.adapters.qdrant_server import BATCH, BATCH_NUMBERS, QdrantServerIndex, client_of, sparse
 from knowledge.documents.models import PassageHit, PassageId, PassagePoint, PassageWhere
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, PointId, SparseVector, Vector
@@ -95,16 +95,8 @@ class _Collections(QdrantServerIndex):
         self, space: EmbeddingSpace, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int
     ) -> list[PassageHit]:
         """Return the union of both top lists with both scores of each."""
-        name, requests = await self._collection(space), both_requests(dense.tolist(), lexical, allowed, limit)
-        with self._translated():
-            pages = await self._client.query_batch_points(name, requests=requests)
-        by_sense, *by_words = [{UUID(str(found.id)): found.score for found in page.points} for page in pages]
-        words = by_words[0] if by_words else {}
-        hits = [
-            PassageHit(passage_id=PassageId(each), cosine=cosine, lexical=words.get(each, 0.0))
-            for each, cosine in by_sense.items()
-        ]
-        return sorted(hits, key=lambda hit: hit.passage_id)
+        found = await self._nearest_by_both(await self._collection(space), dense, lexical, allowed, limit)
+        return [PassageHit(passage_id=PassageId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
 
     async def lacking(self, space: EmbeddingSpace, passage_ids: Sequence[PassageId]) -> list[PassageId]:
         """Return the ids without a point."""

@@ -124,13 +124,19 @@ class QdrantServerIndex(VectorIndex):
         name = await self._collection(space)
         if limit < 1 or wanted.impossible:
             return []
-        requests = both_requests(dense.tolist(), lexical, _filter(wanted), limit)
+        found = await self._nearest_by_both(name, dense, lexical, _filter(wanted), limit)
+        return [Hit(point_id=PointId(each), cosine=cosine, lexical=words) for each, cosine, words in found]
+
+    async def _nearest_by_both(
+        self, name: str, dense: Vector, lexical: SparseVector, allowed: models.Filter, limit: int
+    ) -> list[tuple[UUID, float, float]]:
+        """Return the union of both top lists, by id, with both scores of each: the cosine, and that of the words."""
+        requests = _both_requests(dense.tolist(), lexical, allowed, limit)
         with self._translated():
             pages = await self._client.query_batch_points(name, requests=requests)
-        by_sense, *by_words = [{_id(found.id): found.score for found in page.points} for page in pages]
+        by_sense, *by_words = [{UUID(str(found.id)): found.score for found in page.points} for page in pages]
         words = by_words[0] if by_words else {}
-        hits = [Hit(point_id=i, cosine=cosine, lexical=words.get(i, 0.0)) for i, cosine in by_sense.items()]
-        return sorted(hits, key=lambda hit: hit.point_id)
+        return sorted((each, cosine, words.get(each, 0.0)) for each, cosine in by_sense.items())
 
     async def nearest(
         self, space: EmbeddingSpace, dense: Sequence[Vector], where: Where, *, limit: int, at_least: float
@@ -430,7 +436,7 @@ def _filter(wanted: shape.Conditions) -> models.Filter:
     return _within(wanted.workspace, *asked, live, *same_or_absent, without=wanted.without)
 
 
-def both_requests(
+def _both_requests(
     dense: list[float], lexical: SparseVector, allowed: models.Filter, limit: int
 ) -> list[models.QueryRequest]:
     """Return what asks for both scores of the union of both top lists in one request: each list scored by both vectors.
