@@ -433,7 +433,7 @@ def migrate(*, as_json: Json = False) -> None:
     """Bring the database schema to this version. Every start does so too."""
     from knowledge.settings import KnowledgeSettings
     from orchestrator.cli.terminal import print_json, print_text
-    from orchestrator.measuring.doctor import migrate_now
+    from orchestrator.migrating import migrate_now
 
     async def work() -> None:
         changed = await migrate_now(KnowledgeSettings())

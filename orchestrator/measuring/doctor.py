@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from knowledge.errors import HardwonError, IndexUnavailable, InvalidSetting
+from knowledge.errors import HardwonError, IndexUnavailable
 from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
 from orchestrator.connection import AnyKnowledge, connect
@@ -107,17 +107,3 @@ async def _question(knowledge: AnyKnowledge) -> str:
     began = time.perf_counter()
     await knowledge.queries.query_for_failure("is it well?")
     return f"answered in {(time.perf_counter() - began) * 1000:.0f} ms"
-
-
-async def migrate_now(settings: KnowledgeSettings) -> bool:
-    """Bring the schema to this version's head; return whether it changed. With an owner running it is there already.
-
-    Raises InvalidSetting where the stores are behind a server.
-    """
-    if settings.api_url is not None:
-        raise InvalidSetting(
-            "HARDWON_API_URL", "is set, and that server migrates its own schema: unset it to migrate here"
-        )
-    from knowledge.wiring import migrate_stores  # noqa: PLC0415 - heavy
-
-    return await migrate_stores(settings)
