@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
-from uuid import UUID
 
+from knowledge.differing import compared
 from knowledge.documents.answer_cache import AnswerCache
 from knowledge.documents.indexing import DocumentIndexing, Room
 from knowledge.documents.library import DocumentLibrary
@@ -21,7 +21,6 @@ from knowledge.turns import let_others_run
 log = get_logger(__name__)
 
 _PAGE: Final = 256
-_LAST: Final = PassageId(UUID(int=2**128 - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ class DocumentUpkeep:
 
     async def _stretches(
         self, space: EmbeddingSpace
-    ) -> AsyncIterator[tuple[PassageId | None, set[PassageId], list[PassageId]]]:
+    ) -> AsyncIterator[tuple[PassageId | None, frozenset[PassageId], tuple[PassageId, ...]]]:
         """Yield the points of a space that lack in the index and those of nothing, a stretch of ids at a time.
 
         With the id that the stretch is behind. What is being indexed is in the index before it is shown, so Postgres is
@@ -125,13 +124,11 @@ class DocumentUpkeep:
         while True:
             there = await index.scan(space, self.indexing.workspace, after=after, limit=_PAGE)
             standing = await store.standing(after=after, limit=_PAGE)
-            end = min((page[-1] for page in (there, [*standing]) if len(page) == _PAGE), default=_LAST)
-            strange = [each for each in there if each <= end and each not in standing]
-            lacking = {each for each, shown in standing.items() if shown and each <= end}.difference(there)
-            yield after, lacking, strange
-            if end == _LAST:
+            stretch = compared(there, standing, page=_PAGE)
+            yield after, stretch.lacking, stretch.strange
+            if stretch.end is None:
                 return
-            after = end
+            after = stretch.end
             await let_others_run()
 
     async def sweep_cases(self) -> int:
