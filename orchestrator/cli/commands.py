@@ -17,12 +17,14 @@ from knowledge.errors import HardwonError, NotFound, Unavailable
 from knowledge.names import DEFAULT_WORKSPACE, CheckpointType, ContextId, PatternId
 from orchestrator.cli.answers import add_answers
 from orchestrator.cli.custody import add_custody
+from orchestrator.cli.evaluate import evaluate
 from orchestrator.cli.kb import kb
 from orchestrator.cli.keys import keys
 from orchestrator.cli.lazy import lazily
 from orchestrator.cli.learn import capture_read, learn
 from orchestrator.cli.mcp import add_mcp
 from orchestrator.cli.patterns import patterns
+from orchestrator.cli.query import Facts, TaskType, Technology, facts_of, query
 from orchestrator.cli.resolve import add_resolve
 from orchestrator.cli.run import Json, Workspace, run
 from orchestrator.cli.streams import keep_streams
@@ -36,29 +38,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
-evaluate = typer.Typer(help="Measure quality on folders of labelled data.", no_args_is_help=True)
 app.add_typer(learn, name="learn")
 app.add_typer(kb, name="kb")
 app.add_typer(query, name="query")
 app.add_typer(evaluate, name="evaluate")
-
-AgentType = Annotated[str | None, typer.Option(help="What kind of agent is asked for, such as backend.")]
-TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as bugfix.")]
-Technology = Annotated[str | None, typer.Option(help="Such as python.")]
-MaxResults = Annotated[int, typer.Option(min=1, max=100, help="At most so many patterns.")]
-MinRelevance = Annotated[
-    float | None, typer.Option(min=0, max=1, help="Show only what is at least this relevant (0 to 1).")
-]
-OnlyIfSure = Annotated[
-    bool, typer.Option("--only-if-sure", help="Show nothing where the best is likely no match, as a context does.")
-]
-Facts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fact", metavar="NAME=VALUE", help="What is known: technology, version (of it), tool, error. Repeatable."
-    ),
-]
 
 
 def _begin() -> None:
@@ -84,15 +67,6 @@ def root(
     ] = False,
 ) -> None:
     """Take the options of no command."""
-
-
-def facts_of(told: list[str] | None) -> dict[str, str] | None:
-    """Return facts as they were typed. Raises a usage error for one without a name or a value."""
-    facts = dict(each.partition("=")[::2] for each in told or ())
-    for name, value in facts.items():
-        if not name or not value:
-            raise typer.BadParameter(f"give a fact as NAME=VALUE, not {name!r}", param_hint="--fact")
-    return facts or None
 
 
 def main() -> None:
@@ -204,107 +178,6 @@ def checkpoint(
                         project, checkpoint_type, distill=distill, progress=told
                     )
         print_checkpoint(report, as_json=as_json)
-
-    run(work)
-
-
-@query.command("task")
-def query_task(
-    text: Annotated[str, typer.Argument(help="The task's description.")],
-    agent_type: AgentType = None,
-    task_type: TaskType = None,
-    technology: Technology = None,
-    max_results: MaxResults = 5,
-    min_relevance: MinRelevance = None,
-    facts: Facts = None,
-    *,
-    only_if_sure: OnlyIfSure = False,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Show what to know before a task is assigned."""
-    from orchestrator import connect
-    from orchestrator.cli.reports.memory import print_patterns
-
-    known = facts_of(facts)
-
-    async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
-            found = await knowledge.queries.query_for_task(
-                text,
-                agent_type,
-                task_type,
-                technology,
-                max_results,
-                min_relevance=min_relevance,
-                only_if_sure=only_if_sure,
-                facts=known,
-            )
-        print_patterns(found, as_json=as_json)
-
-    run(work)
-
-
-@query.command("failure")
-def query_failure(
-    text: Annotated[str, typer.Argument(help="What failed.")],
-    error: Annotated[str | None, typer.Option(help="The error message.")] = None,
-    agent_type: AgentType = None,
-    task_type: TaskType = None,
-    technology: Technology = None,
-    max_results: MaxResults = 3,
-    min_relevance: MinRelevance = None,
-    facts: Facts = None,
-    *,
-    only_if_sure: OnlyIfSure = False,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Show how failures like this one were solved."""
-    from orchestrator import connect
-    from orchestrator.cli.reports.memory import print_patterns
-
-    known = facts_of(facts)
-
-    async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
-            found = await knowledge.queries.query_for_failure(
-                text,
-                error,
-                agent_type,
-                task_type,
-                max_results,
-                technology=technology,
-                min_relevance=min_relevance,
-                only_if_sure=only_if_sure,
-                facts=known,
-            )
-        print_patterns(found, as_json=as_json)
-
-    run(work)
-
-
-@query.command("gate")
-def query_gate(
-    gate_type: Annotated[str, typer.Argument(help="The gate, such as design_review.")],
-    text: Annotated[str, typer.Argument(help="The proposal.")],
-    project: Annotated[str | None, typer.Option(help="The project whose decisions count more.")] = None,
-    max_results: MaxResults = 5,
-    min_relevance: MinRelevance = None,
-    *,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Show what people decided on such proposals. What they objected to, and what passed at once."""
-    from orchestrator import connect
-    from orchestrator.cli.reports.memory import print_patterns
-
-    async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
-            found = await knowledge.queries.query_for_gate(
-                gate_type, text, project_id=project, max_results=max_results, min_relevance=min_relevance
-            )
-        print_patterns(found, as_json=as_json)
 
     run(work)
 
@@ -441,68 +314,6 @@ def migrate(*, as_json: Json = False) -> None:
             print_json({"changed": changed})
         else:
             print_text("the schema was migrated" if changed else "the schema is up to date")
-
-    run(work)
-
-
-@evaluate.command("retrieval")
-def evaluate_retrieval(
-    folder: Annotated[Path, typer.Argument(help="A folder with corpus.jsonl, queries.jsonl and qrels.jsonl.")],
-    limit: Annotated[int | None, typer.Option(min=1, help="At most this many queries.")] = None,
-    *,
-    as_json: Json = False,
-) -> None:
-    """Measure how often the right record is found. Counts the first place, the first 3 and the first 10."""
-    from knowledge.settings import KnowledgeSettings
-    from orchestrator.cli.reports.memory import print_retrieval
-    from orchestrator.cli.terminal import stages
-    from orchestrator.measuring.retrieval import evaluate_retrieval as measure
-
-    async def work() -> None:
-        with stages(quiet=as_json) as progress:
-            report = await measure(folder, KnowledgeSettings(), limit=limit, progress=progress)
-        print_retrieval(report, as_json=as_json)
-
-    run(work)
-
-
-@evaluate.command("merging")
-def evaluate_merging(
-    folder: Annotated[Path, typer.Argument(help="A folder with pairs.jsonl: {a, b, same} a line.")],
-    *,
-    as_json: Json = False,
-) -> None:
-    """Measure whether two tellings of one thing become one pattern. Also whether two things stay two."""
-    from knowledge.settings import KnowledgeSettings
-    from orchestrator.cli.reports.memory import print_merging
-    from orchestrator.cli.terminal import stages
-    from orchestrator.measuring.merging import evaluate_merging as measure
-
-    async def work() -> None:
-        with stages(quiet=as_json) as progress:
-            report = await measure(folder, KnowledgeSettings(), progress=progress)
-        print_merging(report, as_json=as_json)
-
-    run(work)
-
-
-@evaluate.command("abstention")
-def evaluate_abstention(
-    folder: Annotated[Path, typer.Argument(help="A folder with corpus.jsonl, queries.jsonl and qrels.jsonl.")],
-    limit: Annotated[int | None, typer.Option(min=1, help="At most this many queries.")] = None,
-    *,
-    as_json: Json = False,
-) -> None:
-    """Measure how often it speaks and keeps silent wrongly. Asks about what is known, and about what is not."""
-    from knowledge.settings import KnowledgeSettings
-    from orchestrator.cli.reports.memory import print_abstention
-    from orchestrator.cli.terminal import stages
-    from orchestrator.measuring.retrieval import evaluate_abstention as measure
-
-    async def work() -> None:
-        with stages(quiet=as_json) as progress:
-            report = await measure(folder, KnowledgeSettings(), limit=limit, progress=progress)
-        print_abstention(report, as_json=as_json)
 
     run(work)
 
