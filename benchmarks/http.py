@@ -26,7 +26,8 @@ from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import write_entry
 from orchestrator.http.access import Doorway
-from orchestrator.http.app import ContextBody, EntryCreated, make_app
+from orchestrator.http.app import ContextBody, make_app
+from orchestrator.http.entries import EntryCreated
 from orchestrator.http.serving import serve_on
 from orchestrator.progress import Stages
 from orchestrator.service import _listen

@@ -43,7 +43,8 @@ from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient, calls
 from orchestrator.client.calls import MAX_BATCH_BYTES, MAX_BODY_BYTES, MAX_TEXTS_BYTES
 from orchestrator.http import app as http_api
-from orchestrator.http.app import MAX_BATCH, make_app
+from orchestrator.http.app import make_app
+from orchestrator.http.entries import MAX_BATCH
 from orchestrator.service import _listen, run_service
 from tests.conftest import TEMPLATE, Opens, SetClock
 from tests.support.embedders import HashingEmbedder

@@ -16,9 +16,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from knowledge.models import NewEntry
 from knowledge.wiring import Knowledge
-from orchestrator.http.app import ContextBody, FailureQueryBody, GateQueryBody, TaskQueryBody, make_app
+from orchestrator.http.app import ContextBody, make_app
 from orchestrator.http.events import DecidedBody, FailedBody, SolvedBody
 from orchestrator.http.opened import Open
+from orchestrator.http.queries import FailureQueryBody, GateQueryBody, TaskQueryBody
 from orchestrator.http.quick import quick_way
 from tests.support.processes import entry
 

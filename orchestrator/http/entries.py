@@ -1,0 +1,108 @@
+"""The routes of entries: captured, resolved, looked at and deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+from uuid import UUID
+
+from fastapi import FastAPI, Header
+
+from knowledge.errors import InvalidInput
+from knowledge.models import Captured, Entry, EntryId, NewEntry
+from orchestrator.entries import capture_rows, resolve_entry
+from orchestrator.http.opened import Open, performs
+
+MAX_BATCH = 1000
+
+_FORBID: dict[str, Any] = {"extra": "forbid"}
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(max_length=200, description="A name of the caller's for this event; repeated, nothing is stored."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchBody:
+    """Entries to capture, as `POST /v1/entries` takes them, each on its own."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    entries: list[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolutionBody:
+    """What worked: `solution_steps` and `verified_by` for a failure, `revision_approach` for a rejection."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    solution_steps: str | None = None
+    revision_approach: str | None = None
+    verified_by: str | None = None
+    when_to_try: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryCreated:
+    """The id of a captured entry; of a repeated event, the one it already has."""
+
+    entry_id: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchAnswer:
+    """One answer an entry, in order."""
+
+    answers: list[Captured]
+
+
+def add_entries(app: FastAPI) -> None:
+    """Add the routes of entries to an app."""
+
+    @app.post("/v1/entries", status_code=201, tags=["entries"])
+    @performs("capture.capture", problems=(409,))
+    async def capture(entry: NewEntry, knowledge: Open, idempotency_key: IdempotencyKey = None) -> EntryCreated:
+        """Capture one entry. An Idempotency-Key stands for the field `idempotency_key`: repeated, it stores nothing."""
+        if idempotency_key is not None:
+            entry = _with_key(entry, idempotency_key)
+        return EntryCreated(entry_id=await knowledge.capture.capture(entry))
+
+    @app.post("/v1/entries:batch", tags=["entries"])
+    @performs("capture.capture_all")
+    async def capture_all(body: BatchBody, knowledge: Open) -> BatchAnswer:
+        """Capture up to 1000 entries, each on its own: a refused one says why and stops no other."""
+        if len(body.entries) > MAX_BATCH:
+            raise InvalidInput("entries", f"holds {len(body.entries)}, more than the {MAX_BATCH} allowed at a time")
+        return BatchAnswer(answers=await capture_rows(knowledge.capture, body.entries))
+
+    @app.post("/v1/entries/{entry_id}/resolution", tags=["entries"])
+    @performs("capture.resolve_failure", problems=(409,))
+    async def resolve(entry_id: UUID, body: ResolutionBody, knowledge: Open) -> EntryCreated:
+        """Give an open entry its resolution and stage it."""
+        resolved = await resolve_entry(
+            knowledge.capture,
+            EntryId(entry_id),
+            solution_steps=body.solution_steps,
+            revision_approach=body.revision_approach,
+            verified_by=body.verified_by,
+            when_to_try=body.when_to_try,
+        )
+        return EntryCreated(entry_id=resolved)
+
+    @app.get("/v1/entries/{entry_id}", tags=["entries"])
+    @performs("capture.get")
+    async def get_entry(entry_id: UUID, knowledge: Open) -> Entry:
+        """Return an entry."""
+        return await knowledge.capture.get(EntryId(entry_id))
+
+    @app.delete("/v1/entries/{entry_id}", status_code=204, tags=["entries"])
+    @performs("capture.delete", problems=(409,))
+    async def delete_entry(entry_id: UUID, knowledge: Open) -> None:
+        """Delete an entry everywhere."""
+        await knowledge.capture.delete(EntryId(entry_id))
+
+
+def _with_key(entry: NewEntry, idempotency_key: str) -> NewEntry:
+    if entry.idempotency_key not in {None, idempotency_key}:
+        raise InvalidInput("idempotency_key", "differs from the header Idempotency-Key: give one of them")
+    return replace(entry, idempotency_key=idempotency_key)
