@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from knowledge.errors import BUNDLED_MODEL
 from knowledge.search.tokens import GLUE, NEGATIONS, OPPOSITES, TURNS
 from knowledge.search.wording import Reading, TextProfile
 
@@ -152,7 +153,7 @@ class Judgement:
 
 def shipped(model: str) -> Weights | None:
     """Return the weights that ship for an embedding model, None where it was not measured."""
-    return BUNDLED if model == "all-MiniLM-L6-v2" else None
+    return BUNDLED if model == BUNDLED_MODEL else None
 
 
 def judge(features: Features, weights: Weights | None, gates: Gates = GATES) -> Judgement:
