@@ -35,9 +35,6 @@ HardwonError
 
 from __future__ import annotations
 
-import shlex
-from typing import Protocol
-
 
 class HardwonError(Exception):
     """Base of every error hardwon raises on purpose; its text is one sentence for a person."""
@@ -181,56 +178,8 @@ UNVERSIONED = "unversioned"
 """The revision of a model whose endpoint tells none, and of which nobody said one."""
 
 
-class NamedSpace(Protocol):
-    """What a mismatch says of a space."""
-
-    @property
-    def provider(self) -> str: ...  # noqa: D102
-    @property
-    def model(self) -> str: ...  # noqa: D102
-    @property
-    def revision(self) -> str: ...  # noqa: D102
-    @property
-    def query_prefix(self) -> str: ...  # noqa: D102
-    @property
-    def document_prefix(self) -> str: ...  # noqa: D102
-    @property
-    def dims(self) -> int: ...  # noqa: D102
-    @property
-    def fingerprint(self) -> str: ...  # noqa: D102
-
-
 class SpaceMismatch(HardwonError):
     """The stored vectors come from another embedding model than the configured one."""
-
-    def __init__(self, stored: NamedSpace, asked: NamedSpace) -> None:
-        super().__init__(
-            f"the store was embedded with {stored.model} ({stored.dims} dimensions, {stored.fingerprint}), the settings"
-            f" ask for {asked.model} ({asked.dims} dimensions, {asked.fingerprint}): {settings_of(stored, asked)} to"
-            f" go on with what is stored, or run `hardwon reembed --model {_as_set(asked)}` to change over"
-        )
-
-
-def settings_of(stored: NamedSpace, asked: NamedSpace) -> str:
-    """Return which settings to change so that they ask for the stored space."""
-    ours = stored.provider == LOCAL_PROVIDER
-    told = f"set HARDWON_EMBEDDING_MODEL={_as_set(stored)}"
-    if stored.provider != asked.provider:
-        return f"{told} and {'unset ' if ours else ''}HARDWON_EMBEDDING_BASE_URL{'' if ours else ' to its endpoint'}"
-    if ours or stored.model != asked.model:
-        return told
-    for name in ("dims", "revision", "query_prefix", "document_prefix"):
-        value = getattr(stored, name)
-        if value != getattr(asked, name):
-            variable, none = f"HARDWON_EMBEDDING_{name.upper()}", value in {"", UNVERSIONED}
-            told += f" and unset {variable}" if none else f" and {variable}={shlex.quote(str(value))}"
-    return told
-
-
-def _as_set(space: NamedSpace) -> str:
-    """Return how the settings name a space's model: one of a folder is called as that."""
-    of_folder = space.provider == LOCAL_PROVIDER and space.model != BUNDLED_MODEL
-    return f"/path/to/{space.model}" if of_folder else space.model
 
 
 class ModelReplaced(SpaceMismatch):
@@ -238,9 +187,6 @@ class ModelReplaced(SpaceMismatch):
 
     Over HTTP it is told as a SpaceMismatch, which every client knows.
     """
-
-    def __init__(self, sentence: str) -> None:
-        HardwonError.__init__(self, sentence)
 
 
 def reason_of(error: BaseException) -> str:

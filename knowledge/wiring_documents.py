@@ -30,8 +30,8 @@ from knowledge.documents.service import Documents
 from knowledge.documents.summarising import MapReduceSummaries
 from knowledge.documents.syncing import GitSync
 from knowledge.documents.upkeep import DocumentUpkeep
-from knowledge.errors import SpaceMismatch
 from knowledge.memory.locality import Within
+from knowledge.mismatch import mismatch
 from knowledge.ports import ChatModel, Stores
 from knowledge.search.calibration import shipped
 from knowledge.search.lexical import DEFAULT_MEAN_TERMS
@@ -68,7 +68,7 @@ class _Rooms:
         fitting = await embedder.of_space(bound.space)
         asked = await fitting.space()
         if asked.fingerprint != bound.space.fingerprint:
-            raise SpaceMismatch(bound.space, asked)
+            raise mismatch(bound.space, asked)
         return Room(space=bound.space, embedder=Within(self.stores, fitting))
 
 

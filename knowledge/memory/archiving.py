@@ -14,11 +14,12 @@ from uuid import UUID
 
 from pydantic import TypeAdapter
 
-from knowledge.errors import Conflict, StorageUnavailable, settings_of
+from knowledge.errors import Conflict, StorageUnavailable
 from knowledge.logs import get_logger
 from knowledge.memory.archive import PARTS, ArchiveWriter, Row, check, damaged, slices
 from knowledge.memory.settling import settle
 from knowledge.memory.upkeep import KnowledgeUpkeepService
+from knowledge.mismatch import settings_of
 from knowledge.models import EmbeddingSpace, LeaseToken
 from knowledge.ports import ArchiveStore, Embedder, Progress, VectorIndex
 from knowledge.provenance import UNHEARD, Auditor

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knowledge.errors import SpaceMismatch
 from knowledge.memory import texts
 from knowledge.memory.locality import Within, refuse_remote
+from knowledge.mismatch import mismatch
 from knowledge.models import BoundSpace, Entry, TermStatistics, Vector
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import recalibrate, shipped
@@ -41,7 +41,7 @@ async def space_in_use(stores: Stores) -> SpaceInUse | None:
         return None
     embedder = await _embedder_of(stores, bound)
     if embedder is None:
-        raise SpaceMismatch(bound.space, await stores.embedder.space())
+        raise mismatch(bound.space, await stores.embedder.space())
     return SpaceInUse(bound=bound, embedder=Within(stores, embedder))
 
 

@@ -22,7 +22,6 @@ from knowledge.errors import (
     InvalidInput,
     NotFound,
     OwnerUnavailable,
-    SpaceMismatch,
     Unavailable,
 )
 
@@ -330,10 +329,6 @@ def _error(response: httpx.Response, place: str) -> HardwonError:
             detail = f"{detail}: {place} is an older hardwon than this one, or the address is not right"
         if issubclass(kind, InvalidInput):
             return kind(str(told["field"]), detail)
-        if kind is SpaceMismatch:  # made of two spaces, which are not told
-            mismatch = SpaceMismatch.__new__(SpaceMismatch)
-            mismatch.args = (detail,)
-            return mismatch
         if issubclass(kind, Unavailable):
             return kind(detail, retry_after_seconds=told.get("retry_after_seconds"))
         if issubclass(kind, HardwonError):

@@ -9,7 +9,7 @@ import numpy as np
 
 from knowledge.adapters.embedding_space import mean_cosine
 from knowledge.adapters.in_memory.state import InMemoryState
-from knowledge.errors import SpaceMismatch
+from knowledge.mismatch import mismatch
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
 from knowledge.ports import SpaceStore
 
@@ -29,7 +29,7 @@ class InMemorySpaces(SpaceStore):
         if bound is not None and bound.space.fingerprint == space.fingerprint:
             return bound
         if bound is not None and any(self._state.behind(row) for row in self._state.points.values()):
-            raise SpaceMismatch(bound.space, space)
+            raise mismatch(bound.space, space)
         bound = BoundSpace(space=space, mean_terms=mean_terms, calibration=calibration)
         self._state.spaces[space.fingerprint] = bound
         self._state.probes.pop(space.fingerprint, None)

@@ -15,7 +15,7 @@ from knowledge.adapters.embedding_space import mean_cosine
 from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
 from knowledge.adapters.postgres.tables import embedding_spaces, lexicon, points, vectors, workspaces
-from knowledge.errors import SpaceMismatch
+from knowledge.mismatch import mismatch
 from knowledge.models import BoundSpace, Calibration, EmbeddingSpace, Entry, TermStatistics, Vector, View
 from knowledge.ports import SpaceStore
 
@@ -95,7 +95,7 @@ class PostgresSpaces(SpaceStore):
     async def _unbind_unused(connection: AsyncConnection, old: EmbeddingSpace, new: EmbeddingSpace) -> None:
         held = sa.exists().where(vectors.c.point_id == points.c.id, behind_point())
         if await connection.scalar(sa.select(held)):
-            raise SpaceMismatch(old, new)
+            raise mismatch(old, new)
         await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
 
     async def recalibrate(self, space: EmbeddingSpace, calibration: Calibration) -> None:
