@@ -26,6 +26,7 @@ from knowledge.errors import (
     EmbedderRejected,
     HardwonError,
     InvalidInput,
+    ModelReplaced,
     NotFound,
     Overloaded,
     OwnerUnavailable,
@@ -33,6 +34,7 @@ from knowledge.errors import (
     StorageBusy,
     StoreIncompatible,
     StoreInUse,
+    TookTooLong,
     Unavailable,
 )
 from knowledge.logs import get_logger
@@ -108,7 +110,8 @@ def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
 
 def _title(error: HardwonError) -> str:
     """Return the class that a client is told: one that clients of the version before do not know, by its base."""
-    return SpaceMismatch.__name__ if isinstance(error, SpaceMismatch) else type(error).__name__
+    new: dict[type[HardwonError], type[HardwonError]] = {ModelReplaced: SpaceMismatch, TookTooLong: Unavailable}
+    return new.get(type(error), type(error)).__name__
 
 
 def answer(error: HardwonError, *, status: int | None = None, headers: dict[str, str] | None = None) -> JSONResponse:
