@@ -14,7 +14,7 @@ from jobs.table import JOBS, run_job
 from knowledge.errors import HardwonError
 from knowledge.settings import KnowledgeSettings
 from orchestrator import connect
-from orchestrator.cli.run import end_signals
+from orchestrator.cli.signals import end_signals
 from orchestrator.cli.streams import keep_streams
 from orchestrator.logs import configure_logs, warn_of_unknown_settings
 

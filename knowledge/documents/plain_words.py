@@ -46,8 +46,6 @@ _LOG_MEANT = re.compile(
 """Says so, counts lines, or asks which paths have errors: what is had there stands in a log."""
 _MOST_WORDS: Final = 3
 _MOST_SPOKEN: Final = 5
-
-
 _NOT_COUNTED: Final = re.compile(
     r"(?i)(?:request|line|event|message|response|record|row|error|warning|status|code|hit|call|case|occasion|time)s?"
     r"|statuses|entries|entry|logs?|logged|logfiles?|files?|came|come|comes|made|make|makes|between|since|until|till"
@@ -57,16 +55,6 @@ _NOT_COUNTED: Final = re.compile(
     r"|should|long|much|overall|altogether|whole|entire|full|today|yesterday|\w"
 )
 """Words that say that something is counted, and not what."""
-_SPOKEN: Final = 5
-
-
-_NOT_COUNTED: Final = re.compile(
-    r"(?i)(?:request|line|event|message|response|record|row|error|warning|status|code|hit|call|case|occasion|time)s?"
-    r"|statuses|entries|entry|logs?|logged|logfiles?|files?|came|come|comes|made|make|makes|(?:return|contain|mention|hold|name"
-    r"|record|writ|report|show|look|receiv|exist|severit|level|kind|type|sort|minute|hour|day|second|belong|relat)\w*|between|since|until|till|before|after|during|through|by|on|at|as"
-    r"|per|into|over|under|utc|[ap]m|be|been|being|because|due|often|so|no|not|any(?:thing|where)?|one|ones|they|them|their"
-    r"|you|i|we|us|can|could|will|would|should|long|much|overall|altogether|whole|entire|full|today|yesterday|\w"
-)
 _SPOKEN: Final = re.compile(r"\w(?:[\w.:@/-]*\w)?")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d\S*|\d{1,2}:\d\d\S*")
 _EXACT: Final = re.compile(r"\d[\d.]+|[A-Z]{3,}|\w*_\w*|[A-Za-z]+[a-z][A-Z]\w*")

@@ -8,19 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from orchestrator.cli.signals import end_signals
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Limit = Annotated[int, typer.Option(min=1, help="How many to show at most.")]
 All = Annotated[bool, typer.Option("--all", help="Show all of them.")]
 Workspace = Annotated[str, typer.Option(help="The tenant; learning never crosses workspaces.")]
-
-
-def end_signals() -> tuple[int, ...]:
-    """Return what tells a process to end, a terminal that is closed included unless it is to outlive that (nohup)."""
-    import signal
-
-    hangup: Any = getattr(signal, "SIGHUP", None)  # none on Windows
-    outlives = hangup is None or signal.getsignal(hangup) is signal.SIG_IGN
-    return (signal.SIGINT, signal.SIGTERM) if outlives else (signal.SIGINT, signal.SIGTERM, hangup)
 
 
 def run(work: Callable[[], Coroutine[Any, Any, None]], *, until_stopped: bool = False) -> None:
