@@ -154,6 +154,35 @@ async def test_a_key_that_came_with_a_duplicate_is_kept_and_means_nothing_else_f
     assert (await stores.entries.get(first.entry_id)).idempotency_key == "k", "the first one it had"
 
 
+async def test_in_a_batch_told_again_the_first_key_of_each_is_kept_and_is_of_nothing_else(stores: Stores) -> None:
+    """G3."""
+    told = [failure(task_id=f"T-{number}") for number in range(3)]
+    first = [answer.entry_id for answer in await stores.entries.add([stored(entry) for entry in told])]
+    with_keys = [(0, "k"), (0, "late"), (1, "k"), (2, None), (2, "own"), (1, "other")]
+    batch = [stored(replace(told[number], idempotency_key=key)) for number, key in with_keys]
+    answers = await stores.entries.add(batch)
+    named = [(answer.outcome.value, first.index(answer.entry_id)) for answer in answers]
+    assert named == [("duplicate", 0)] * 2 + [("refused", 0)] + [("duplicate", 2)] * 2 + [("duplicate", 1)]
+    keys = [(await stores.entries.get(entry_id)).idempotency_key for entry_id in first if entry_id]
+    assert keys == ["k", "other", "own"]
+
+
+async def test_batches_that_tell_again_with_each_others_keys_do_not_hinder_each_other(stores: Stores) -> None:
+    """G3, G4: each key is then of one entry."""
+    for attempt in range(5):
+        told = [failure(task_id=f"T-{attempt}-{number}") for number in range(40)]
+        first = [answer.entry_id for answer in await stores.entries.add([stored(entry) for entry in told])]
+        keys = [f"k{attempt}-{number}" for number in range(40)]
+        batches = [
+            [stored(replace(entry, idempotency_key=key)) for entry, key in zip(told, order, strict=True)]
+            for order in (keys, keys[::-1])
+        ]
+        answers = await asyncio.gather(*(stores.entries.add(batch) for batch in batches))
+        assert {answer.entry_id for batch in answers for answer in batch} == set(first)
+        taken = [(await stores.entries.get(entry_id)).idempotency_key for entry_id in first if entry_id]
+        assert len(set(taken) - {None}) == len([key for key in taken if key])
+
+
 async def test_of_a_duplicate_and_something_new_with_one_key_at_once_one_has_it(stores: Stores) -> None:
     """G3."""
     for number in range(20):

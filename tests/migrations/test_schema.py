@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -518,3 +519,27 @@ async def test_a_prune_reads_what_expired_and_not_what_is_alive(big: str) -> Non
             custom, _ = await plans(engine, statement, parameters)
             assert index in custom
             assert "Seq Scan on knowledge_staging" not in custom
+
+
+async def test_a_batch_that_is_told_again_is_looked_up_by_one_statement_and_takes_its_keys_by_one(big: str) -> None:
+    """Each entry was looked up by itself, and took its key by itself: whoever learned a history anew sent thousands."""
+    told = [failure(task_id=f"again-{number}", run_id="1") for number in range(50)]
+    async with watched(big) as (engine, sent):
+        entries = PostgresEntries(engine, "default")
+        first = await entries.add([stored(entry) for entry in told])
+        sent.clear()
+        again = await entries.add([stored(entry) for entry in told])
+        assert [answer.entry_id for answer in again] == [answer.entry_id for answer in first]
+        assert len(sent) == 2, "one that keeps them out, one that looks them up"
+        for plan in await plans(engine, *sent[1]):
+            assert "knowledge_staging_event_key" in plan
+            assert "knowledge_staging_idempotency_key" in plan
+            assert "Seq Scan on knowledge_staging" not in plan
+        sent.clear()
+        await entries.add([stored(replace(entry, idempotency_key=f"k{n}")) for n, entry in enumerate(told)])
+        assert len(sent) == 4
+        for plan in await plans(engine, *sent[2]):
+            assert "Seq Scan on knowledge_staging" not in plan
+        ids = [answer.entry_id for answer in first if answer.entry_id]
+        assert [(await entries.get(each)).idempotency_key for each in ids] == [f"k{number}" for number in range(50)]
+        await entries.delete_all(ids)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
@@ -19,7 +20,7 @@ from knowledge.adapters.postgres.database import reading, transaction, within
 from knowledge.adapters.postgres.deleting import delete_entries, forget_project, leave_points
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, captured_at, to_entry, to_row, told_entry
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, projects
-from knowledge.errors import Conflict, NotFound, NotOpen
+from knowledge.errors import Conflict, NotFound, NotOpen, StorageUnavailable
 from knowledge.models import (
     TRUSTED,
     Captured,
@@ -76,6 +77,57 @@ _DELETED_MEANWHILE = Captured(
     outcome=CaptureOutcome.REFUSED, error="it was deleted while it was captured; capture it again"
 )
 """The answer to an entry that a unique key kept out, and that is not there any more."""
+
+_KNOWN_BY = ("idempotency_key", "project_id", "task_id", "run_id", "content_hash")
+"""What an entry is known again by: its key, else what it says of which task and run."""
+
+_NONE: sa.ColumnElement[str] = sa.literal_column("''")
+"""Spelt out, so that the index of events is seen to fit, whatever the parameters are."""
+
+
+def _given(name: str, **columns: sa.types.TypeEngine[Any]) -> sa.TableValuedAlias:
+    """Return arrays that are bound by the names of their columns as a table: one statement, however many rows."""
+    arrays = [sa.bindparam(each, type_=sa.ARRAY(type_)) for each, type_ in columns.items()]
+    told = [sa.column(each, type_) for each, type_ in columns.items()]
+    return sa.func.unnest(*arrays).table_valued(*told, with_ordinality="place").render_derived(name=name)
+
+
+def _in_place() -> sa.Select[Any]:
+    """Select, of entries that are told, the rows that keep them out: by its idempotency key first, else its content."""
+    told = _given("told", **dict.fromkeys(_KNOWN_BY, sa.Text()))
+    same_key = (_E.idempotency_key == told.c.idempotency_key,)
+    same_event = (
+        _E.project_id == told.c.project_id,
+        sa.func.coalesce(_E.task_id, _NONE) == sa.func.coalesce(told.c.task_id, _NONE),
+        sa.func.coalesce(_E.run_id, _NONE) == sa.func.coalesce(told.c.run_id, _NONE),
+        _E.content_hash == told.c.content_hash,
+    )
+    columns = (_E.id, _E.status, *(_E[name] for name in _KNOWN_BY), _WAS_INFORMED)
+    found = sa.union_all(  # and not one condition with OR, which Postgres looks up in none of the two indexes
+        *(
+            sa.select(*columns, sa.literal_column(str(rank)).label("rank"))
+            .where(_E.workspace == sa.bindparam("workspace"), *same)
+            .correlate(told)
+            for rank, same in enumerate((same_key, same_event))
+        )
+    ).subquery("found")
+    there = sa.select(found).order_by(found.c.rank).limit(1).lateral("there")
+    return sa.select(told.c.place, there).join_from(told, there, sa.true())
+
+
+def _give_keys() -> sa.Update:
+    given = _given("given", entry_id=UUID_TYPE(), its_key=sa.Text())
+    ids = sa.bindparam("entry_id", type_=sa.ARRAY(UUID_TYPE))
+    mine = (_E.workspace == sa.bindparam("of_workspace"), _E.id == sa.any_(ids))
+    return (
+        sa.update(knowledge_staging)
+        .where(_E.id == given.c.entry_id, _E.idempotency_key.is_(None), locked_in_order(*mine))
+        .values(idempotency_key=given.c.its_key)
+    )
+
+
+# Built once: a replayed batch is told in them, and so is each single capture that comes twice.
+_IN_PLACE, _GIVE_KEYS = _in_place(), _give_keys()
 
 _UNRESOLVED = sa.or_(
     _E.status == EntryStatus.OPEN,
@@ -144,20 +196,22 @@ class PostgresEntries(EntryStore):
         else:
             async with transaction(self._engine) as connection:
                 stored = await self._add_many(connection, rows)
-        there: dict[tuple[str | None, ...], Captured] = {}
-        answers = []
+        kept_out: dict[tuple[str | None, ...], Entry] = {}
         for entry, event in zip(entries, told, strict=True):
-            if entry.entry_id in stored:
-                answer = Captured(
-                    outcome=CaptureOutcome.ACCEPTED,
-                    entry_id=entry.entry_id,
-                    status=entry.status,
-                    informed=stored[entry.entry_id],
-                )
-            else:
-                answer = there[event] = there.get(event) or await self._there(entry) or _DELETED_MEANWHILE
-            answers.append(answer)
-        return answers
+            if entry.entry_id not in stored:
+                kept_out.setdefault(event, entry)
+        there = dict(zip(kept_out, await self._there(list(kept_out.values())), strict=True))
+        return [
+            Captured(
+                outcome=CaptureOutcome.ACCEPTED,
+                entry_id=entry.entry_id,
+                status=entry.status,
+                informed=stored[entry.entry_id],
+            )
+            if entry.entry_id in stored
+            else there[event] or _DELETED_MEANWHILE
+            for entry, event in zip(entries, told, strict=True)
+        ]
 
     async def _add_many(self, connection: AsyncConnection, rows: list[dict[str, Any]]) -> dict[Any, bool]:
         if not rows:
@@ -167,52 +221,51 @@ class PostgresEntries(EntryStore):
         await connection.execute(insert(projects).on_conflict_do_nothing(), named)
         return {row.id: row.informed for row in await connection.execute(_INSERT_MANY, _by_event(rows))}
 
-    async def _there(self, entry: Entry) -> Captured | None:
-        """Return what is there in place of an entry; one without an idempotency key takes that of this one."""
-        row = await self._row_in_place_of(entry)
-        if row is not None and row.idempotency_key is None and entry.idempotency_key is not None:
-            takes = (
-                sa.update(knowledge_staging)
-                .where(_E.workspace == self._workspace, _E.id == row.id, _E.idempotency_key.is_(None))
-                .values(idempotency_key=entry.idempotency_key)
-            )
-            try:
-                async with reading(self._engine) as connection:
-                    await connection.execute(takes)
-            except IntegrityError:  # another entry came with that key just now
-                row = await self._row_in_place_of(entry)
-        return None if row is None else _answer(row, entry)
+    async def _there(self, entries: Sequence[Entry]) -> list[Captured | None]:
+        """Return what is there in place of each; what has no idempotency key takes that of the first that has one."""
+        rows = await self._in_place_of(entries)
+        owners: dict[str, UUID] = {}
+        given: set[UUID] = set()
+        for entry, row in zip(entries, rows, strict=True):
+            key = entry.idempotency_key
+            if key is None or row is None or row.idempotency_key is not None or key in owners or row.id in given:
+                continue
+            owners[key] = row.id
+            given.add(row.id)
+        if owners:
+            await self._give(owners)
+            rows = await self._in_place_of(entries)  # for of two with one key, the other may have it now
+        return [None if row is None else _answer(row, entry) for entry, row in zip(entries, rows, strict=True)]
+
+    async def _give(self, owners: Mapping[str, UUID]) -> None:
+        """Give entries idempotency keys, unless they have one by now, or another entry has theirs."""
+        try:
+            await self._give_at_once(owners)
+        except (IntegrityError, StorageUnavailable):
+            # Another entry came with one of the keys just now, or a batch that has some of them in another order, and
+            # Postgres broke off one of the two. One by one, nobody waits while holding what others wait for.
+            for key, entry_id in owners.items():
+                with suppress(IntegrityError):
+                    await self._give_at_once({key: entry_id})
+
+    async def _give_at_once(self, owners: Mapping[str, UUID]) -> None:
+        asked = {"of_workspace": self._workspace, "entry_id": list(owners.values()), "its_key": list(owners)}
+        async with reading(self._engine) as connection:
+            await connection.execute(_GIVE_KEYS, asked)
 
     async def known(self, entry: Entry) -> Captured | None:
-        row = await self._row_in_place_of(entry)
+        (row,) = await self._in_place_of([entry])
         return None if row is None else _answer(row, entry)
 
-    async def _row_in_place_of(self, entry: Entry) -> sa.Row[*tuple[Any, ...]] | None:
-        # by its idempotency key first, else by its content
-        same_key = sa.and_(_E.idempotency_key.is_not(None), _E.idempotency_key == entry.idempotency_key)
-        same_event = sa.and_(
-            _E.project_id == entry.project_id,
-            sa.func.coalesce(_E.task_id, "") == (entry.task_id or ""),
-            sa.func.coalesce(_E.run_id, "") == (entry.run_id or ""),
-            _E.content_hash == entry.content_hash,
-        )
-        query = (
-            sa.select(
-                _E.id,
-                _E.status,
-                _E.content_hash,
-                _E.project_id,
-                _E.task_id,
-                _E.run_id,
-                _E.idempotency_key,
-                _WAS_INFORMED,
-            )
-            .where(_E.workspace == self._workspace, sa.or_(same_key, same_event))
-            .order_by(sa.case((same_key, 0), else_=1))
-            .limit(1)
-        )
+    async def _in_place_of(self, entries: Sequence[Entry]) -> list[sa.Row[*tuple[Any, ...]] | None]:
+        """Return the row that keeps each entry out, in order, by one statement however many there are."""
+        if not entries:
+            return []
+        asked = {name: [getattr(entry, name) for entry in entries] for name in _KNOWN_BY}
         async with reading(self._engine) as connection:
-            return (await connection.execute(query)).first()
+            found = await connection.execute(_IN_PLACE, {"workspace": self._workspace, **asked})
+            rows = {row.place: row for row in found}
+        return [rows.get(place) for place in range(1, len(entries) + 1)]
 
     async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
         same = (
