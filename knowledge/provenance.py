@@ -36,9 +36,26 @@ class Chosen:
     entry_id: EntryId | None = None
 
     @property
+    def key_ids(self) -> tuple[str, ...]:
+        """The ids of the keys that are meant, none where it is not asked for a key."""
+        return () if self.key_id is None else (self.key_id,)
+
+    @property
     def everything(self) -> bool:
         """Whether nothing is asked for, so that all entries are meant."""
         return self == Chosen()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenByChain(Chosen):
+    """What a key told, and those that rotations made it of, or of it."""
+
+    chain: tuple[str, ...]
+
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """The ids of them all."""
+        return self.chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,7 +182,7 @@ def _told_by(principal: Principal, service: Any) -> Any:
     names = {field.name for field in fields(service)}
     if "by" in names:
         agents = principal.trust is Trust.KEY and not principal.scopes & _TRUSTED
-        told["by"] = Provenance(key_id=principal.key_id, low_trust=agents)
+        told["by"] = Provenance(key_id=principal.key_id, first_key=principal.first_key, low_trust=agents)
     if "audit" in names:
         who = f"key {principal.key_id}" if principal.key_id else str(principal.trust)
         told["audit"] = replace(service.audit, who=who)

@@ -109,7 +109,7 @@ def knowledge_on(
         store_upkeep=every.store_upkeep(),
         archives=every.archives(),
         reviews=ReviewService(stores=stores, provenance=provenance, audit=audit),
-        revocations=RevocationService(stores=stores, provenance=provenance, audit=audit),
+        revocations=RevocationService(stores=stores, provenance=provenance, keys=authenticator.store, audit=audit),
         audits=AuditService(store=PostgresAudit(engine), workspace=stores.workspace),
         keys=_keys(authenticator, stores.clock, replace(audit, workspace="")),
         authenticator=authenticator,

@@ -110,7 +110,14 @@ class Authenticator(Forgets):
             log.warning("key_of_another_pepper", key_id=key_id, pepper=kept.pepper, ours=self.pepper().name)
             return None
         scopes = frozenset(key.scopes)
-        principal = Principal(trust=Trust.KEY, scopes=scopes, workspace=key.workspace, key_id=key_id, name=key.name)
+        principal = Principal(
+            trust=Trust.KEY,
+            scopes=scopes,
+            workspace=key.workspace,
+            key_id=key_id,
+            first_key=key.first_key,
+            name=key.name,
+        )
         known = _Known(key, kept, self.seconds() + REMEMBERED_SECONDS, principal)
         if forgets == self._forgets:  # else it may have been revoked since the store was asked
             self._known[key_id] = known

@@ -34,7 +34,8 @@ _KEY = re.compile(r"hw_(?P<id>[0-9a-f]{12})_(?P<secret>[A-Za-z0-9_-]{43})")
 class ApiKey:
     """A key as it is kept: without its secret. `workspace` None: of all workspaces.
 
-    `last_used_at` is late by a minute at most; `replaced_by` is the key that a rotation put in its place.
+    `last_used_at` is late by a minute at most; `replaced_by` is the key that a rotation put in its place. `first_key`:
+    of one that a rotation made, the key with which the rotations began, for they are all one caller's.
     """
 
     key_id: str
@@ -45,6 +46,7 @@ class ApiKey:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     replaced_by: str | None = None
+    first_key: str | None = None
     last_used_at: datetime | None = None
 
     def live(self, now: datetime) -> bool:
@@ -92,6 +94,13 @@ class KeyStore(Protocol):
 
     async def revoke(self, key_id: str, now: datetime) -> None:
         """End a key, for good. The first time counts."""
+        ...
+
+    async def chain(self, key_id: str) -> tuple[str, ...]:
+        """Return the ids of the keys that rotations made of one another, ascending: this one, the first, all others.
+
+        Of a key that is unknown, its own, and those of keys that began with it.
+        """
         ...
 
     async def touch(self, key_id: str, used_at: datetime) -> None:
@@ -203,6 +212,7 @@ class KeyService:
         new = replace(
             old,
             key_id=secrets.token_hex(6),
+            first_key=old.first_key or old.key_id,
             created_at=now,
             expires_at=None if lifetime is None else now + lifetime,
             last_used_at=None,

@@ -25,13 +25,15 @@ class Trust(StrEnum):
 class Principal:
     """Whoever asks. `workspace` is the only one they reach, None where they reach all; `key_id` is that of their key.
 
-    Goes with a request into the services, which look here before they do anything.
+    `first_key` is that of the key which rotations made theirs of, if any did. Goes with a request into the services,
+    which look here before they do anything.
     """
 
     trust: Trust
     scopes: frozenset[Scope]
     workspace: str | None = None
     key_id: str | None = None
+    first_key: str | None = None
     name: str | None = None
     """That of the key: whom it stands for, where documents are asked for."""
 

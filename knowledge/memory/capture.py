@@ -425,7 +425,7 @@ class KnowledgeCaptureService:
             content_hash=content_hash(entry),
             captured_at=self.stores.clock.now(),
             captured_by=by.key_id,
-            agent_key=by.key_id if by.low_trust else None,
+            agent_key=by.source,
             low_trust=by.low_trust,
             suspicions=by.suspicions,
         )

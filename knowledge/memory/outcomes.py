@@ -87,7 +87,7 @@ class OutcomeService:
             task_id=task,
             run_id=run_id or handed_out.run_id or "",
             worked=worked,
-            recorded_by=self.by.key_id,
+            recorded_by=self.by.source or self.by.key_id,
             low_trust=self.by.low_trust,
         )
         await self.stores.contexts.record_outcomes([outcome], self.stores.clock.now())
@@ -157,7 +157,7 @@ async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | No
                 # an agent makes up no runs: what was handed out once worked once
                 run_id=(None if entry.low_trust else worked_in) or handed_out.run_id or "",
                 worked=True,
-                recorded_by=entry.resolved_by or entry.captured_by,
+                recorded_by=entry.source or entry.resolved_by or entry.captured_by,
                 low_trust=entry.low_trust,
             )
             try:

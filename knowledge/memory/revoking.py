@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from uuid import UUID
 
-from knowledge.access.keys import parse
+from knowledge.access.keys import KeyStore, parse
 from knowledge.errors import HardwonError, InvalidInput
 from knowledge.forms import as_whole
 from knowledge.logs import get_logger
 from knowledge.memory.settling import settle
 from knowledge.models import ContextId
 from knowledge.ports import Stores
-from knowledge.provenance import UNHEARD, AffectedTask, Auditor, Chosen, ProvenanceStore, Revocation
+from knowledge.provenance import UNHEARD, AffectedTask, Auditor, Chosen, ChosenByChain, ProvenanceStore, Revocation
 
 MOST_AFFECTED = 10_000
 """Tasks that one call names; a revocation names all of them."""
@@ -32,15 +32,17 @@ class RevocationService:
 
     stores: Stores
     provenance: ProvenanceStore
+    keys: KeyStore
     audit: Auditor = UNHEARD
 
     async def revoke(self, chosen: Chosen, *, dry_run: bool = False) -> Revocation:
         """Delete the entries that are meant from both stores, with what rests on them alone, and the outcomes.
 
+        What a key told is what any key told that rotations made it of, or of it: they are one caller's.
         Counts follow. Some at a time: killed, it leaves no entry half deleted; called again, it goes on, and names whom
         the entries had reached that are gone by then. Raises InvalidInput where nothing is asked for.
         """
-        chosen = _by_id(chosen)
+        chosen = await self._by_id(chosen)
         now = await self._all_affected(chosen)
         affected = await self._with_those_before(chosen, now)
         if dry_run:
@@ -98,7 +100,16 @@ class RevocationService:
             told = getattr(chosen, name)
             if told is not None:
                 _check_moment(name, told)
-        return await self.provenance.affected(_by_id(chosen), limit=limit, after=after)
+        return await self.provenance.affected(await self._by_id(chosen), limit=limit, after=after)
+
+    async def _by_id(self, chosen: Chosen) -> Chosen:
+        """Return what is meant by the id of a key and by its chain; given whole, for no log is to have its secret."""
+        if chosen.key_id is None:
+            return chosen
+        whole = parse(chosen.key_id)
+        key_id = chosen.key_id if whole is None else whole[0]
+        told = {field.name: getattr(chosen, field.name) for field in fields(Chosen)}
+        return ChosenByChain(**told | {"key_id": key_id}, chain=await self.keys.chain(key_id))
 
     async def _settled(self) -> bool:
         try:
@@ -107,12 +118,6 @@ class RevocationService:
             log.warning("settling_put_off", reason=str(error))
             return False
         return True
-
-
-def _by_id(chosen: Chosen) -> Chosen:
-    """Return what is meant by the id of a key that was given whole: entries have its id, and no log its secret."""
-    whole = None if chosen.key_id is None else parse(chosen.key_id)
-    return chosen if whole is None else replace(chosen, key_id=whole[0])
 
 
 def _told(chosen: Chosen) -> dict[str, str]:

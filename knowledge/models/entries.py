@@ -106,11 +106,20 @@ class Review(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Who told something: by which key, whether that is an agent's, and what in it has to be reviewed first."""
+    """Who told something: by which key, whether that is an agent's, and what in it has to be reviewed first.
+
+    `first_key`: that which rotations made the key of, if any did.
+    """
 
     key_id: str | None = None
+    first_key: str | None = None
     low_trust: bool = False
     suspicions: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str | None:
+        """The key of low trust that what is told counts as told by: the first one, however often it was rotated."""
+        return (self.first_key or self.key_id) if self.low_trust else None
 
 
 TRUSTED = Provenance()
@@ -122,7 +131,8 @@ class Entry(NewEntry):
     """A stored entry. `content_hash` is the sha256 of what the caller told, whatever was added later.
 
     `captured_by` and `resolved_by` are ids of keys, None where none was needed. `low_trust`: one of the two is an
-    agent's; `agent_key` is that one, of two that which resolved it. `suspicions`: why it is quarantined, or was.
+    agent's; `agent_key` is that one, of two that which resolved it, and of one that was rotated the first it was made
+    of. `suspicions`: why it is quarantined, or was.
     """
 
     entry_id: EntryId

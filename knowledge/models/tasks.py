@@ -54,7 +54,8 @@ class HandedOut:
 class Outcome:
     """What came of a pattern that was handed out: one attempt of a distinct (project, task, run).
 
-    `recorded_by` is the id of the key that told it, None where none was needed; `low_trust`: that is an agent's.
+    `recorded_by` is the id of the key that told it, None where none was needed; `low_trust`: that is an agent's, and of
+    one that was rotated the id is that of the first.
     """
 
     context_id: ContextId

@@ -31,7 +31,7 @@ def moment_of(told: str) -> datetime:
 
 
 _Entry = Annotated[UUID, typer.Argument(help="The entry's id.")]
-_Key = Annotated[str | None, typer.Option("--key", help="What this key captured or resolved.")]
+_Key = Annotated[str | None, typer.Option("--key", help="What this key told, or one rotated from or to it.")]
 _Project = Annotated[str | None, typer.Option("--project", help="What was captured of this project.")]
 _Since = Annotated[
     datetime | None,

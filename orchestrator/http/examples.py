@@ -308,6 +308,7 @@ ANSWERS: Final[dict[str, Any]] = {
             **{name: value for name, value in _MADE.items() if name != "secret"},
             "revoked_at": None,
             "replaced_by": None,
+            "first_key": None,
             "last_used_at": _AT,
         }
     ],

@@ -360,3 +360,55 @@ async def test_what_agents_resolve_for_a_trusted_key_counts_and_is_shown_by_whos
     assert (of_both.success_count, of_both.project_count) == (2, 2)
     assert of_both.source in {"agent1", "agent2"}
     assert len([pattern for pattern in found if pattern.source == "agent1"]) <= 1
+
+
+async def test_t2_an_agents_key_that_was_rotated_counts_takes_a_place_and_is_taken_back_as_one(
+    knowledge: Knowledge,
+) -> None:
+    """T2, T4, T5. Each rotation made a success more, and a place more; a revocation reached the one id alone."""
+    keys = [await knowledge.keys.create([Scope.CAPTURE], workspace="default")]
+    for _ in range(2):
+        keys.append(await knowledge.keys.rotate(keys[-1].key.key_id))
+    ids = [made.key.key_id for made in keys]
+    agents = [knowledge.acting_for(await knowledge.authenticator.principal(made.secret)) for made in keys]
+    for number, agent in enumerate(agents):
+        told = {"task_id": "t", "run_id": str(number), "project_id": f"p{number}"}
+        await agent.capture.capture(failure(**told))
+        await agent.capture.capture(failure(**told, solution_steps=f"turn knob {number} of the cart", verified_by=None))
+    failed = await knowledge.capture.capture_failure_solution(
+        project_id="web-shop", agent_type="coder", failure_description="the login fails"
+    )
+    await agents[1].capture.resolve_failure(failed, solution_steps="Ask for the second factor", verified_by="pytest")
+    assert [(entry.captured_by, entry.resolved_by) for entry in [await knowledge.capture.get(failed)]] == [
+        (None, ids[1])
+    ], "which of the keys it was is kept"
+    await knowledge.checkpoints.process_all()
+    found = await knowledge.queries.query_for_failure("TypeError in the cart total", min_relevance=0.0, max_results=9)
+    assert {pattern.source for pattern in found} == {ids[0]}
+    (same,) = [pattern for pattern in found if pattern.solution == "Treat a missing price as zero"]
+    assert (same.success_count, same.project_count) == (1, 1)
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(
+        Task(description="TypeError in the cart total", type="bugfix"), "backend"
+    )
+    assert len(context.patterns) == 1
+    for key_id in ids:
+        report = await knowledge.revocations.revoke(Chosen(key_id=key_id), dry_run=True)
+        assert (report.entries, len(report.affected)) == (7, 1)
+    await knowledge.revocations.revoke(Chosen(key_id=ids[1]))
+    assert (await knowledge.stats()).entries == {}
+    rows = [json.loads(row.details) for row in await knowledge.audits.list() if row.what == "entries revoked"]
+    assert [row["key"] for row in rows] == [ids[1]], "the key that was named"
+
+
+async def test_t2_what_a_rotated_key_repeats_of_what_it_was_told_counts_by_the_first(knowledge: Knowledge) -> None:
+    await knowledge.capture.capture(failure())
+    await knowledge.checkpoints.process_all()
+    first = await knowledge.keys.create([Scope.CAPTURE], workspace="default")
+    for number, made in enumerate([first, await knowledge.keys.rotate(first.key.key_id)]):
+        task = Task(description="TypeError in the cart total", project_id="web-shop", task_id=f"T-{number}")
+        assert (await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")).patterns
+        agent = knowledge.acting_for(await knowledge.authenticator.principal(made.secret))
+        await agent.capture.capture(failure(task_id=f"T-{number}"))
+    (pattern,) = await knowledge.queries.query_for_failure("TypeError in the cart total", min_relevance=0.0)
+    assert pattern.success_count == 2, "one of who is trusted, one of the agent"
+    assert (await knowledge.revocations.revoke(Chosen(key_id=first.key.key_id), dry_run=True)).outcomes == 2

@@ -73,6 +73,22 @@ async def test_a_replaced_key_ends_at_the_earlier_of_two_moments(keys: KeyStore)
     assert await kept(keys, 7) == key(7)
 
 
+async def test_the_chain_of_a_key_is_all_that_rotations_made_of_the_first(keys: KeyStore) -> None:
+    first = key(1).key_id
+    chain = [key(1), key(2, first_key=first), key(3, first_key=first)]
+    for each in (*chain, key(4, created_at=NOON + DAY)):
+        await keys.add(each, HASH)
+    assert await kept(keys, 3) == chain[2]
+    for each in chain:
+        assert await keys.chain(each.key_id) == tuple(one.key_id for one in chain)
+    assert await keys.chain(key(4).key_id) == (key(4).key_id,)
+    assert await keys.chain("agent") == ("agent",)
+    await keys.revoke(first, NOON)
+    assert await keys.prune(NOON + DAY) == 1
+    for each in chain:
+        assert await keys.chain(each.key_id) == tuple(one.key_id for one in chain), "the first may be gone"
+
+
 async def test_of_eight_that_replace_a_key_at_once_one_does(keys: KeyStore) -> None:
     """Each other one would open, and be known to nobody as what took its place."""
     await keys.add(key(1), HASH)

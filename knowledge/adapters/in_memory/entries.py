@@ -113,7 +113,7 @@ class InMemoryEntries(EntryStore):
             status = EntryStatus.QUARANTINED if held_back or by.suspicions else EntryStatus.STAGED
             told_by = {
                 "resolved_by": by.key_id,
-                "agent_key": by.key_id if by.low_trust else entry.agent_key,
+                "agent_key": by.source if by.low_trust else entry.agent_key,
                 "low_trust": entry.low_trust or by.low_trust,
                 "suspicions": (*entry.suspicions, *by.suspicions),
             }

@@ -37,6 +37,11 @@ class InMemoryKeys(KeyStore):
         key = self._kept[key_id][0]
         self._change(replace(key, revoked_at=key.revoked_at or now))
 
+    async def chain(self, key_id: str) -> tuple[str, ...]:
+        known = self._kept.get(key_id)
+        first = key_id if known is None else known[0].first_key or key_id
+        return tuple(sorted({key_id, first, *(key.key_id for key, _ in self._kept.values() if key.first_key == first)}))
+
     async def touch(self, key_id: str, used_at: datetime) -> None:
         key = self._kept[key_id][0]
         self._change(replace(key, last_used_at=max(key.last_used_at or used_at, used_at)))

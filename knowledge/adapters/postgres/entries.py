@@ -308,7 +308,7 @@ class PostgresEntries(EntryStore):
                 **told,
                 status=EntryStatus.QUARANTINED if by.suspicions else _STAGED_UNLESS_HELD_BACK,
                 resolved_by=by.key_id,
-                **({"agent_key": by.key_id} if by.low_trust else {}),
+                **({"agent_key": by.source} if by.low_trust else {}),
                 low_trust=sa.or_(_E.low_trust, sa.literal(by.low_trust)),
                 suspicions=_E.suspicions.concat(sa.literal(list(by.suspicions), sa.ARRAY(sa.Text))),
                 success_verified=sa.case(

@@ -26,6 +26,7 @@ def _to_key(row: sa.Row[Any]) -> ApiKey:
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,
         replaced_by=row.replaced_by,
+        first_key=row.first_key,
         last_used_at=row.last_used_at,
     )
 
@@ -36,6 +37,7 @@ def _new(key: ApiKey, hashed: KeyHash) -> sa.Insert:
         name=key.name,
         scopes=list(key.scopes),
         workspace=key.workspace,
+        first_key=key.first_key,
         secret_hash=hashed.digest,
         pepper=hashed.pepper,
         created_at=key.created_at,
@@ -81,6 +83,14 @@ class PostgresKeys(KeyStore):
 
     async def revoke(self, key_id: str, now: datetime) -> None:
         await self._set(key_id, revoked_at=sa.func.coalesce(_K.revoked_at, now))
+
+    async def chain(self, key_id: str) -> tuple[str, ...]:
+        known = sa.select(sa.func.coalesce(_K.first_key, _K.id)).where(_K.id == key_id).scalar_subquery()
+        first = sa.select(sa.func.coalesce(known, key_id).label("first")).cte("first")
+        others = sa.select(_K.id).join(first, _K.first_key == first.c.first)
+        async with reading(self._engine) as connection:
+            found = await connection.execute(sa.union(others, sa.select(first.c.first)))
+            return tuple(sorted({key_id, *found.scalars()}))
 
     async def touch(self, key_id: str, used_at: datetime) -> None:
         await self._set(key_id, last_used_at=sa.func.greatest(_K.last_used_at, used_at))

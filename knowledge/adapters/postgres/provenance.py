@@ -92,8 +92,8 @@ class PostgresProvenance(ProvenanceStore):
     ) -> list[sa.ColumnElement[bool]]:
         """Return the conditions to be of any of these keys, of the project and of the time that are meant."""
         meant: list[sa.ColumnElement[bool]] = [table.c.workspace == self._workspace]
-        if chosen.key_id is not None:
-            meant.append(sa.or_(*(key == chosen.key_id for key in keys)))
+        if chosen.key_ids:
+            meant.append(sa.or_(*(key.in_(chosen.key_ids) for key in keys)))
         if chosen.project_id is not None:
             meant.append(table.c.project_id == chosen.project_id)
         if chosen.since is not None:
@@ -103,7 +103,8 @@ class PostgresProvenance(ProvenanceStore):
         return meant
 
     def _meant(self, chosen: Chosen) -> list[sa.ColumnElement[bool]]:
-        meant = self._matching(chosen, knowledge_staging, (_E.captured_by, _E.resolved_by), _E.timestamp)
+        keys = (_E.captured_by, _E.resolved_by, sa.case((_E.low_trust, _E.agent_key)))
+        meant = self._matching(chosen, knowledge_staging, keys, _E.timestamp)
         return meant if chosen.entry_id is None else [*meant, _E.id == chosen.entry_id]
 
     def _told(self, chosen: Chosen) -> list[sa.ColumnElement[bool]]:

@@ -466,6 +466,7 @@ api_keys = sa.Table(
     sa.Column("expires_at", TIME),
     sa.Column("revoked_at", TIME),
     sa.Column("replaced_by", sa.String(12)),
+    sa.Column("first_key", sa.String(12)),
     sa.Column("last_used_at", TIME),
     sa.CheckConstraint("octet_length(secret_hash) = 32", name="secret_hash"),
     sa.CheckConstraint(
@@ -473,7 +474,10 @@ api_keys = sa.Table(
         name="scopes",
     ),
 )
-"""Keys of the API, those that have ended included; a secret only as its keyed hash. No workspace: of all."""
+"""Keys of the API, those that have ended included; a secret only as its keyed hash. No workspace: of all.
+
+`first_key`: of one that a rotation made, the one with which the rotations began; it may be gone.
+"""
 
 audit_log = sa.Table(
     "audit_log",
