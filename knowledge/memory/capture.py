@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
+from hashlib import sha256
 from typing import NoReturn
 from uuid import uuid4
 
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
 from knowledge.forms import as_id, as_whole
-from knowledge.memory.limits import check_text
+from knowledge.memory.limits import MAX_CHARS, check_text
 from knowledge.memory.outcomes import taken_for_outcome, told_before
 from knowledge.memory.redacting import as_stored, redacted, without_contexts
 from knowledge.memory.settling import settle_if_possible
@@ -255,7 +256,12 @@ class KnowledgeCaptureService:
     async def _add(self, entries: Sequence[Entry]) -> list[Captured]:
         """Store entries; one that repeats what was handed out for its own task becomes an outcome of that."""
         answers = await self.stores.entries.add(entries)
-        return [await self._taken(entry, answer) for entry, answer in zip(entries, answers, strict=True)]
+        told = [await self._taken(entry, answer) for entry, answer in zip(entries, answers, strict=True)]
+        if not self.by.low_trust:
+            return told
+        # who reads nothing is told that it is there, which it has to know, and not what became of it meanwhile
+        again = CaptureOutcome.DUPLICATE
+        return [replace(answer, status=None) if answer.outcome is again else answer for answer in told]
 
     async def _taken(self, entry: Entry, answer: Captured) -> Captured:
         if answer.informed and not entry.suspicions:
@@ -407,6 +413,8 @@ class KnowledgeCaptureService:
         rejections = await self.stores.entries.of_task(
             project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type, limit=1
         )
+        if self.by.low_trust and any(each.source != self.by.source for each in rejections):
+            return f"{why}: this approval is not kept"  # who reads nothing learns no id of it, nor what became of it
         which = "".join(f" (entry {each.entry_id})" for each in rejections)
         if all(each.status in {EntryStatus.OPEN, EntryStatus.QUARANTINED} for each in rejections):
             return f"{why}: resolve that rejection with the accepted revision instead{which}"
@@ -417,6 +425,7 @@ class KnowledgeCaptureService:
 
     def _new(self, entry: NewEntry) -> Entry:
         told = {field.name: getattr(entry, field.name) for field in fields(NewEntry)}
+        told["idempotency_key"] = _kept_as(entry.idempotency_key, self.by)
         by = self._judged(*(told[name] for name in SHOWN))
         return Entry(
             **{**told, "workspace": self.stores.workspace, "entry_type": EntryType(entry.entry_type)},
@@ -449,6 +458,19 @@ def _events(entry: Entry) -> set[_Event]:
     """Return what a store knows an entry again by: what it says of which task and run, and its key."""
     event = (entry.project_id, entry.task_id or "", entry.run_id or "", entry.content_hash)
     return {event} if entry.idempotency_key is None else {event, (entry.idempotency_key,)}
+
+
+def _kept_as(idempotency_key: str | None, by: Provenance) -> str | None:
+    """Return the idempotency key that an entry is stored with: what agents' keys tell has keys of their own.
+
+    Else an agent that guesses which one comes next uses it first, and what was to come with it is refused.
+    """
+    if idempotency_key is None or by.source is None:
+        return idempotency_key
+    told = f"{by.source}/{idempotency_key}"
+    if len(told) <= MAX_CHARS["idempotency_key"]:
+        return told
+    return f"{by.source}/{sha256(idempotency_key.encode()).hexdigest()}"
 
 
 def _gate(entry: Entry) -> _Gate:

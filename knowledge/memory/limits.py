@@ -7,7 +7,7 @@ from knowledge.errors import InvalidInput
 
 MAX_TEXT_BYTES = 64 * 1024
 """A text field holds at most this many bytes of UTF-8."""
-_MAX_CHARS = {
+MAX_CHARS = {
     "project_id": 200,
     "workspace": 200,
     "agent_type": 100,
@@ -22,6 +22,7 @@ _MAX_CHARS = {
     "query_prefix": 200,
     "document_prefix": 200,
 }
+"""How many characters some fields hold."""
 
 
 def check_text(field: str, value: object) -> None:
@@ -31,7 +32,7 @@ def check_text(field: str, value: object) -> None:
     if not value.strip():
         raise InvalidInput(field, "is empty or blank")
     check_characters(field, value)
-    longest = _MAX_CHARS.get(field)
+    longest = MAX_CHARS.get(field)
     if longest is not None and len(value) > longest:
         raise InvalidInput(field, f"has {len(value)} characters, more than the {longest} allowed")
     if longest is None and len(value) > MAX_TEXT_BYTES // 4 and (size := len(value.encode())) > MAX_TEXT_BYTES:

@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from knowledge.access.principals import Principal, Scope, Trust
-from knowledge.errors import AccessDenied, Conflict, NotFound
-from knowledge.models import EntryId, EntryStatus, NewEntry, Review, Task
+from knowledge.errors import AccessDenied, Conflict, IdempotencyConflict, NotFound, RejectionOnRecord
+from knowledge.models import CaptureOutcome, EntryId, EntryStatus, NewEntry, Review, Task
 from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
@@ -412,3 +412,48 @@ async def test_t2_what_a_rotated_key_repeats_of_what_it_was_told_counts_by_the_f
     (pattern,) = await knowledge.queries.query_for_failure("TypeError in the cart total", min_relevance=0.0)
     assert pattern.success_count == 2, "one of who is trusted, one of the agent"
     assert (await knowledge.revocations.revoke(Chosen(key_id=first.key.key_id), dry_run=True)).outcomes == 2
+
+
+async def test_an_agents_key_learns_no_id_of_what_others_told_nor_what_became_of_it(knowledge: Knowledge) -> None:
+    """T9: it asked with an approval whether a proposal was turned down, and had the id to resolve that with."""
+    boss, agent = knowledge.acting_for(ORCHESTRATOR), knowledge.acting_for(AGENT)
+    turned_down = await boss.capture.capture(rejection(revision_approach=None, task_id="t"))
+    approval: dict[str, Any] = {"entry_type": "gate_approval", "gate_type": "design_review", "approved_approach": "Go"}
+    tried = NewEntry(project_id="web-shop", task_id="t", **approval)
+    with pytest.raises(RejectionOnRecord) as refused:
+        await agent.capture.capture(tried)
+    (answer,) = await agent.capture.capture_all([tried])
+    for told in (str(refused.value), answer.error or ""):
+        assert str(turned_down) not in told
+        assert "open" not in told
+        assert "not kept" in told
+    with pytest.raises(RejectionOnRecord, match=str(turned_down)):
+        await boss.capture.capture(tried)
+    own = await agent.capture.capture(rejection(revision_approach=None, task_id="own"))
+    with pytest.raises(RejectionOnRecord, match=str(own)):
+        await agent.capture.capture(replace(tried, task_id="own"))
+    failed = await boss.capture.capture(failure(task_id="t"))
+    (again,) = await agent.capture.capture_all([failure(task_id="t")])
+    assert (again.outcome, again.entry_id, again.status) == (CaptureOutcome.DUPLICATE, failed, None)
+
+
+async def test_an_agents_idempotency_keys_are_its_own(knowledge: Knowledge) -> None:
+    """G3: it used the key that the orchestrator's next capture was to have, which was then refused."""
+    boss, agent, other = (knowledge.acting_for(each) for each in (ORCHESTRATOR, AGENT, OTHER_AGENT))
+    for number, key in enumerate(("web/run-7", "k" * 200)):
+        taken = await agent.capture.capture(failure(task_id=f"squat {number}", idempotency_key=key))
+        real = await boss.capture.capture(failure(task_id=f"real {number}", idempotency_key=key))
+        assert taken != real != await other.capture.capture(failure(task_id=f"other {number}", idempotency_key=key))
+        assert await agent.capture.capture(failure(task_id=f"squat {number}", idempotency_key=key)) == taken
+        for each, first in ((agent, taken), (boss, real)):
+            with pytest.raises(IdempotencyConflict, match=str(first)):
+                await each.capture.capture(failure(task_id="another", idempotency_key=key))
+    made = await knowledge.keys.create([Scope.CAPTURE], workspace="default")
+    again = await knowledge.keys.rotate(made.key.key_id)
+    told = {
+        await knowledge.acting_for(await knowledge.authenticator.principal(each.secret)).capture.capture(
+            failure(task_id="rotated", idempotency_key="k")
+        )
+        for each in (made, again)
+    }
+    assert len(told) == 1

@@ -154,6 +154,23 @@ async def test_a_key_that_came_with_a_duplicate_is_kept_and_means_nothing_else_f
     assert (await stores.entries.get(first.entry_id)).idempotency_key == "k", "the first one it had"
 
 
+async def test_a_key_of_low_trust_gives_no_idempotency_key_to_what_others_told(stores: Stores) -> None:
+    ours, theirs = failure(task_id="T-1"), failure(task_id="T-2")
+    agent: dict[str, Any] = {"low_trust": True, "captured_by": "agent", "agent_key": "agent"}
+    first, own = stored(ours), replace(stored(theirs), **agent)
+    for told in (
+        [first, own],
+        [
+            replace(stored(replace(each, idempotency_key=f"agent/{n}")), **agent)
+            for n, each in enumerate((ours, theirs))
+        ],
+    ):
+        answers = await stores.entries.add(told)
+        assert [answer.entry_id for answer in answers] == [first.entry_id, own.entry_id]
+    keys = [(await stores.entries.get(each.entry_id)).idempotency_key for each in (first, own)]
+    assert keys == [None, "agent/1"]
+
+
 async def test_in_a_batch_told_again_the_first_key_of_each_is_kept_and_is_of_nothing_else(stores: Stores) -> None:
     """G3."""
     told = [failure(task_id=f"T-{number}") for number in range(3)]

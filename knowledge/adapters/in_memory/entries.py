@@ -46,7 +46,9 @@ class InMemoryEntries(EntryStore):
         known = self._known(entry)
         if known is None:
             raise ValueError(f"two different entries have the id {entry.entry_id}")
-        if known.outcome is CaptureOutcome.DUPLICATE and known.entry_id is not None:
+        there = None if known.entry_id is None else self._row(known.entry_id).entry
+        others = there is not None and entry.low_trust and entry.agent_key != there.agent_key
+        if known.outcome is CaptureOutcome.DUPLICATE and known.entry_id is not None and not others:
             self._state.take_key(known.entry_id, entry.idempotency_key)
         return known
 

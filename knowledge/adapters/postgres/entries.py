@@ -102,7 +102,7 @@ def _in_place() -> sa.Select[Any]:
         sa.func.coalesce(_E.run_id, _NONE) == sa.func.coalesce(told.c.run_id, _NONE),
         _E.content_hash == told.c.content_hash,
     )
-    columns = (_E.id, _E.status, *(_E[name] for name in _KNOWN_BY), _WAS_INFORMED)
+    columns = (_E.id, _E.status, _E.agent_key, *(_E[name] for name in _KNOWN_BY), _WAS_INFORMED)
     found = sa.union_all(  # and not one condition with OR, which Postgres looks up in none of the two indexes
         *(
             sa.select(*columns, sa.literal_column(str(rank)).label("rank"))
@@ -229,6 +229,8 @@ class PostgresEntries(EntryStore):
         for entry, row in zip(entries, rows, strict=True):
             key = entry.idempotency_key
             if key is None or row is None or row.idempotency_key is not None or key in owners or row.id in given:
+                continue
+            if entry.low_trust and entry.agent_key != row.agent_key:
                 continue
             owners[key] = row.id
             given.add(row.id)
