@@ -78,7 +78,13 @@ def knowledge_on(
     """Return every service of the workspace of these stores, for whoever has opened them."""
     audit = Auditor(store=PostgresAudit(engine), clock=stores.clock, workspace=stores.workspace)
     provenance = PostgresProvenance(engine, stores.workspace)
-    capture = KnowledgeCaptureService(stores=stores, redaction=settings.redaction, review=settings.review, audit=audit)
+    capture = KnowledgeCaptureService(
+        stores=stores,
+        redaction=settings.redaction,
+        review=settings.review,
+        audit=audit,
+        keys=authenticator.store,
+    )
     outcomes = OutcomeService(stores=stores)
     documents = make_documents(settings, engine, stores, passages, chat=chat_of(settings))
     answering = make_answering(settings, engine, stores, documents, models)

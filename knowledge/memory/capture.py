@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from typing import NoReturn
 from uuid import uuid4
 
+from knowledge.access.keys import KeyStore
+from knowledge.access.operations import Scope
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
 from knowledge.forms import as_id, as_whole
 from knowledge.memory.limits import MAX_CHARS, check_text
@@ -37,6 +39,8 @@ from knowledge.steps import step
 MAX_LISTED = 1000
 _SLICE = 500
 """Entries deleted at a time."""
+_UNRESOLVED = {EntryStatus.OPEN, EntryStatus.ABANDONED}
+_MORE_THAN_TELL = {Scope.QUERY, Scope.REVIEW, Scope.ADMIN}
 _RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_REJECTION: "resolve_gate_rejection"}
 
 
@@ -45,7 +49,8 @@ class KnowledgeCaptureService:
     """Captures learning moments during project execution. `redaction`: without the secrets in their texts.
 
     `by`: who captures. Of what comes by a key of low trust, `review` says what waits for a person. `solved_in`: the run
-    in which what is resolved was solved, where that may be another one than it failed in.
+    in which what is resolved was solved, where that may be another one than it failed in. `keys`: whose an earlier
+    resolution is; without, none gives way.
     """
 
     stores: Stores
@@ -54,6 +59,7 @@ class KnowledgeCaptureService:
     solved_in: str | None = None
     review: Review = Review.SUSPICIOUS
     audit: Auditor = UNHEARD
+    keys: KeyStore | None = None
 
     async def capture_failure_solution(
         self,
@@ -105,7 +111,8 @@ class KnowledgeCaptureService:
         """Give an open failure its verified solution and stage it. Raises NotFound, NotOpen or InvalidInput.
 
         Returns the entry's id; of a solution that had been handed out for this very task, the id of the entry it
-        repeats: that is an outcome of its pattern, and no new evidence.
+        repeats: that is an outcome of its pattern, and no new evidence. An agent's solution gives way to one of who may
+        do more; where it is embedded already, that is an entry of its own, whose id this returns.
         """
         return await self._resolve(
             entry_id,
@@ -168,7 +175,10 @@ class KnowledgeCaptureService:
         verified_by: str | None = None,
         when_to_try: str | None = None,
     ) -> EntryId:
-        """Give an open rejection the accepted revision and stage it. Raises NotFound, NotOpen or InvalidInput."""
+        """Give an open rejection the accepted revision and stage it. Raises NotFound, NotOpen or InvalidInput.
+
+        Returns the entry's id; where an agent's revision is embedded already, that of a new entry, as for failures.
+        """
         return await self._resolve(
             entry_id,
             EntryType.GATE_REJECTION,
@@ -294,22 +304,35 @@ class KnowledgeCaptureService:
         resolution = self._text(field, resolution)
         when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
         entries = self.stores.entries
+        told: dict[str, str | None] = {field: resolution, "verified_by": verified_by, "when_to_try": when_to_try}
         try:
-            found = (await entries.get(entry_id)).entry_type
-            if found is not entry_type:
-                raise Conflict(f"entry {entry_id} is a {found}: {_RESOLVED_BY[entry_type]} is for a {entry_type}")
-            entry = await entries.resolve(
-                entry_id,
-                **{field: resolution},
-                verified_by=verified_by,
-                when_to_try=when_to_try,
-                by=self._judged(resolution, verified_by, when_to_try),
-            )
+            found = await entries.get(entry_id)
+            if found.entry_type is not entry_type:
+                raise Conflict(
+                    f"entry {entry_id} is a {found.entry_type}: {_RESOLVED_BY[entry_type]} is for a {entry_type}"
+                )
+            if getattr(found, field) != resolution and await overrules(self, found):
+                entry = await self._overruled(found, told)
+            else:
+                entry = await entries.resolve(entry_id, **told, by=self._judged(resolution, verified_by, when_to_try))
         except NotFound:
             return await self._told_before(entry_id, resolution)
         if entry.status is not EntryStatus.STAGED:
             return entry.entry_id
         return await taken_for_outcome(self.stores, entry, solved_in=self.solved_in) or entry.entry_id
+
+    async def _overruled(self, found: Entry, told: Mapping[str, str | None]) -> Entry:
+        """Return an entry with a resolution in the place of an agent's, or that of a new one where it is embedded."""
+        noted = {"entry": str(found.entry_id), "of": found.resolved_by}
+        entry = await self.stores.entries.overrule(found.entry_id, found.resolved_by or "", **told, by=self.by)
+        if entry is not None:
+            await self.audit.note("resolution replaced", **noted)
+            return entry
+        situation = {field.name: getattr(found, field.name) for field in fields(NewEntry)}
+        situation |= {"idempotency_key": None, "success_verified": found.success_verified, **told}
+        beside = await self.capture(NewEntry(**situation))
+        await self.audit.note("resolution kept beside", **noted, beside=str(beside))
+        return await self.stores.entries.get(beside)
 
     async def _told_before(self, entry_id: EntryId, resolution: str) -> EntryId:
         """Return the entry that one repeats which is no more, for it was an echo. Raises NotFound for any other."""
@@ -448,6 +471,21 @@ class KnowledgeCaptureService:
         if self.review is Review.EVERYTHING:
             found = found or (UNREVIEWED,)
         return replace(self.by, suspicions=found)
+
+
+async def overrules(capture: KnowledgeCaptureService, entry: Entry) -> bool:
+    """Return whether a resolution by who captures goes before the one that an entry has.
+
+    Where somebody trusted told it and an agent's key resolved it: whoever knows an id would have the last word else.
+    """
+    if capture.by.low_trust or capture.keys is None or not entry.low_trust or entry.status in _UNRESOLVED:
+        return False
+    if entry.resolved_by is None or entry.resolved_by not in await capture.keys.chain(entry.agent_key or ""):
+        return False  # it was told with it, or the agent told it and somebody trusted resolved it
+    if entry.captured_by is None:
+        return True
+    teller = await capture.keys.find(entry.captured_by)
+    return teller is not None and not _MORE_THAN_TELL.isdisjoint(teller[0].scopes)
 
 
 _Gate = tuple[str, str, str | None]

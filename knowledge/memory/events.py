@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.forms import as_id, check_flag
-from knowledge.memory.capture import KnowledgeCaptureService
+from knowledge.memory.capture import KnowledgeCaptureService, overrules
 from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService, certain, joined_to
 from knowledge.memory.redacting import as_stored
@@ -234,6 +234,8 @@ class TaskEventService:
     async def _to_resolve(self, entries: Sequence[Entry], by: str, run_id: str | None) -> list[Entry]:
         """Return those that wait for it, each once, and those that have this very one: an event may be told again.
 
+        And those that an agent resolved before who is trusted did.
+
         What waits for a person waits for its resolution as well, until it has one: it is looked at with it. Open ones
         that tell again what another run told are abandoned first: a kill in between leaves what is to be resolved.
         """
@@ -241,7 +243,10 @@ class TaskEventService:
         if repeated:
             await self.stores.entries.abandon_repeated([entry.entry_id for entry in repeated])
         return [
-            entry for entry in entries if entry not in repeated and (_is_unresolved(entry) or resolution(entry) == by)
+            entry
+            for entry in entries
+            if entry not in repeated
+            and (_is_unresolved(entry) or resolution(entry) == by or await overrules(self.capture, entry))
         ]
 
     def _text(self, field: str, text: str) -> str:

@@ -91,6 +91,24 @@ class EntryStore(Protocol):
         """
         ...
 
+    async def overrule(
+        self,
+        entry_id: EntryId,
+        resolved_by: str,
+        *,
+        solution_steps: str | None = None,
+        revision_approach: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+        by: Provenance = TRUSTED,
+    ) -> Entry | None:
+        """Stage an entry with a trusted resolution in the place of one that a key of low trust gave it.
+
+        Nothing of that stays, nor the lease of who was embedding it. None, and nothing changes, where it is neither
+        staged nor quarantined, is of a pattern already, or was not resolved by that key.
+        """
+        ...
+
     async def rejection_on_record(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
         """Return a rejection of the same project, gate and task, if there is one."""
         ...

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from knowledge.access.principals import Principal, Scope, Trust
-from knowledge.errors import AccessDenied, Conflict, IdempotencyConflict, NotFound, RejectionOnRecord
+from knowledge.errors import AccessDenied, Conflict, IdempotencyConflict, NotFound, NotOpen, RejectionOnRecord
 from knowledge.models import CaptureOutcome, EntryId, EntryStatus, NewEntry, Review, Task
 from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
@@ -457,3 +457,54 @@ async def test_an_agents_idempotency_keys_are_its_own(knowledge: Knowledge) -> N
         for each in (made, again)
     }
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+@pytest.mark.parametrize("steps", ["Delete the cart", POISON])
+async def test_an_agent_that_resolves_before_who_is_trusted_has_not_the_last_word(
+    knowledge: Knowledge, steps: str, *, embedded: bool
+) -> None:
+    """It knew an id, and the orchestrator's own resolution was refused, or answered without an entry."""
+    orchestrator = await knowledge.keys.create([Scope.CAPTURE, Scope.QUERY], workspace="default")
+    made = await knowledge.keys.create([Scope.CAPTURE], workspace="default")
+    rotated = await knowledge.keys.rotate(made.key.key_id)
+    known = knowledge.authenticator.principal
+    boss, agent = [knowledge.acting_for(await known(each.secret)) for each in (orchestrator, rotated)]
+    gate: dict[str, Any] = {"project_id": "P", "gate_type": "design_review", "task_id": "T1"}
+    turned_down = await boss.events.gate_decided(
+        **gate, accepted=False, proposal="Rename in place", human_feedback="No migration plan"
+    )
+    task: dict[str, Any] = {"project_id": "P", "task_id": "T9"}
+    failed = await boss.events.task_failed(**task, agent_type="coder", failure_description="the cart raises TypeError")
+    await agent.capture.resolve_gate_rejection(turned_down.entry_ids[0], revision_approach=steps)
+    await agent.capture.resolve_failure(failed.entry_ids[0], solution_steps=steps, verified_by="me")
+    if embedded:
+        await knowledge.checkpoints.process_all()
+    for _ in range(2):
+        accepted = await boss.events.gate_decided(**gate, accepted=True, proposal="Expand, migrate, contract")
+        solved = await boss.events.task_solved(**task, solution_steps="Treat it as zero", verified_by="pytest")
+        kept = [await knowledge.capture.get(each.entry_ids[0]) for each in (accepted, solved)]
+        assert [entry.revision_approach or entry.solution_steps for entry in kept] == [
+            "Expand, migrate, contract", "Treat it as zero"
+        ]  # fmt: skip
+        assert {(entry.status, entry.source) for entry in kept} == {(EntryStatus.STAGED, None)}
+    there_still = embedded and steps != POISON  # what waits for a person is not embedded
+    same = [entry.entry_id for entry in kept] == [turned_down.entry_ids[0], failed.entry_ids[0]]
+    assert same is not there_still
+    what = "resolution kept beside" if there_still else "resolution replaced"
+    rows = [row for row in await knowledge.audits.list() if row.what == what]
+    assert {json.loads(row.details)["of"] for row in rows} == {rotated.key.key_id}
+    await knowledge.checkpoints.process_all()
+    found = await knowledge.queries.query_for_failure("the cart raises TypeError", min_relevance=0.0, max_results=9)
+    assert "Treat it as zero" in {pattern.solution for pattern in found}
+    assert ("Delete the cart" in {pattern.solution for pattern in found}) is there_still
+
+
+async def test_what_an_agent_told_and_who_is_trusted_resolved_is_not_resolved_anew(knowledge: Knowledge) -> None:
+    boss, agent = knowledge.acting_for(ORCHESTRATOR), knowledge.acting_for(AGENT)
+    failed = await agent.capture.capture(failure(solution_steps=None, success_verified=False, verified_by=None))
+    await boss.capture.resolve_failure(failed, solution_steps="Mend it", verified_by="pytest")
+    with pytest.raises(NotOpen):
+        await boss.capture.resolve_failure(failed, solution_steps="Another way", verified_by="pytest")
+    with pytest.raises(NotOpen):
+        await agent.capture.resolve_failure(failed, solution_steps="Delete it", verified_by="me")

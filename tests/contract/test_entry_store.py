@@ -622,6 +622,30 @@ async def test_an_entry_is_of_the_key_of_low_trust_that_told_or_resolved_it(
     assert (await entries.get(entry.entry_id)).source == source
 
 
+@pytest.mark.parametrize("suspicions", [(), ("override",)])
+async def test_a_trusted_resolution_takes_the_place_of_one_of_low_trust_until_it_is_embedded(
+    store: Store, suspicions: tuple[str, ...]
+) -> None:
+    entries = store.of("default").entries
+    entry = opened()
+    await entries.add([entry])
+    agent = Provenance(key_id="agent", low_trust=True, suspicions=suspicions)
+    boss = Provenance(key_id="boss")
+    told = {"solution_steps": "mend it", "verified_by": "pytest"}
+    assert await entries.overrule(entry.entry_id, "agent", **told, by=boss) is None, "it waits for its resolution"
+    await entries.resolve(entry.entry_id, solution_steps="break it", verified_by="me", when_to_try="Always", by=agent)
+    claim = await entries.claim(EVERYTHING, limit=1, lease=MINUTE)
+    assert await entries.overrule(entry.entry_id, "another", **told, by=boss) is None
+    replaced = await entries.overrule(entry.entry_id, "agent", **told, by=boss)
+    assert replaced == await entries.get(entry.entry_id)
+    assert (replaced.solution_steps, replaced.verified_by, replaced.when_to_try) == ("mend it", "pytest", None)
+    assert (replaced.status, replaced.resolved_by, replaced.low_trust) == (EntryStatus.STAGED, "boss", False)
+    assert (replaced.source, replaced.suspicions) == (None, ())
+    assert await entries.extend(claim, MINUTE) == 0, "who embeds what it said before marks nothing"
+    assert ids((await entries.claim(EVERYTHING, limit=1, lease=MINUTE)).entries) == [entry.entry_id]
+    assert await entries.overrule(entry.entry_id, "boss", solution_steps="again", by=boss) is None
+
+
 async def test_what_is_held_back_stays_so_when_it_is_resolved_and_takes_one_resolution(store: Store) -> None:
     entries = store.of("default").entries
     held_back = replace(

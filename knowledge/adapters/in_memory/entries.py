@@ -126,6 +126,36 @@ class InMemoryEntries(EntryStore):
             raise NotOpen(f"entry {entry_id} is {entry.status}, not open: it cannot be given another resolution")
         return entry
 
+    async def overrule(
+        self,
+        entry_id: EntryId,
+        resolved_by: str,
+        *,
+        solution_steps: str | None = None,
+        revision_approach: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+        by: Provenance = TRUSTED,
+    ) -> Entry | None:
+        async with self._state.deciding[self._workspace]:
+            row = self._row(entry_id)
+            waits = row.entry.status in {EntryStatus.STAGED, EntryStatus.QUARANTINED} and row.entry.pattern_id is None
+            if not waits or not row.entry.low_trust or row.entry.resolved_by != resolved_by:
+                return None
+            return self._state.change(
+                entry_id,
+                replace(row, lease_token=None, lease_until=0.0),
+                solution_steps=solution_steps,
+                revision_approach=revision_approach,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                status=EntryStatus.STAGED,
+                resolved_by=by.key_id,
+                agent_key=None,
+                low_trust=False,
+                suspicions=(),
+            ).entry
+
     async def rejection_on_record(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
         asked = (EntryType.GATE_REJECTION, project_id, gate_type, task_id)
         found = [

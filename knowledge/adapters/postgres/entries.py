@@ -329,6 +329,41 @@ class PostgresEntries(EntryStore):
             raise NotOpen(f"entry {entry_id} is {found.status}, not open: it cannot be given another resolution")
         return found
 
+    async def overrule(
+        self,
+        entry_id: EntryId,
+        resolved_by: str,
+        *,
+        solution_steps: str | None = None,
+        revision_approach: str | None = None,
+        verified_by: str | None = None,
+        when_to_try: str | None = None,
+        by: Provenance = TRUSTED,
+    ) -> Entry | None:
+        waits = (_E.status.in_((EntryStatus.STAGED, EntryStatus.QUARANTINED)), _E.pattern_id.is_(None))
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.resolved_by == resolved_by, _E.low_trust)
+            .where(*waits)
+            .values(
+                solution_steps=solution_steps,
+                revision_approach=revision_approach,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                status=EntryStatus.STAGED,
+                resolved_by=by.key_id,
+                agent_key=None,
+                low_trust=False,
+                suspicions=[],
+                lease_token=None,
+                lease_until=None,
+            )
+            .returning(*ENTRY_COLUMNS)
+        )
+        async with reading(self._engine) as connection:
+            row = (await connection.execute(update)).first()
+        return None if row is None else to_entry(row)
+
     async def rejection_on_record(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
         query = sa.select(_E.id).where(
             _E.workspace == self._workspace,
