@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
+from knowledge.search.lexical import unspaced
 from knowledge.search.naming import plainly
 from knowledge.search.tokens import TURNS
 from knowledge.unseen import seen
@@ -25,7 +26,9 @@ _LEAST_CHARS = 6
 _LEAST_FUZZY_CHARS = 24
 _LONGEST = 4_000
 _EDGES = "*`_"
-_TOKEN = re.compile(r"\S+")
+FULL_STOPS = r"\u3002\uff01\uff1f\uff61\u104b\u17d4"
+"""Those of writing that has no blank behind them either."""
+_TOKEN = re.compile(rf"[^\s{FULL_STOPS}]++[{FULL_STOPS}]+|\S+")
 _PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _PUNCTUATION = ".,;:!?()[]{}<>\"'`*"
 
@@ -85,11 +88,14 @@ def align(quote: str, source: Plain) -> Span | None:
 
 
 def _tells(asked: str) -> bool:
-    """Return whether a quote says enough to be evidence: two words, or a longer one that is more than letters."""
+    """Return whether a quote says enough to be evidence: two words, or a longer one that is more than letters.
+
+    Writing without blanks says it in one.
+    """
     words = [word for word in asked.split() if any(map(str.isalnum, word))]
     if len(words) >= _LEAST_WORDS:
         return len(asked) >= _LEAST_CHARS
-    return len(asked) >= _LEAST_CHARS and not _PLAIN_WORD.fullmatch(asked)
+    return len(asked) >= _LEAST_CHARS and (unspaced(asked) or not _PLAIN_WORD.fullmatch(asked))
 
 
 def _exact(asked: str, told: str) -> Span | None:
@@ -132,6 +138,11 @@ def _nearly(asked: str, source: Plain) -> Span | None:
 
 
 def _counting(text: str) -> Counter[str]:
-    """Return what must be equal in two wordings of one sentence: what is more than letters, and what turns it round."""
+    """Return what must be equal in two wordings of one sentence: what is more than letters, and what turns it round.
+
+    Of writing without blanks that is all of it.
+    """
     words = (word.strip(_PUNCTUATION) for word in text.split())
-    return Counter(word for word in words if word and (word in TURNS or not _PLAIN_WORD.fullmatch(word)))
+    return Counter(
+        word for word in words if word and (word in TURNS or unspaced(word) or not _PLAIN_WORD.fullmatch(word))
+    )

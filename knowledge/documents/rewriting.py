@@ -15,7 +15,7 @@ from knowledge.documents.language_model import Asking, LanguageModel, Message, w
 from knowledge.documents.models import Turn
 from knowledge.errors import ChatRejected, Unavailable
 from knowledge.logs import get_logger
-from knowledge.search.lexical import words_and_wholes
+from knowledge.search.lexical import unspaced, words_and_wholes
 from knowledge.search.naming import invented
 
 log = get_logger(__name__)
@@ -56,8 +56,10 @@ _SYSTEM = (
 
 
 def refers(question: str) -> bool:
-    """Return whether a question says too little without its conversation."""
-    return bool(_REFERRING.search(question)) or len(words_and_wholes(question)[0]) < _FEW_WORDS
+    """Return whether a question says too little without its conversation; in writing without blanks any may."""
+    if unspaced(question) or _REFERRING.search(question):
+        return True
+    return len(words_and_wholes(question)[0]) < _FEW_WORDS
 
 
 def prompt(question: str, conversation: Sequence[Turn]) -> str:

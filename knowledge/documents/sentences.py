@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from knowledge.documents.aligning import Span
+from knowledge.documents.aligning import FULL_STOPS, Span
 
 _ABBREVIATED = (
     "mr mrs ms dr prof st vs etc e.g i.e cf fig no vol jr sr inc ltd co corp dept approx est al u.s u.k a.m p.m"
 )
 _SHORT_FORMS = frozenset(_ABBREVIATED.split())
 _END = re.compile(
-    r"(?<![.!?])[.!?]++[\"')\]\u201d\u2019]*+(?=\s++[\"'(\[\u201c\u2018`*_]*[A-Z0-9])|\n\s*\n"
+    rf"[{FULL_STOPS}]++[\"')\]\u201d\u2019\u300d\u300f\uff09]*+"
+    r"|(?<![.!?])[.!?]++[\"')\]\u201d\u2019]*+(?=\s++[\"'(\[\u201c\u2018`*_]*[A-Z0-9])|\n\s*\n"
     r"|\n(?=\s*(?:[-*+]\s|#{1,6}\s|[>|]|\d+[.)]\s|[^\s:=]+\s*(?::[ \t]+\S|=)))"
 )
 _LINE = re.compile(r"[^\n]+")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from knowledge.documents.aligning import Span
+from knowledge.documents.aligning import FULL_STOPS, Span
 from knowledge.documents.headings import headings
 from knowledge.documents.marks import ITEM, Literal, indent, unread
 from knowledge.documents.sentences import sentences
@@ -36,7 +36,8 @@ _LEAST_OF_A_TERM = 2
 _HEADING = re.compile(r"#{1,6}[ \t]")
 _LEADS = re.compile(r"(?::|\.\.\.|\u2026)[*_]*$")
 _MORE = "\n\u2026"
-_ENDED = re.compile(r"[.!?:;\u2026\u3002][\"')\]\u201d\u2019*_`]*$")
+_ASKS = ("?", "\uff1f")
+_ENDED = re.compile(rf"[.!?:;\u2026{FULL_STOPS}][\"')\]\u201d\u2019*_`]*$")
 
 
 class UnitKind(StrEnum):
@@ -268,17 +269,17 @@ def _led_in(text: str, found: Sequence[Unit]) -> Iterator[Unit]:
             longer := _with_list(text, unit) or _with_rest(text, unit) or _defined(text, unit)
         ):
             yield longer
-        elif unit.kind not in _PROSE or not unit.told.endswith(("?", ":")):
+        elif unit.kind not in _PROSE or not unit.told.endswith((*_ASKS, ":", "\uff1a")):
             yield unit
         elif after is None or after.span.end - unit.span.start > MOST_OF_A_BLOCK or after.kind is UnitKind.ROW:
-            yield replace(unit, kind=UnitKind.QUESTION) if unit.told.endswith("?") else unit
+            yield replace(unit, kind=UnitKind.QUESTION) if unit.told.endswith(_ASKS) else unit
         elif after.kind in _PROSE:
             end = after.span.end
             if unit.told.endswith("?"):
                 end = _end_of_answer(text, unit, found[at + 1 :])
             span = Span(unit.span.start, end)
             yield replace(unit, span=span, told=text[span.start : span.end], kind=UnitKind.SENTENCE)
-        elif unit.told.endswith("?"):
+        elif unit.told.endswith(_ASKS):
             yield replace(unit, kind=UnitKind.QUESTION)
         else:
             joined = True

@@ -18,7 +18,7 @@ from knowledge.documents.sentences import sentences
 from knowledge.documents.units import Unit, UnitKind, units
 from knowledge.documents.verifying import MOST_CHARS, Evidence
 from knowledge.models import TermStatistics
-from knowledge.search.lexical import inverse_document_frequency, term_counts, words_and_wholes
+from knowledge.search.lexical import inverse_document_frequency, term_counts, unspaced, words_and_wholes
 
 READ_PASSAGES = 5
 """Passages whose sentences are read, the best first: as many as a question finds unless it says otherwise."""
@@ -112,7 +112,7 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
         title = term_counts(each.passage.title)
         sections = _sections(each)
         for place, unit in enumerate(_units(each)):
-            if len(unit.read.split()) < _LEAST_WORDS or question.echoed(unit):
+            if _is_a_word(unit.read) or question.echoed(unit):
                 continue
             heading = next(name for start, name in reversed(sections) if start <= unit.span.start)
             if apart(question.text, f"{each.passage.title}\n{heading}", unit.told):
@@ -135,6 +135,10 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                 ),
             )
     return list(found.values())
+
+
+def _is_a_word(text: str) -> bool:
+    return len(text.split()) < _LEAST_WORDS and not unspaced(text)
 
 
 def _sections(evidence: Evidence) -> list[tuple[int, str]]:

@@ -1,5 +1,8 @@
 """Words of a text as sparse vectors: identifiers, error codes, paths and version numbers count whole and split.
 
+Chinese, Japanese, Thai, Lao, Burmese and Khmer have no blanks between words: of them each pair of neighbouring
+characters stands for a word, as in Lucene's analyser, where the mark on a character belongs to it.
+
 BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework"): the document side of the product is
 written into the stored vector, the inverse document frequency into the query's, so that an engine's dot product of the
 two is the score. k1 and b are the usual ones; the mean length is fixed per collection.
@@ -27,6 +30,20 @@ DEFAULT_MEAN_TERMS = 80.0
 
 _CHUNK = re.compile(r"[^\W_](?:[\w.:/\\#@+-]*[\w])?|\w", re.UNICODE)
 _WORD = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
+_MARKS = (
+    r"\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060"
+    r"\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f\u109a-\u109d\u17b4-\u17d3\u17dd\u3099\u309a\uff9e\uff9f"
+)
+_LETTERS = (
+    r"\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f"
+    r"\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1780-\u17b3\u17dc\u3005\u3007"
+    r"\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    r"\uff66-\uff9d\U00020000-\U0003ffff"
+)
+_UNSPACED = re.compile(rf"([{_LETTERS}{_MARKS}]+)")
+"""Writing without blanks, but for its digits and punctuation."""
+_CHARACTER = re.compile(rf"[{_LETTERS}{_MARKS}](?:[\u1039\u17d2][{_LETTERS}]|[{_MARKS}])*")
+"""A character with its marks; below U+1039 and U+17D2 stands another one."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z0-9])")
 """The s of many URLs: no part of an identifier, and the stemmer leaves it where there is no vowel."""
@@ -67,14 +84,29 @@ def _kept_parts(chunk: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def _parts(chunk: str) -> tuple[tuple[str, ...], str | None]:
+    if unspaced(chunk):
+        return (chunk,), None
     parts = tuple(part.lower() for piece in _CAMEL.split(_PLURAL.sub("", chunk)) for part in _WORD.findall(piece))
     whole = chunk.lower() if len(parts) > 1 and len(chunk) <= _MAX_WHOLE else None
     return tuple(part for part in parts if part not in _STOP), whole
 
 
 def chunks(text: str) -> list[str]:
-    """Return what stands between blanks and punctuation, in order."""
-    return _CHUNK.findall(text)
+    """Return what stands between blanks and punctuation, in order; of writing without blanks the pairs."""
+    if not unspaced(text):
+        return _CHUNK.findall(text)
+    parts = enumerate(_UNSPACED.split(text))
+    return [chunk for at, part in parts for chunk in (_pairs(part) if at % 2 else _CHUNK.findall(part))]
+
+
+def unspaced(text: str) -> bool:
+    """Return whether any of a text is in writing without blanks between words."""
+    return not text.isascii() and _UNSPACED.search(text) is not None
+
+
+def _pairs(run: str) -> list[str]:
+    characters = _CHARACTER.findall(run)
+    return [one + other for one, other in itertools.pairwise(characters)] or characters
 
 
 def words_and_whole(chunk: str) -> tuple[tuple[str, ...], str | None]:
@@ -122,7 +154,7 @@ def term_id(term: str) -> int:
 
 def term_counts(text: str) -> Counter[int]:
     """Return how often each term id occurs in a text."""
-    return Counter(itertools.chain.from_iterable(map(_ids_of, _CHUNK.findall(text))))
+    return Counter(itertools.chain.from_iterable(map(_ids_of, chunks(text))))
 
 
 def document_vector(counts: Mapping[int, int], mean_terms: float) -> SparseVector:

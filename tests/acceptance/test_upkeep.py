@@ -21,6 +21,7 @@ from knowledge import Task
 from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.errors import Conflict, IndexUnavailable, SpaceMismatch
 from knowledge.models import Embedded, PointId
+from knowledge.search import lexical
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.test_the_loop import CART, fail
@@ -153,6 +154,25 @@ async def break_off_rebuilding(knowledge: Knowledge, moment: str) -> None:
     at = "index.anew:before:1" if moment == HALF_WAY else moment
     with pytest.raises(_BrokenOff, match=moment):
         await wired(knowledge, Trips({at: die})).store_upkeep.rebuild()
+
+
+async def test_a_rebuild_reads_and_counts_the_words_of_texts_anew(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a release reads writing without blanks otherwise than the one before it did."""
+    with monkeypatch.context() as before:
+        before.setattr(lexical, "unspaced", lambda _: False)
+        await fail(knowledge, failure_description="夜間バッチが二重に実行され在庫が減る", solution_steps="排他を取る")
+        await knowledge.checkpoints.process_all()
+    asked = lexical.term_counts("夜間バッチの二重実行")
+    assert not (await knowledge.stores.spaces.statistics(list(asked))).frequencies
+    assert not (await knowledge.upkeep.verify()).sound
+    await knowledge.store_upkeep.rebuild()
+    assert (await knowledge.upkeep.verify()).sound
+    told = lexical.term_counts("夜間バッチが二重に実行され在庫が減る")
+    known = await knowledge.stores.spaces.statistics(list(told))
+    assert known.documents == 1
+    assert known.frequencies == dict.fromkeys(told, 1)
 
 
 @pytest.mark.parametrize("moment", ["index.anew:before:1", HALF_WAY, "index.anew:after:1", "index.upsert:after:1"])

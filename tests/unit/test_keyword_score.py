@@ -65,3 +65,10 @@ def test_a1_26_weights_are_settings() -> None:
 
 def test_a1_12_nothing_matches_nothing() -> None:
     assert score("elephants", title="Runbook", text="Restart the api.", category="ops", tags=["api"]) == 0.0
+
+
+def test_writing_without_blanks_matches_in_parts() -> None:
+    document = KeywordDocument(title="証明書の更新", text="証明書の有効期限は九十日です。")
+    assert keyword_score(KeywordQuestion("有効期限はいつ"), document) > 0
+    assert keyword_score(KeywordQuestion("証明書の更新"), document) > 1
+    assert keyword_score(KeywordQuestion("社員食堂"), document) == 0

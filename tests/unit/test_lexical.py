@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections import Counter
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from knowledge.models import SparseVector, TermStatistics
 from knowledge.search.lexical import (
     DEFAULT_MEAN_TERMS,
+    chunks,
     document_vector,
     inverse_document_frequency,
     mean_terms,
@@ -67,6 +69,40 @@ def test_a_chunk_that_is_too_long_for_a_name_counts_in_parts_only() -> None:
 @pytest.mark.parametrize("text", ["naïveté café", "переменная не найдена", "変数 が 見つかりません", "متغير غير معرف"])
 def test_words_of_any_script_are_terms(text: str) -> None:
     assert len(terms(text)) >= 2
+
+
+@pytest.mark.parametrize(
+    ("told", "asked"),
+    [
+        ("CSV取り込みで文字化けが発生する", "CSVを取り込むと文字化けする"),
+        ("订单列表接口超时", "接口经常超时"),
+        ("หน้าชำระเงินค้าง", "ชำระเงินไม่ได้"),
+        ("ទំព័រចូលប្រើមិនបើក", "មិនអាចចូលប្រើ"),
+        ("စာမျက်နှာမပွင့်ပါ", "စာမျက်နှာဖွင့်"),
+    ],
+)
+def test_writing_without_blanks_counts_by_pairs_of_neighbours(told: str, asked: str) -> None:
+    assert len(set(terms(told)) & set(terms(asked))) >= 2
+
+
+def test_a_mark_belongs_to_its_character_and_other_writing_in_the_same_chunk_stays_whole() -> None:
+    assert terms("เงิน") == ["เงิ", "งิน"]
+    assert terms("請") == ["請"]
+    assert terms("查看src/shop/cart.py文件") == ["查看", "src", "shop", "cart", "py", "文件", "src/shop/cart.py"]
+    assert chunks("「3.11版本」へ") == ["3.11", "版本", "へ"]
+
+
+def test_other_texts_have_the_terms_that_they_always_had() -> None:
+    """So what is stored and what was measured of them stands."""
+    texts = [
+        "naïveté café E1101 src/shop/cart.py",
+        "переменная не найдена",
+        "배송 조회 페이지",
+        "متغير غير معرف",
+        "हिन्दी",
+    ]
+    found = [zlib.crc32(repr(sorted(term_counts(text).items())).encode()) for text in texts]
+    assert found == [438290329, 1428035419, 2410759532, 1740232011, 2949299669]
 
 
 @given(ANY_TEXT)

@@ -318,3 +318,28 @@ def test_a0_49_a_list_is_told_where_the_answer_is_about_its_log_and_only_there()
         shown = [about, listing]
         found = verify([Written(text=about.text, quotes=((1, about.text),))], shown, "all?")
         assert [claim.text for claim in with_listings(found, shown, "all?").claims] == expected
+
+
+RETENTION = "バックアップは毎日取得します。保存期間は最大一年です。復元には管理者の承認が必要です。"
+
+
+def test_a_sentence_in_writing_without_blanks_is_a_quote_and_another_in_its_place_is_none() -> None:
+    assert align("保存期間は最大一年です。", Plain(RETENTION))
+    assert align("保存期間は最大一年です", Plain("保存期間は最大一年です"))
+    assert not align("保存期間は最小一年です。", Plain(RETENTION))
+    assert not align("有給休暇は入社六か月後に十日付与されません", Plain("有給休暇は入社六か月後に十日付与されます"))
+    assert not align("最大一年", Plain(RETENTION))
+
+
+def test_a_claim_in_writing_without_blanks_stands_in_the_words_of_what_it_quotes() -> None:
+    assert stands("保存期間は一年", "保存期間は最大一年です。", source=RETENTION, question="いつまで")
+    assert not stands("社員食堂は二階にあります", "保存期間は最大一年です。", source=RETENTION, question="いつまで")
+
+
+def test_a_sentence_ends_without_a_blank_where_its_writing_has_none() -> None:
+    assert [RETENTION[each.start : each.end] for each in sentences(RETENTION)] == [
+        "バックアップは毎日取得します。",
+        "保存期間は最大一年です。",
+        "復元には管理者の承認が必要です。",
+    ]
+    assert [each.kind for each in units("更新できますか\uff1f")] == ["question"]

@@ -146,3 +146,11 @@ def test_a_version_of_something_else_in_a_text_is_not_the_one_that_is_asked_for(
 )
 def test_a_heading_of_the_same_or_of_none_is_not_apart(question: str, above: str) -> None:
     assert not apart(question, above, "It was decided.")
+
+
+def test_a_sentence_without_blanks_is_no_single_word() -> None:
+    found = read(
+        "# 証明書\n\n有効期限は九十日です。更新は自動です。\n", "証明書の有効期限", title="証明書", section="証明書"
+    )
+    assert [each.told for each in found] == ["有効期限は九十日です。", "更新は自動です。"]
+    assert found[0].overlap > found[1].overlap == 0
