@@ -17,7 +17,7 @@ from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
 from knowledge.memory.success import is_failing
 from knowledge.memory.texts import normalised
-from knowledge.models import Context, ContextId, EntryType, Pattern, PatternId, Task
+from knowledge.models import Context, ContextId, EntryType, FactsTold, Pattern, PatternId, Task
 from knowledge.names import CONTEXT_CLOSING, CONTEXT_OPENING
 from knowledge.steps import step
 from orchestrator.breaker import CircuitBreaker
@@ -119,7 +119,7 @@ class Queries(Protocol):
         max_results: int = 5,
         *,
         only_if_sure: bool = False,
-        facts: Mapping[str, str] | None = None,
+        facts: FactsTold | None = None,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned."""
         ...
@@ -300,7 +300,6 @@ def _as_task(task: Any) -> Task:
 
     if get("description", _NOTHING) is _NOTHING:
         raise InvalidInput("description", f"is required, and a {type(task).__name__} was given that has none")
-    facts = get("facts")
     return Task(
         description=told("description") or "",
         type=told("type"),
@@ -308,5 +307,13 @@ def _as_task(task: Any) -> Task:
         project_id=told("project_id"),
         task_id=told("task_id") or told("id"),
         run_id=told("run_id"),
-        facts={str(name): str(value) for name, value in facts.items()} if isinstance(facts, Mapping) else None,
+        facts=_as_facts(get("facts")),
     )
+
+
+def _as_facts(told: Any) -> Any:
+    """Return facts as texts, but for numbers of a version. What has no names stays, and is refused by name later."""
+    if not isinstance(told, Mapping):
+        return told
+    known = {str(name): value for name, value in told.items() if value is not None}
+    return {name: value if isinstance(value, tuple | list) else str(value) for name, value in known.items()}

@@ -10,7 +10,7 @@ from packaging.specifiers import InvalidSpecifier
 from knowledge.errors import InvalidInput
 from knowledge.memory.expressions import expression
 from knowledge.memory.versions import as_range, lies_within, required
-from knowledge.models import AppliesWhen
+from knowledge.models import AppliesWhen, FactsTold
 
 MAX_CHARS = 200
 """A condition and a fact, but for an error, have at most so many characters."""
@@ -30,17 +30,26 @@ NOTHING_KNOWN = Facts()
 _NAMES = tuple(field.name for field in fields(Facts))
 
 
-def read_facts(told: Mapping[str, str] | None, **usual: str | None) -> Facts:
+def read_facts(told: FactsTold | None, **usual: str | None) -> Facts:
     """Return what was told as facts, `usual` ones where nothing else was. Raises InvalidInput, naming the fact."""
     if told is not None and not isinstance(told, Mapping):
         raise InvalidInput("facts", f"must be names with texts, not {type(told).__name__}")
-    facts = dict(told or {})
-    for name, value in facts.items():
+    facts = dict(usual)
+    for name, value in (told or {}).items():
         if name not in _NAMES:
             raise InvalidInput("facts", f"may tell {', '.join(_NAMES)}, but not {name!r}")
-        if not isinstance(value, str):
-            raise InvalidInput(f"facts.{name}", f"must be a text, not {type(value).__name__}")
-    return Facts(**usual | facts)
+        facts[name] = _as_text(f"facts.{name}", value)
+    return Facts(**facts)
+
+
+def _as_text(field: str, told: object) -> str:
+    """Return a fact as a text: `(2, 7)`, as programs have their versions, is 2.7. Raises InvalidInput."""
+    if isinstance(told, str):
+        return told
+    numbers = told if isinstance(told, tuple | list) else ()
+    if not numbers or any(isinstance(each, bool) or not isinstance(each, int) for each in numbers):
+        raise InvalidInput(field, f"must be a text or whole numbers, not {told!r:.50}")
+    return ".".join(map(str, numbers))
 
 
 def check_conditions(conditions: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from knowledge.forms import as_id, as_relevance, as_whole, check_flag, check_named
@@ -11,7 +11,7 @@ from knowledge.memory.applying import read_facts
 from knowledge.memory.limits import check_text
 from knowledge.memory.ranking import Match, rank, rank_for_gate
 from knowledge.memory.searching import Question, search
-from knowledge.models import EntryType, Evidence, Pattern, PatternId, PointId, View, Where
+from knowledge.models import EntryType, Evidence, FactsTold, Pattern, PatternId, PointId, View, Where
 from knowledge.ports import Stores
 from knowledge.redaction import redact
 from knowledge.steps import step
@@ -54,7 +54,7 @@ class RAGQueryService:
         *,
         min_relevance: float | None = None,
         only_if_sure: bool = False,
-        facts: Mapping[str, str] | None = None,
+        facts: FactsTold | None = None,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned, best first.
 
@@ -90,7 +90,7 @@ class RAGQueryService:
         technology: str | None = None,
         min_relevance: float | None = None,
         only_if_sure: bool = False,
-        facts: Mapping[str, str] | None = None,
+        facts: FactsTold | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved, best first; weighs fields and raises as `query_for_task`.
 

@@ -71,7 +71,7 @@ from knowledge.models.spaces import (
     TermStatistics,
     Vector,
 )
-from knowledge.models.tasks import Context, HandedOut, Outcome, Task
+from knowledge.models.tasks import Context, FactsTold, HandedOut, Outcome, Task
 from knowledge.names import DEFAULT_WORKSPACE, CheckpointType, ContextId, EntryId, PatternId
 
 __all__ = [
@@ -107,6 +107,7 @@ __all__ = [
     "EntryStatus",
     "EntryType",
     "Evidence",
+    "FactsTold",
     "Founder",
     "HandedOut",
     "Hit",

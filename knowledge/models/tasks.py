@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pydantic import StrictInt
+
 from knowledge.models.patterns import Pattern
 from knowledge.names import ContextId, PatternId
+
+FactsTold = Mapping[str, str | Sequence[StrictInt]]
+"""Facts by their names; a version may be told in numbers, as `sys.version_info[:2]` is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +30,7 @@ class Task:
     project_id: str | None = None
     task_id: str | None = None
     run_id: str | None = None
-    facts: Mapping[str, str] | None = None
+    facts: FactsTold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

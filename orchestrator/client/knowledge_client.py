@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -26,6 +25,7 @@ from knowledge.models import (
     CheckpointType,
     Context,
     ContextId,
+    FactsTold,
     Pattern,
     PatternId,
     PruneReport,
@@ -128,7 +128,7 @@ class RemoteQueries:
         *,
         min_relevance: float | None = None,
         only_if_sure: bool = False,
-        facts: Mapping[str, str] | None = None,
+        facts: FactsTold | None = None,
     ) -> list[Pattern]:
         """Return the patterns to know before a task is assigned, best first."""
         return await self._query(
@@ -154,7 +154,7 @@ class RemoteQueries:
         technology: str | None = None,
         min_relevance: float | None = None,
         only_if_sure: bool = False,
-        facts: Mapping[str, str] | None = None,
+        facts: FactsTold | None = None,
     ) -> list[Pattern]:
         """Return how failures like this one were solved, best first."""
         return await self._query(

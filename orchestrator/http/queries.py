@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import FastAPI, Response
 from pydantic import Field, StrictBool
 
-from knowledge.models import ContextId, Pattern, PatternId
+from knowledge.models import ContextId, FactsTold, Pattern, PatternId
 from orchestrator.http.opened import Open, performs
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
@@ -30,7 +30,7 @@ class TaskQueryBody:
     max_results: MaxResults = 5
     min_relevance: Relevance = None
     only_if_sure: StrictBool = False
-    facts: dict[str, str] | None = None
+    facts: FactsTold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class FailureQueryBody:
     max_results: MaxResults = 3
     min_relevance: Relevance = None
     only_if_sure: StrictBool = False
-    facts: dict[str, str] | None = None
+    facts: FactsTold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from knowledge.models import (
     Context,
     ContextId,
     EntryId,
+    FactsTold,
     NewEntry,
     Pattern,
     PatternId,
@@ -62,7 +63,7 @@ TaskType = Annotated[str | None, Field(description="What kind of task, such as b
 Technology = Annotated[str | None, Field(description="Such as python.")]
 MaxResults = Annotated[int, Field(ge=1, le=100, description="How many patterns at most.")]
 Facts = Annotated[
-    dict[str, str] | None,
+    FactsTold | None,
     Field(description="What is known of where it is done: technology, its version, tool, error."),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
+from orchestrator.mcp.tools import TOOLS, Caller
 from tests.support.entries import CART, failure, learn
 
 OLD = AppliesWhen(technology="python", version="<3.12")
@@ -79,6 +81,38 @@ async def test_what_does_not_apply_is_not_injected(learned: Knowledge) -> None:
         (),
         "facts: may tell technology, version, tool, error, but not 'verison'",
     )
+
+
+@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize("facts", ["3.13", ["version"], 3.13])
+async def test_facts_of_no_names_are_said_to_be_none(learned: Knowledge, facts: Any, *, remote: bool) -> None:
+    """Else a mistake of the caller's hands out what is for another version, and nobody hears of it."""
+    transport = httpx.ASGITransport(app=make_app(learned))
+    async with KnowledgeClient("http://hardwon", transport=transport, settings=learned.settings) as client:
+        for task in (Task(description=CART, facts=facts), {"description": CART, "facts": facts}):
+            builder = OrchestratorContextBuilder(client if remote else learned)
+            context = await builder.build_context_for_task(task, "backend")
+            assert context.patterns == ()
+            assert "facts" in (context.degraded or "")
+
+
+@pytest.mark.parametrize("version", [(3, 13), [3, 13]])
+async def test_through_every_door_a_version_may_be_told_in_numbers(learned: Knowledge, version: Any) -> None:
+    facts = {"technology": "python", "version": version}
+    shown = {"for new ones", "for this error", "for all"}
+    assert solutions(await learned.queries.query_for_task(CART, facts=facts)) == shown
+    transport = httpx.ASGITransport(app=make_app(learned))
+    async with KnowledgeClient("http://hardwon", transport=transport, settings=learned.settings) as client:
+        assert solutions(await client.queries.query_for_task(CART, facts=facts)) == shown
+        assert solutions(await client.queries.query_for_failure(CART, facts=facts)) == shown
+        for knowledge in (client, learned):
+            for task in (Task(description=CART, facts=facts), {"description": CART, "facts": {**facts, "tool": None}}):
+                context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
+                assert solutions(context.patterns) == shown
+    found = await TOOLS["query_for_task"].call(
+        Caller(knowledge=learned, may=lambda _: True), {"task_description": CART, "facts": facts}
+    )
+    assert solutions(found.patterns) == shown
 
 
 async def test_another_entry_for_which_it_may_apply_brings_a_pattern_back(learned: Knowledge) -> None:

@@ -160,7 +160,23 @@ def test_facts_are_those_told_else_the_usual_ones() -> None:
     assert told == Facts(technology="python", version="3.12", error="KeyError")
 
 
-@pytest.mark.parametrize(("told", "field"), [({"verison": "3"}, "facts"), ({"version": 3.12}, "facts.version")])
+@pytest.mark.parametrize("told", [(2, 7), [2, 7]])
+def test_a_version_may_be_told_in_numbers(told: Any) -> None:
+    assert read_facts({"technology": "python", "version": told}) == Facts(technology="python", version="2.7")
+
+
+@pytest.mark.parametrize(
+    ("told", "field"),
+    [
+        ({"verison": "3"}, "facts"),
+        ({"version": 3.12}, "facts.version"),
+        ({"version": ()}, "facts.version"),
+        ({"version": (3, "final")}, "facts.version"),
+        ({"version": (True, 2)}, "facts.version"),
+        (["version"], "facts"),
+        ("2.7", "facts"),
+    ],
+)
 def test_a_fact_that_is_none_is_named(told: Any, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         read_facts(told)
