@@ -9,7 +9,7 @@ from packaging.specifiers import InvalidSpecifier
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.expressions import expression
-from knowledge.memory.versions import as_range, lies_within, required
+from knowledge.memory.versions import as_range, lies_within, required, unversioned
 from knowledge.models import AppliesWhen, FactsTold
 
 MAX_CHARS = 200
@@ -120,7 +120,7 @@ def _each(conditions: AppliesWhen, facts: Facts, learned_in: Collection[str]) ->
     if conditions.version is not None:
         yield _within(conditions.version, facts.version) if same_technology else None
     if conditions.tool is not None:
-        yield _same(conditions.tool, facts.tool)
+        yield _same_tool(conditions.tool, facts.tool)
     if conditions.error is not None:
         yield _matches(conditions.error, facts.error)
 
@@ -129,6 +129,19 @@ def _same(wanted: str | None, fact: str | None) -> bool | None:
     if wanted is None or fact is None:
         return None
     return wanted.strip().casefold() == fact.strip().casefold()
+
+
+def _same_tool(wanted: str, fact: str | None) -> bool | None:
+    """Return whether a tool is the one that is meant, told with its version (`vite@5.2`) or without.
+
+    None where a version is meant and none is told.
+    """
+    same = _same(wanted, fact)
+    if same is not False or fact is None:
+        return same
+    if _same(wanted, unversioned(fact)):
+        return True
+    return None if _same(unversioned(wanted), fact) else False
 
 
 def _within(wanted: str, fact: str | None) -> bool | None:

@@ -16,6 +16,11 @@ _WILDCARD = re.compile(r"(?:={2,3}\s*)?v?(\d+(?:\.\d+)*)\.[xX*](?:\.[xX*])?$")
 _ABOUT = re.compile(r"([~^])\s*v?(\d+(?:\.\d+)*)$")
 _ALONE = re.compile(r"(v?\d\S*)(?:\s+[(\[|].*)?", re.DOTALL)
 
+_VERSIONED = re.compile(
+    r"(?P<name>\S(?:[^@=<>~^!]*?[^\s@=<>~^!/])?)(?:\s+version)?(?:\s*(?:[=<>~!]?=+|[@/<>~^])\s*|\s+)v?\d[\w.+*-]*(?:[\s,(\[].*)?",
+    re.DOTALL,
+)
+"""A name and a version behind it: `vite@5.2`, `vite 5`, `vite==5`, `vite/5.2.0 linux-x64`."""
 _CLAUSE = r"(?:[<>=!~]=|[<>])\s*v?\d\w*(?:\.[\w*]+)*"
 _REQUIREMENT = re.compile(
     r"(?i:(?:(?:only|just|when|if|where|while|with|on|for|in|under|you|we|use|using|have|run|running|is|are)\s+)*)"
@@ -61,6 +66,12 @@ def lies_within(wanted: str, told: str) -> bool | None:
         return False if _apart(within, _range(told)) else None
     except (InvalidSpecifier, InvalidVersion):
         return None
+
+
+def unversioned(told: str) -> str:
+    """Return a name without the version that is told behind it."""
+    found = _VERSIONED.fullmatch(told.strip()) if len(told) <= _MAX_CHARS else None
+    return told if found is None else found["name"]
 
 
 def required(when_to_try: str) -> Requirement | None:

@@ -154,6 +154,27 @@ def test_where_nothing_is_known_everything_may_apply(conditions: AppliesWhen) ->
     assert may_apply((conditions,), Facts())
 
 
+@pytest.mark.parametrize(
+    "told",
+    ["vite@5.2", "vite 5", "Vite v5.2.0", "vite==5", "vite>=5,<6", "vite ^5", "vite/5.2.0 linux-x64", "vite version 5"],
+)
+def test_a_tool_is_known_by_its_name_whatever_its_version(told: str) -> None:
+    assert holds(AppliesWhen(tool="vite"), Facts(tool=told)) is True
+    assert holds(AppliesWhen(tool="vitest"), Facts(tool=told)) is False
+
+
+def test_a_version_that_a_condition_names_is_compared_as_it_stands() -> None:
+    assert holds(AppliesWhen(tool="vite 5"), Facts(tool="vite 5")) is True
+    assert holds(AppliesWhen(tool="vite 5"), Facts(tool="vite 4")) is False
+    assert holds(AppliesWhen(tool="vite 5"), Facts(tool="vite")) is None
+    assert holds(AppliesWhen(tool="@angular/cli"), Facts(tool="@angular/cli")) is True
+
+
+@given(st.text(max_size=300))
+def test_any_text_may_be_a_tool(told: str) -> None:
+    assert holds(AppliesWhen(tool=told), Facts(tool=told)) is True
+
+
 def test_facts_are_those_told_else_the_usual_ones() -> None:
     assert read_facts(None, technology="go") == Facts(technology="go")
     told = read_facts({"technology": "python", "version": "3.12"}, technology="go", error="KeyError")
