@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
+from pydantic import StrictBool
+
 from knowledge.names import EntryId, PatternId
 
 
@@ -66,7 +68,7 @@ class NewEntry:
     failure_description: str | None = None
     error_message: str | None = None
     solution_steps: str | None = None
-    success_verified: bool = False
+    success_verified: StrictBool = False
     verified_by: str | None = None
     gate_type: str | None = None
     proposal: str | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, StrictBool, TypeAdapter, ValidationError
 
 from knowledge.errors import NotFound, Unavailable
 from knowledge.models import (
@@ -129,7 +129,7 @@ class _Told:
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     context_id: Annotated[UUID, Field(description="The context, as build_context named it.")]
     pattern_id: Annotated[UUID, Field(description="The pattern of it that was tried.")]
-    worked: Annotated[bool, Field(description="Whether it solved the task.")]
+    worked: Annotated[StrictBool, Field(description="Whether it solved the task.")]
     project_id: Annotated[str | None, Field(description="The task's project, unless the context has it.")] = None
     task_id: Annotated[str | None, Field(description="The task's id, unless the context has it.")] = None
     run_id: Annotated[str | None, Field(description="The attempt; an attempt counts once.")] = None
@@ -194,7 +194,7 @@ class KnowledgeTool:
 def _read(kind: type[Any], told: Mapping[str, Any]) -> Any:
     """Return arguments as they are declared. Raises InvalidInput, naming the one that is wrong."""
     try:
-        return TypeAdapter(kind).validate_json(_json(told), strict=False)
+        return TypeAdapter(kind).validate_json(_json(told))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise in_our_words(first["loc"] or ("arguments",), dict(first)) from error
