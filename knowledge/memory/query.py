@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from knowledge.forms import as_id, as_relevance, as_whole, check_flag, check_named
+from knowledge.forms import as_id, as_relevance, as_whole, check_flag
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
 from knowledge.memory.limits import check_text
@@ -67,7 +67,7 @@ class RAGQueryService:
         SpaceMismatch.
         """
         check_flag("only_if_sure", only_if_sure)
-        check_named(agent_type=agent_type, task_type=task_type, technology=technology)
+        _check_told(agent_type=agent_type, task_type=task_type, technology=technology)
         question = Question(
             text=_asked("task_description", task_description),
             where=replace(self._where(), agent_type=agent_type, task_type=task_type, technology=technology),
@@ -97,7 +97,7 @@ class RAGQueryService:
         The error message is a fact, too.
         """
         check_flag("only_if_sure", only_if_sure)
-        check_named(agent_type=agent_type, task_type=task_type, technology=technology)
+        _check_told(agent_type=agent_type, task_type=task_type, technology=technology)
         question = Question(
             text=_failure(failure_description, error_message),
             where=replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology),
@@ -125,8 +125,7 @@ class RAGQueryService:
         less). What was decided in the project of `project_id` counts more. Raises as `query_for_task` does.
         """
         check_text("gate_type", gate_type)
-        if project_id is not None:
-            check_text("project_id", project_id)
+        _check_told(project_id=project_id)
         question = Question(
             text=_asked("proposal", proposal),
             where=replace(self._where(), entry_types=_DECIDED, gate_type=gate_type),
@@ -181,6 +180,13 @@ class RAGQueryService:
     def _redacted(self, question: Question) -> Question:
         """Return what is asked in the words that entries are stored in."""
         return replace(question, text=redact(question.text).text) if self.redaction else question
+
+
+def _check_told(**fields: object) -> None:
+    """Raise InvalidInput, naming the field, for what no entry could have as that field, where anything is told."""
+    for field, told in fields.items():
+        if told is not None:
+            check_text(field, told)
 
 
 def _failure(failure: str, error: str | None) -> str:

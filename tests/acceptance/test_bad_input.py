@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import httpx
@@ -34,8 +35,10 @@ from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorContextBuilder, connect
 from orchestrator.client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
+from orchestrator.entries import read_entry
 from orchestrator.http.app import make_app
 from orchestrator.logs import configure_logs
+from orchestrator.mcp.tools import TOOLS, Caller
 from tests.support.openai_server import OpenAIServer, Status
 from tests.support.postgres import create_database, drop_database
 from tests.support.processes import Commands, embedding_by, free_port
@@ -392,6 +395,52 @@ async def test_every_text_of_a_question_is_checked(knowledge: Knowledge, wrong: 
     ):
         with pytest.raises(InvalidInput, match=says) as refused:
             await query
+        assert refused.value.field == field
+
+
+@pytest.mark.parametrize("wrong", ["", "   ", "\x00", "\ud800", "x" * 70_000])
+@pytest.mark.parametrize("field", ["agent_type", "task_type", "technology"])
+async def test_what_no_entry_can_have_as_a_field_is_refused_of_a_question(
+    knowledge: Knowledge, field: str, wrong: str
+) -> None:
+    told: dict[str, Any] = {field: wrong}
+    for ask in (
+        lambda: knowledge.queries.query_for_task("the cart", **told),
+        lambda: knowledge.queries.query_for_failure("the cart", **told),
+        lambda: knowledge.capture.capture_failure_solution(
+            **{"project_id": "p", "agent_type": "a", "failure_description": "f"} | told
+        ),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            await ask()
+        assert refused.value.field == field
+    task = Task(description="the cart", type=told.get("task_type"), technology=told.get("technology"))
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(task, told.get("agent_type", "a"))
+    assert field in (context.degraded or "")
+
+
+@pytest.mark.parametrize("told", ["yes", 1, "true"])
+async def test_a_flag_is_true_or_false_at_every_door(knowledge: Knowledge, told: Any) -> None:
+    entry = {
+        "entry_type": "failure_solution",
+        "project_id": "p",
+        "agent_type": "a",
+        "failure_description": "f",
+        "solution_steps": "s",
+        "success_verified": told,
+    }
+    with pytest.raises(InvalidInput) as refused:
+        read_entry(entry)  # what the command line and files of entries go through
+    assert refused.value.field == "success_verified"
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+        answer = await http.post("/v1/entries", json=entry)
+        assert (answer.status_code, answer.json()["field"]) == (422, "success_verified")
+    caller = Caller(knowledge=knowledge, may=lambda _: True)
+    outcome = {"context_id": str(UUID(int=1)), "pattern_id": str(UUID(int=2)), "worked": told}
+    for tool, arguments, field in (("capture", entry, "success_verified"), ("record_outcome", outcome, "worked")):
+        with pytest.raises(InvalidInput) as refused:
+            await TOOLS[tool].call(caller, arguments)
         assert refused.value.field == field
 
 
