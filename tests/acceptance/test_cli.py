@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import click
 import pytest
@@ -99,6 +100,9 @@ def test_the_installed_command_lists_all_its_commands_and_says_nothing_else(besi
         assert f"\n  {typed[0]} " in told.stdout, typed
 
 
+C = str(UUID(int=1))
+
+
 @pytest.mark.parametrize(
     "typed",
     [
@@ -113,6 +117,10 @@ def test_the_installed_command_lists_all_its_commands_and_says_nothing_else(besi
         ["checkpoint", "--type", "nonsense"],
         ["checkpoint", "--project", "p", "--all"],
         ["checkpoint", "--type", "cancellation"],
+        ["outcome", C, C, "--worked", "--failed"],
+        ["outcome", C, C],
+        ["query", "task", "x", "--fact", "version=1", "--fact", "version=2"],
+        ["context", "a task", "--agent", "a", "--fact", "version=1", "--fact", "version=2"],
         ["serve", "--port", "70000"],
         ["learn", "git", ".", "--limit", "0"],
         ["learn", "junit", "a.xml", "b.xml", "--solution", "x", "--diff", "y"],
