@@ -66,7 +66,7 @@ class RevocationService:
         """Return all of them, however many: once their entries are gone, nothing else names them."""
         found: list[AffectedTask] = []
         while True:
-            page = await self.affected(chosen, after=found[-1].context_id if found else None)
+            page = await self._affected(chosen, after=found[-1].context_id if found else None)
             found += page
             if len(page) < MOST_AFFECTED:
                 return found
@@ -91,8 +91,24 @@ class RevocationService:
     ) -> list[AffectedTask]:
         """Return the tasks whose contexts held any of the entries that are meant, the latest first.
 
-        From behind the context `after` on, at most `limit` (1 to 10,000). Raises InvalidInput where nothing is meant.
+        From behind the context `after` on, at most `limit` (1 to 10,000). Raises InvalidInput where nothing is meant,
+        and NotFound where no context held the entry that is named, or one of the project, and there is none of that id:
+        a mistyped one would read as if nobody had been reached.
         """
+        found = await self._affected(chosen, limit=limit, after=after)
+        if not found and after is None:
+            await self._refuse_unknown(chosen)
+        return found
+
+    async def _refuse_unknown(self, chosen: Chosen) -> None:
+        if chosen.entry_id is not None:
+            await self.stores.entries.get(chosen.entry_id)
+        if chosen.project_id is not None:
+            await self.stores.entries.of_project(chosen.project_id, limit=1)
+
+    async def _affected(
+        self, chosen: Chosen, *, limit: int = MOST_AFFECTED, after: ContextId | None = None
+    ) -> list[AffectedTask]:
         limit = as_whole("limit", limit, least=1, most=MOST_AFFECTED)
         if chosen.everything:
             raise InvalidInput("key", "name a key, a project, a time or an entry: nothing says which are meant")

@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from typer.testing import CliRunner
@@ -100,6 +101,9 @@ def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:
     assert json.loads(typed("revoke", "--key", "agent1", "--dry-run", "--json"))["entries"] == 3
     assert "3 entries and 0 outcomes were deleted" in typed("revoke", "--key", "agent1", "--since", "2020-01-01")
     assert typed("affected", "--key", "agent1") == "no context held any of them\n"
+    assert typed("affected", "--project", "web-shop") == "no context held any of them\n"
+    typed("affected", str(UUID(int=1)), code=1)
+    typed("affected", "--project", "web-shpo", code=1)
     told = typed("revoke", "--key", "agent7", beside=True)
     assert told == "nothing in workspace default is by this key: is it the one that was meant?\n"
     typed("revoke", code=2)

@@ -17,7 +17,7 @@ from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.adapters.postgres.audit import PostgresAudit
 from knowledge.adapters.postgres.database import transaction, within
 from knowledge.adapters.postgres.tables import contexts
-from knowledge.errors import AccessDenied, InvalidInput
+from knowledge.errors import AccessDenied, InvalidInput, NotFound
 from knowledge.memory.revoking import MOST_AFFECTED
 from knowledge.models import Context, EntryId, Task
 from knowledge.provenance import Chosen
@@ -363,7 +363,8 @@ async def test_the_same_over_http(knowledge: Knowledge, client: KnowledgeClient)
     assert await client.reviews.alarms() == []
     report = await client.revocations.revoke(Chosen(key_id="agent1", since=datetime(2020, 1, 1, tzinfo=UTC)))
     assert (report.entries, report.outcomes, report.affected) == (1, 0, ())
-    assert await client.revocations.affected(Chosen(entry_id=ids[0])) == []
+    with pytest.raises(NotFound):
+        await client.revocations.affected(Chosen(entry_id=ids[0]))
     assert [row.what for row in await client.audits.list()] == ["entries revoked", "entry rejected", "entry approved"]
     chain = await client.audits.verify()
     assert chain.whole
