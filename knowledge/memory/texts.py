@@ -31,6 +31,8 @@ _NAME = re.compile(r"[A-Za-z0-9@][A-Za-z0-9_.+#/@-]{0,39}")
 _RANGE = re.compile(r"[<>=!~]{1,3} ?[0-9][0-9A-Za-z.*+!-]{0,30}(?: ?, ?[<>=!~]{1,3} ?[0-9][0-9A-Za-z.*+!-]{0,30}){0,4}")
 """A range of versions; an import may bring any text as one."""
 
+_AN = re.compile(r"(?i:(?!uni(?!n)|us[aeiu]|ut[ei]|u[ix]\b|eu|one\b|once\b)[aeiou])|[FHLMNRSX](?:[A-Z0-9]|\b)")
+"""What is spoken with a vowel first."""
 _MOST_CONDITIONS = 3
 """Conditions told in a sentence."""
 
@@ -87,7 +89,7 @@ def when_to_try(evidence: Evidence) -> str:
             kind = _listed((each.task_type, each.entries) for each in facts)
             technology = _listed((each.technology, each.entries) for each in facts)
             error = _listed((_told_error(each.error), each.entries) for each in facts)
-            task = f"a {kind} task" if kind else "a task"
+            task = f"{_article(kind)} {kind} task" if kind else "a task"
             where = f" in {technology}" if technology else ""
             how = f"with {error}" if error else "in this way"
             return f"When {task}{where} fails {how}{bounds}."
@@ -95,6 +97,10 @@ def when_to_try(evidence: Evidence) -> str:
             return f"Before a proposal like this goes to the {gate} gate{bounds}."
         case EntryType.GATE_APPROVAL:
             return f"When a proposal like this goes to the {gate} gate{bounds}."
+
+
+def _article(word: str) -> str:
+    return "an" if _AN.match(word) else "a"
 
 
 def _only(conditions: Collection[AppliesWhen]) -> str:

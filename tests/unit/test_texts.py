@@ -95,6 +95,9 @@ def test_when_to_try_is_else_made_of_what_all_the_evidence_tells() -> None:
     bare = circumstance(failure(task_type=None, technology=None))
     assert told(bare) == "When a task fails in this way."
     assert told(of()) == "When a bugfix task in python fails in this way."
+    for kind in ("an incident", "an upgrade", "a user-story", "a UI", "an HTTP", "a hotfix", "an ETL", "a unit-test"):
+        told_of = told(of(task_type=kind.partition(" ")[2]))
+        assert told_of == f"When {kind} task in python fails in this way."
     assert (
         told(of(error="TypeError"), projects=4)
         == "When a bugfix task in python fails with TypeError, as in 4 projects."
