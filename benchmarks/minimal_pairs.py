@@ -1,7 +1,8 @@
 """Pairs of texts that differ in one particular, and therefore tell of different things: made from real texts.
 
 Each edit changes one number, version, identifier, path, error code, exception type or negation, at one place or, every
-other time, wherever it stands. The seed is fixed: the same texts give the same pairs.
+other time, wherever it stands. The seed is fixed: the same texts give the same pairs. In a stack trace the number of a
+line of code is no particular: whatever is written above moves it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+
+from knowledge.search.traces import read_trace
 
 _SEED = 20260115
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.]*\.\d)(?!\w)")
@@ -45,9 +48,14 @@ def minimal_pairs(texts: Sequence[str]) -> list[MinimalPair]:
     for text in texts:
         rng = random.Random(f"{_SEED}{text}")
         for kind, changed in _edits(text, known, rng):
-            if changed and " ".join(changed.split()).casefold() != " ".join(text.split()).casefold():
+            if changed and _told(changed) != _told(text):
                 made.append(MinimalPair(kind, text, changed))
     return made
+
+
+def _told(text: str) -> str:
+    trace = read_trace(text)
+    return " ".join((trace.told if trace else text).split()).casefold()
 
 
 def _edits(text: str, known: Sequence[str], rng: random.Random) -> Iterable[tuple[str, str | None]]:

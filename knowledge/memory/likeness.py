@@ -294,7 +294,7 @@ def features(a: TextProfile, b: TextProfile, overlap: Overlap, apart: tuple[Diff
 
 def differences(a: TextProfile, b: TextProfile) -> tuple[Difference, ...]:
     """Return what tells two texts apart, however alike they are otherwise."""
-    if a.reading.normalised == b.reading.normalised:
+    if a.reading.same_words(b.reading):
         return ()
     of_a, of_b = _left_over(a.tokens, b.tokens), _left_over(b.tokens, a.tokens)
     either = of_a | of_b

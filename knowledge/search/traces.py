@@ -1,17 +1,27 @@
 """Stack traces in a text: where a program failed, by the innermost frame, and the text without the way there.
 
 Crash reports are usually told apart by exception type and the innermost frames (so do Sentry's and Mozilla's grouping).
-Read are Python's own traces, pytest's, and those of Java and JavaScript.
+Read are Python's own traces, pytest's, and those of Java, JavaScript, C#, Go and Rust.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-_PYTEST = re.compile(r"^(\S+\.\w+):(\d+): in (\S+)$")
-_PYTHON = re.compile(r"^File \"([^\"]+)\", line (\d+), in (\S+)$")
-_AT = re.compile(r"^at (\S+?)(?: \[.*\])? ?\(([^()]*?)(?::\d+)*\)$")
+_PYTEST = re.compile(r"^(?P<file>\S+\.\w+)(?P<line>:\d+): in (?P<function>\S+)$")
+_PYTHON = re.compile(r"^File \"(?P<file>[^\"]+)\"(?P<line>, line \d+), in (?P<function>\S+)$")
+_AT = re.compile(r"^at (?:async |new )?(?P<function>\S+?)(?: \[.*\])? ?\((?P<file>[^()]*?)(?P<line>(?::\d+){0,2})\)$")
+_DOTNET = re.compile(r"^at (?P<function>[^\s(]+)\([^()]*(?:\([^()]*\)[^()]*)*\) in (?P<file>\S.*)(?P<line>:line \d+)$")
+_AT_FILE = re.compile(r"^at (?:async )?(?P<file>\S*\.[a-z]\w{0,4}|node:\S+?)(?P<line>:\d+:\d+)$")
+_RUST_CALL = re.compile(r"^\d+: (?P<function>\S.*)$")
+_GO_FILE = re.compile(r"^(?P<file>\S+\.go)(?P<line>:\d+(?: \+0x[0-9a-f]+)?)$")
+_GO_CALL = re.compile(r"^(?P<function>\S+)\([^()]*\)$|^(?P<starter>created by \S+)(?: in goroutine \d+)?$")
+_GOROUTINE = re.compile(r"^goroutine \d+(?= \[)")
+_RUNTIME = re.compile(r"panic$|runtime\.|rust_begin_unwind$|(?:core|std)::")
+"""Frames of Go's and Rust's own, which stand between a panic and the place of it."""
+
 _MARKERS = frozenset("^~ \t")
 
 
@@ -25,31 +35,65 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The innermost frame, and the text without repeated lines and without the headers of the outer frames."""
+    """The innermost frame, and the text without repeated lines and without the headers of the outer frames.
+
+    `told` is the whole text. Neither has the numbers of lines of code: whatever is written above moves them.
+    """
 
     innermost: Frame
     rest: str
+    told: str = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """A frame, and the lines that stand for it, each with what of it stays where the code is moved."""
+
+    frame: Frame
+    lines: Mapping[str, str]
+    innermost_first: bool = True
 
 
 def read_trace(text: str) -> Trace | None:
     """Return the stack trace in a text, None where there is none."""
     lines = [line for line in (each.strip() for each in text.splitlines()) if line and not _MARKERS.issuperset(line)]
-    frames: list[Frame] = []
-    headers: list[str] = []
-    innermost_first = False
-    for at, line in enumerate(lines):
-        following = lines[at + 1] if at + 1 < len(lines) else ""
-        if match := _PYTEST.match(line) or _PYTHON.match(line):
-            frames.append(Frame(match.group(3), following))
-        elif match := _AT.match(line):
-            innermost_first = True
-            frames.append(Frame(match.group(1), match.group(2)))
-        else:
-            continue
-        headers.append(line)
-    if not frames:
+    around = zip(["", *lines], lines, [*lines[1:], ""], strict=False)
+    headers = [header for each in around if (header := _header(*each))]
+    if not headers:
         return None
-    inner = 0 if innermost_first else -1
-    outer = set(headers) - {headers[inner]}
-    rest = "\n".join(dict.fromkeys(line for line in lines if line not in outer))
-    return Trace(innermost=frames[inner], rest=rest)
+    inner = _innermost(headers)
+    moved = {line: stays for header in headers for line, stays in header.lines.items()}
+    outer = moved.keys() - inner.lines.keys()
+    told = [moved.get(line) or _GOROUTINE.sub("goroutine", line) for line in lines]
+    rest = dict.fromkeys(stays for line, stays in zip(lines, told, strict=True) if line not in outer)
+    return Trace(innermost=inner.frame, rest="\n".join(rest), told="\n".join(told))
+
+
+def _innermost(headers: list[_Header]) -> _Header:
+    if not headers[-1].innermost_first:
+        return headers[-1]
+    first = [header for header in headers if header.innermost_first]
+    return next((header for header in first if not _RUNTIME.match(header.frame.function)), first[0])
+
+
+def _header(before: str, line: str, after: str) -> _Header | None:
+    """Return the frame that a line, maybe with the one before it, is the header of."""
+    if match := _PYTEST.match(line) or _PYTHON.match(line):
+        return _Header(Frame(match["function"], after), {line: _without_number(match)}, innermost_first=False)
+    if match := _AT.match(line) or _DOTNET.match(line):
+        return _Header(Frame(match["function"], match["file"]), {line: _without_number(match)})
+    if match := _AT_FILE.match(line):
+        call = _RUST_CALL.match(before)
+        function = call["function"] if call else ""
+        lines = {line: _without_number(match)}
+        return _Header(Frame(function, match["file"]), lines | ({before: function} if call else {}))
+    if (match := _GO_FILE.match(line)) and (call := _GO_CALL.match(before)):
+        function = call["function"] or call["starter"]
+        return _Header(Frame(function, match["file"]), {before: function, line: _without_number(match)})
+    return None
+
+
+def _without_number(header: re.Match[str]) -> str:
+    """Return the header of a frame without the number of its line, which all headers have as the group `line`."""
+    begin, end = header.span("line")
+    return header.string[:begin] + header.string[end:]

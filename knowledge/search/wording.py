@@ -10,7 +10,7 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 
 from knowledge.models import TermStatistics
@@ -23,6 +23,7 @@ _OPENING_WORDS = 3
 _WORDS = re.compile(r"\w+")
 _LITTLE = frozenset(["a", "an", "the", "is", "are", "was", "were", "be", "been", "being"])
 _WRAPPING = ".,;:`\"'"
+_IN_FRONT = ",;:`\"'"
 _RARE = 0.80
 """Share of the highest rarity from which a word is a particular: of 1,000 texts, it stands in two or fewer."""
 
@@ -59,14 +60,14 @@ class Reading:
         return read_trace(self.text)
 
     @cached_property
-    def normalised(self) -> str:
-        """The text with runs of white space as one blank and without case."""
-        return " ".join(self.text.split()).casefold()
-
-    @cached_property
     def gist(self) -> int:
         """Equal for texts of the same gist."""
-        return zlib.crc32(" ".join(_gist(self.text)).encode())
+        return _gist(self.text)
+
+    @cached_property
+    def trace_gist(self) -> int | None:
+        """Equal for stack traces of the same gist, wherever the code stands in its files."""
+        return _gist(self.trace.told) if self.trace else None
 
     @cached_property
     def tokens(self) -> list[Token]:
@@ -97,8 +98,8 @@ class Reading:
         return frozenset(word.casefold() for word in self.words if is_named_by_form(word))
 
     def same_words(self, other: Reading) -> bool:
-        """Return whether two texts say the same in the same words."""
-        return self.gist == other.gist or self.normalised == other.normalised
+        """Return whether two texts say the same in the same words; in stack traces lines may have moved."""
+        return self.gist == other.gist or (self.trace_gist is not None and self.trace_gist == other.trace_gist)
 
 
 class Rarity:
@@ -300,11 +301,9 @@ def _parts(word: str) -> tuple[tuple[int, ...], int | None]:
     return tuple(map(term_id, found)), None if whole is None else term_id(whole)
 
 
-def _gist(text: str) -> Iterator[str]:
-    for chunk in text.casefold().split():
-        word = chunk.strip(_WRAPPING)
-        if word and word not in _LITTLE:
-            yield word
+def _gist(text: str) -> int:
+    words = (chunk.lstrip(_IN_FRONT).rstrip(_WRAPPING) for chunk in text.casefold().split())
+    return zlib.crc32(" ".join(word for word in words if word and word not in _LITTLE).encode())
 
 
 def _opening(text: str) -> str:

@@ -111,6 +111,23 @@ async def test_the_same_situation_with_another_resolution_is_a_rival(bundled: Kn
     assert await kinds(bundled) == {frozenset(patterns): "rival"}
 
 
+TRACEBACK = """Export fails
+Traceback (most recent call last):
+  File "/app/ship/label.py", line {}, in make
+    return zpl(order.address.zip)
+AttributeError: 'NoneType' object has no attribute '{}'"""
+
+
+async def test_a_failure_whose_code_moved_since_comes_to_its_pattern(bundled: Knowledge) -> None:
+    """It founded another one at each line, so that eight projects with one fix were eight of one success each."""
+    first = await told(bundled, TRACEBACK.format(41, "zip"))
+    await bundled.checkpoints.process_all()
+    moved = await told(bundled, TRACEBACK.format(47, "zip"), project="q")
+    another = await told(bundled, TRACEBACK.format(41, "code"), project="r")
+    await bundled.checkpoints.process_all()
+    assert await pattern_of(bundled, moved) == await pattern_of(bundled, first) != await pattern_of(bundled, another)
+
+
 @pytest.mark.parametrize(
     ("others", "situation", "solution", "contrary"),
     [

@@ -141,6 +141,29 @@ def test_a_failure_is_the_same_where_exception_and_place_are() -> None:
     assert not judged(TRACE, elsewhere, 0.99).likely
 
 
+@pytest.mark.parametrize("weights", [BUNDLED, None])
+def test_a_trace_whose_lines_moved_is_the_same_and_one_that_ends_elsewhere_is_not(weights: Weights | None) -> None:
+    moved = TRACE.replace(":15:", ":19:").replace(":8:", ":12:")
+    found = judged(TRACE, moved, 0.95, weights)
+    assert (found.probability, found.differences) == (1.0, ())
+    assert found.grounds[0] is Ground.SAME_WORDS
+    assert not judged(TRACE, moved.replace("'int'", "'str'"), 0.99, weights).same
+    assert not judged(TRACE, moved.replace("sum(item", "max(item"), 0.99, weights).same
+
+
+def test_the_number_of_a_line_of_code_is_no_particular_of_a_minimal_pair() -> None:
+    lines = "  File \"a.py\", line 7, in total\n    pay()\nKeyError: 'coupon'"
+    assert "number" not in {pair.kind for pair in minimal_pairs([lines])}
+    assert "number" in {pair.kind for pair in minimal_pairs([lines.replace("pay()", "pay(7)")] * 2)}
+
+
+def test_words_in_another_case_differ_in_nothing() -> None:
+    """`TYPE` is a name by its form, `type` is none: the two were told apart by their particulars."""
+    found = judged("The argument has no TYPE in the service", "the argument has no type  in the service.")
+    assert (found.differences, found.same) == ((), True)
+    assert not judged("The service has no .env", "the service has no env").same
+
+
 def test_however_alike_texts_are_without_a_ground_they_are_at_most_proposed() -> None:
     found = judged("The login page hangs when the cookie is old", "The login page hangs: the cookie is old, then", 1.0)
     assert found.likely

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -79,10 +80,41 @@ JAVASCRIPT = """TypeError: x is undefined
     at total (/app/cart.js:8:11)
     at main (/app/run.js:3:1)"""
 
+CSHARP = """System.InvalidOperationException: Sequence contains no elements
+   at System.Linq.Enumerable.First[TSource](IEnumerable`1 source) in /src/linq/First.cs:line 21
+   at Shop.Cart.Total(Func`1 pay, Order (of) order) in C:\\shop src\\Cart.cs:line 42"""
+GO = """panic: runtime error: index out of range [12] with length 12
+
+goroutine 7 [running]:
+panic({0x49d1c0, 0xc00001})
+\t/usr/local/go/src/runtime/panic.go:884 +0x212
+shop/cart.(*Cart).Total(0xc000010000)
+\t/src/cart.go:33 +0x1f
+created by main.main in goroutine 1
+\t/src/main.go:10 +0x2a"""
+RUST = """thread 'main' panicked:
+index out of bounds: the len is 3 but the index is 7
+stack backtrace:
+   0: rust_begin_unwind
+             at /rustc/9fc6b431/library/std/src/panicking.rs:665:5
+   1: shop::cart::total
+             at ./src/cart.rs:12:9
+   2: shop::main
+             at ./src/main.rs:4:5"""
+BARE = """TypeError: x is undefined
+    at async load (/app/cart.js:8:11)
+    at file:///app/run.mjs:3:1
+    at node:internal/main/run_main_module:28:49"""
+TRACES = (PYTEST, PYTHON, JAVA, JAVASCRIPT, CSHARP, GO, RUST, BARE)
+
 
 @pytest.mark.parametrize(
     ("text", "innermost"),
     [
+        (CSHARP, Frame("System.Linq.Enumerable.First[TSource]", "/src/linq/First.cs")),
+        (GO, Frame("shop/cart.(*Cart).Total", "/src/cart.go")),
+        (RUST, Frame("shop::cart::total", "./src/cart.rs")),
+        (BARE, Frame("load", "/app/cart.js")),
         (PYTEST, Frame("total", "return sum(items)")),
         (PYTHON, Frame("total", "return sum(items)")),
         (JAVA, Frame("org.shop.Cart.total", "Cart.java")),
@@ -101,3 +133,19 @@ def test_a_deeper_recursion_ends_at_the_same_place_with_the_same_rest() -> None:
     frame = "src/cart.py:8: in total\n    return sum(items)\n"
     deeper = read_trace(PYTEST.replace("src/cart.py:8: in total\n", frame * 3 + "src/cart.py:8: in total\n"))
     assert deeper == read_trace(PYTEST)
+
+
+@pytest.mark.parametrize("text", TRACES)
+def test_where_code_stands_in_its_file_is_no_part_of_what_a_trace_tells(text: str) -> None:
+    """A line that is added above moves all below it; goroutines and addresses are others in each run."""
+    moved = re.sub(r"(?<=[a-z]:)\d+|(?<=line )\d+|(?<=goroutine )\d+|(?<=0xc0000)\d+", "977", text)
+    assert moved != text
+    assert read_trace(moved) == read_trace(text)
+    assert profile(moved, RARITY).reading.same_words(profile(text, RARITY).reading)
+
+
+@pytest.mark.parametrize(
+    "line", ["at 12:30:45", "main.go:33", "see main.go:33", "at noon", "at " + "(" * 9, "at f(" + ":1" * 20_000]
+)
+def test_a_line_that_only_looks_like_a_frame_is_none(line: str) -> None:
+    assert read_trace(f"It broke\n{line}\nagain") is None
