@@ -129,6 +129,12 @@ class Comparing:
         return judgement
 
     def _resolutions_compared(self, one: str, other: str, cosine: float | None) -> Compared:
+        found = self._resolutions_judged(one, other, cosine)
+        if found.verdict is Verdict.SAME and self._reading(one).put_otherwise(self._reading(other)):
+            return Compared(Verdict.OTHER, Judgement(probability=0.0, differences=(likeness.Difference.PUT,)))
+        return found
+
+    def _resolutions_judged(self, one: str, other: str, cosine: float | None) -> Compared:
         first, second = self._profile(one), self._profile(other)
         apart = likeness.differences(first, second)
         if not first.reading.same_words(second.reading) and (

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -44,18 +45,20 @@ MOST_COMPARED = 5
 class Embedding:
     """A leased entry and its texts with their vectors.
 
-    Its match key, and how often each term occurs in its texts, are worked out once: several steps ask for them.
+    Its keys, and how often each term occurs in its texts, are worked out once: several steps ask for them.
     """
 
     entry: Entry
     told: Mapping[View, str]
     vectors: Mapping[View, Vector]
     match_key: str = field(init=False)
+    written_key: str = field(init=False)
     counts: Mapping[View, Mapping[int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Work out the match key and the terms."""
+        """Work out the keys and the terms."""
         object.__setattr__(self, "match_key", texts.match_key(self.entry))
+        object.__setattr__(self, "written_key", texts.written_key(self.entry))
         object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.told.items()})
 
 
@@ -154,26 +157,34 @@ def decide(
     known: Mapping[str, PatternId],
     workspace: str,
     nearby: Nearby | None = None,
+    resolutions: Mapping[PatternId, Collection[str]] = MappingProxyType({}),
 ) -> list[Decision]:
     """Return a decision for each entry still held, in order; one made by an earlier attempt stands.
 
-    `known` are the patterns that exist, by match key; entries of the batch may found and join each other's. Who
-    belongs together does not depend on the order of the batch: the earliest captured founds.
+    `known` are the patterns that exist, by key, and `resolutions` those of their entries; entries of the batch may
+    found and join each other's. Who belongs together does not depend on the order of the batch: the earliest captured
+    founds.
     """
     choosing = _Choosing(embeddings, nearby)
     decisions: dict[EntryId, Decision] = {}
-    for embedding, own, choice in _chosen(choosing, embeddings, held, known, workspace):
+    by_key = _ByKey(known, resolutions)
+    for embedding, own, choice in _chosen(choosing, embeddings, held, by_key, workspace):
         pattern_id = choice.pattern_id or own
         decisions[embedding.entry.entry_id] = Decision(
             entry=embedding.entry,
             pattern_id=pattern_id,
-            match_key=embedding.match_key,
+            match_key=by_key.key_of(embedding, pattern_id),
             founds=pattern_id == own,  # a repeated founding too: what follows from it was not done yet
             points=text_points(workspace, pattern_id, embedding.told, embedding.vectors),
             why=choice.why,
             links=choice.links,
         )
     return [decisions[each.entry.entry_id] for each in embeddings if each.entry.entry_id in decisions]
+
+
+def to_be_seen(embeddings: Iterable[Embedding], known: Mapping[str, PatternId]) -> set[PatternId]:
+    """Return the patterns that entries share a key with, and of which it must be seen how they put their resolution."""
+    return {known[each.match_key] for each in embeddings if each.written_key not in known and each.match_key in known}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,30 +203,67 @@ def missing(embeddings: Sequence[Embedding], *, workspace: str, nearby: Nearby) 
     """Return what is missing to decide on entries; to be asked again once texts were read."""
     choosing = _Choosing(embeddings, nearby)
     held = dict.fromkeys(embedding.entry.entry_id for embedding in embeddings)
-    for _ in _chosen(choosing, embeddings, held, {}, workspace):
+    for _ in _chosen(choosing, embeddings, held, _ByKey({}, {}), workspace):
         pass
     return Missing(unread=list(nearby.comparing.unread.values()), resolutions=list(choosing.wanted))
+
+
+class _ByKey:
+    """The patterns that entries belong to by their words: those that were known, and those of the batch.
+
+    The words of a resolution may be put otherwise in a pattern that has their key: then the entry has a key of its own.
+    """
+
+    def __init__(self, known: Mapping[str, PatternId], resolutions: Mapping[PatternId, Collection[str]]) -> None:
+        self._known = dict(known)
+        self._resolutions = {pattern_id: list(told) for pattern_id, told in resolutions.items()}
+
+    def pattern_of(self, embedding: Embedding) -> PatternId | None:
+        """Return the pattern with the words of an entry, None where there is none."""
+        found = self._known.get(embedding.written_key)
+        if found is None:
+            found = self._known.get(embedding.match_key)
+            if found and _put_otherwise(texts.resolution(embedding.entry), self._resolutions.get(found, ())):
+                return None
+        return found
+
+    def learn(self, embedding: Embedding, pattern_id: PatternId) -> None:
+        """Let later entries with the same words come to the pattern of this one."""
+        self._known.setdefault(embedding.match_key, pattern_id)
+        self._known.setdefault(embedding.written_key, pattern_id)
+        self._resolutions.setdefault(pattern_id, []).append(texts.resolution(embedding.entry))
+
+    def key_of(self, embedding: Embedding, pattern_id: PatternId) -> str:
+        """Return the key by which an entry is to be found in its pattern."""
+        taken = self._known[embedding.match_key] != pattern_id
+        return embedding.written_key if taken else embedding.match_key
+
+
+def _put_otherwise(resolution: str, there: Iterable[str]) -> bool:
+    """Return whether a resolution is there, but never as it is put: where it is not there any more, nobody knows."""
+    words = texts.normalised(resolution)
+    same = [told for told in there if texts.normalised(told) == words]
+    return bool(same) and all(Reading(told).put_otherwise(Reading(resolution)) for told in same)
 
 
 def _chosen(
     choosing: _Choosing,
     embeddings: Sequence[Embedding],
     held: Mapping[EntryId, PatternId | None],
-    known: Mapping[str, PatternId],
+    by_key: _ByKey,
     workspace: str,
 ) -> Iterator[tuple[Embedding, PatternId, _Choice]]:
     """Yield, the earliest captured first, each entry still held, the pattern it would found and what it chooses."""
-    by_key = dict(known)
     for embedding in sorted(embeddings, key=lambda each: (each.entry.captured_at, each.entry.entry_id)):
         entry_id = embedding.entry.entry_id
         if entry_id not in held:
             continue
         own = pattern_id_of(workspace, entry_id)
-        choice = _Choice(pattern_id=held[entry_id] or by_key.get(embedding.match_key))
+        choice = _Choice(pattern_id=held[entry_id] or by_key.pattern_of(embedding))
         if choice.pattern_id is None:
             choice = choosing.choose(embedding)
         pattern_id = choice.pattern_id or own
-        by_key.setdefault(embedding.match_key, pattern_id)
+        by_key.learn(embedding, pattern_id)
         if pattern_id == own:
             choosing.founded(embedding, own)
         yield embedding, own, choice

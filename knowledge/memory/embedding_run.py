@@ -284,11 +284,13 @@ class EmbeddingRun:
         nearby = await self._consolidating.around(embedded.in_use, embeddings)
         async with self.stores.patterns.deciding(embedded.lease.claim.token) as deciding:
             held = await deciding.held([embedding.entry.entry_id for embedding in embeddings])
-            keys = {embedding.match_key for embedding in embeddings}
+            keys = {key for embedding in embeddings for key in (embedding.match_key, embedding.written_key)}
+            known = await deciding.patterns_by_key(sorted(keys))
             decisions = consolidation.decide(
                 embeddings,
                 held=held,
-                known=await deciding.patterns_by_key(sorted(keys)),
+                known=known,
+                resolutions=await deciding.resolutions(consolidation.to_be_seen(embeddings, known)),
                 workspace=self.stores.workspace,
                 nearby=nearby and nearby.among(await deciding.existing(nearby.patterns)),
             )

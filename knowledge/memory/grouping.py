@@ -129,8 +129,8 @@ class PatternGroupingService:
         async with self.grouping.regrouping() as regrouping:
             old = _only(await regrouping.patterns_of(entry_ids), entry_ids)
             entries = await regrouping.entries(old)
-            keys = {texts.match_key(entry) for entry in entries if entry.entry_id in entry_ids}
-            leaving = [entry for entry in entries if texts.match_key(entry) in keys]
+            keys = {texts.written_key(entry) for entry in entries if entry.entry_id in entry_ids}
+            leaving = [entry for entry in entries if texts.written_key(entry) in keys]
             there = len(leaving) == len(entries) and await regrouping.key_of(old) == texts.pattern_key(old)
             if len(leaving) == len(entries) and not there:
                 raise InvalidInput("entry_ids", f"are all that pattern {old} has, with those that say the same")
@@ -174,7 +174,7 @@ class PatternGroupingService:
         return [
             Move(
                 entry_id=entry.entry_id,
-                match_key=texts.match_key(entry),
+                match_key=texts.written_key(entry),
                 points={point(old, view, text): point(new, view, text) for view, text in texts.views(entry).items()},
             )
             for entry in entries

@@ -48,6 +48,7 @@ class Difference(StrEnum):
     CODES = "other error codes"
     EXCEPTIONS = "other exception types"
     PLACES = "other places in the code"
+    PUT = "the same words in another order, case, quotes or brackets"
 
 
 NOT_EVEN_TWINS = frozenset(

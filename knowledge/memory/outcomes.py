@@ -18,9 +18,7 @@ from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Evidence, Hande
 from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
 from knowledge.search.tokens import NEGATIONS, written_words
-from knowledge.search.wording import Reading
-
-_LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-+*]|\d{1,3}[.)])[ \t]+")
+from knowledge.search.wording import Reading, without_list_marks
 
 ECHO = 0.8
 """A resolution that shares so much of its words with one that was handed out repeats it; ours."""
@@ -186,9 +184,14 @@ async def told_before(stores: Stores, entry_id: EntryId, resolution: str) -> Ent
 
 
 def echoes(told: str, evidence: Evidence) -> bool:
-    """Return whether a text says what a pattern does: repeats its resolution, or quotes it in part."""
+    """Return whether a text says what a pattern does: repeats its resolution, or quotes it in part.
+
+    With code that is put otherwise it does not: `git branch -D` is what put `git branch -d` right.
+    """
     words = evidence.words
     known = texts.resolution(words)
+    if Reading(told).put_otherwise(Reading(known)):
+        return False
     return repeats(told, known) or _quotes(told, known, f"{texts.situation(words)}\n{texts.when_to_try(evidence)}")
 
 
@@ -233,5 +236,4 @@ def repeats(told: str, known: str) -> bool:
 
 
 def _listed(text: str) -> Reading:
-    """Return a text without the marks and numbers of its lists, which tell nothing."""
-    return Reading(_LIST_MARK.sub("", text))
+    return Reading(without_list_marks(text))

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from hashlib import sha256
 
 from knowledge.models import AppliesWhen, Distilled, EntryType, Evidence, NewEntry, PatternId, View, Words
+from knowledge.search.wording import as_written
 
 _SYSTEM_ERRORS = frozenset(errno.errorcode.values()) | {
     *("EBADENGINE", "EINTEGRITY", "EJSONPARSE", "ELIFECYCLE", "ENEEDAUTH", "ENOTFOUND", "EPEERINVALID", "ERESOLVE"),
@@ -159,4 +160,13 @@ def pattern_key(pattern_id: PatternId) -> str:
 def match_key(entry: NewEntry) -> str:
     """Return the key that entries of one pattern share: entry type, situation and resolution, normalised; as sha256."""
     told = "\0".join((entry.entry_type, normalised(situation(entry)), normalised(resolution(entry))))
+    return sha256(told.encode()).hexdigest()
+
+
+def written_key(entry: NewEntry) -> str:
+    """Return the key of an entry whose match key belongs to a pattern that puts its resolution otherwise.
+
+    It goes before the match key: a store knows it only where the resolution was found to be another one.
+    """
+    told = "\0".join((match_key(entry), *as_written(resolution(entry))))
     return sha256(told.encode()).hexdigest()

@@ -40,6 +40,10 @@ class Deciding(Protocol):
         """
         ...
 
+    async def resolutions(self, pattern_ids: Collection[PatternId]) -> Mapping[PatternId, Collection[str]]:
+        """Return the resolutions of the entries of some patterns, each text once; a pattern without any is left out."""
+        ...
+
     async def existing(self, pattern_ids: Collection[PatternId]) -> set[PatternId]:
         """Return those of the patterns that are there."""
         ...

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import inverse_document_frequency, term_id, terms
-from knowledge.search.tokens import TURNS, Token, is_named_by_form, tokens, written_words
+from knowledge.search.tokens import GLUE, TURNS, Token, is_named_by_form, tokens, written_words
 from knowledge.search.traces import Frame, Trace, read_trace
 
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?:])\s+|\n\s*\n|\n(?=[A-Z])")
@@ -24,6 +24,17 @@ _WORDS = re.compile(r"\w+")
 _LITTLE = frozenset(["a", "an", "the", "is", "are", "was", "were", "be", "been", "being"])
 _WRAPPING = ".,;:`\"'"
 _IN_FRONT = ",;:`\"'"
+_LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-+*]|\d{1,3}[.)])[ \t]+")
+_BOLD = re.compile(r"(?<![^\s(])\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*(?!\w)")
+_STRAIGHT = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e", "'''\"\"\"", "`")
+_CLOSED_UP = re.compile(r" ?([=+<>|&(){}]) ?")
+_ENDS = ".,;:!?"
+_PLACES = frozenset({".", ".."})
+_PROSE = re.compile(r"[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_]))*")
+"""A word of prose: its capital may be that of a sentence, its dash a matter of spelling."""
+_AROUND = "\"'()[]{}<>,;"
+_NO_WORD = re.compile(r"[\W_]+")
+
 _RARE = 0.80
 """Share of the highest rarity from which a word is a particular: of 1,000 texts, it stands in two or fewer."""
 
@@ -68,6 +79,26 @@ class Reading:
     def trace_gist(self) -> int | None:
         """Equal for stack traces of the same gist, wherever the code stands in its files."""
         return _gist(self.trace.told) if self.trace else None
+
+    @cached_property
+    def as_written(self) -> tuple[str, ...]:
+        """Its words with all that may matter in what is to be done."""
+        return as_written(self.text)
+
+    def put_otherwise(self, other: Reading) -> bool:
+        """Return whether two texts have words in common that a program would take for others.
+
+        They are the same words in another order, case, quotes or brackets (`-d` and `-D`, `3.10` and `'3.10'`), or,
+        where one says more besides, some are code in another case or with other signs. How prose is set does not count:
+        the capitals and the ends of sentences, code marks, kinds of quotes, marks of lists, white space.
+        """
+        ones, others = self.as_written, other.as_written
+        if self.text.isupper() or other.text.isupper():  # no case was told
+            ones, others = tuple(map(str.casefold, ones)), tuple(map(str.casefold, others))
+        if self.counts == other.counts:
+            return _closed_up(ones) != _closed_up(others)
+        (code, prose), (other_code, other_prose) = _apart(ones, others), _apart(others, ones)
+        return not code.isdisjoint(other_code | other_prose) or not prose.isdisjoint(other_code)
 
     @cached_property
     def tokens(self) -> list[Token]:
@@ -304,6 +335,40 @@ def _parts(word: str) -> tuple[tuple[int, ...], int | None]:
 def _gist(text: str) -> int:
     words = (chunk.lstrip(_IN_FRONT).rstrip(_WRAPPING) for chunk in text.casefold().split())
     return zlib.crc32(" ".join(word for word in words if word and word not in _LITTLE).encode())
+
+
+def without_list_marks(text: str) -> str:
+    """Return a text without the marks and numbers of its lists, which tell nothing."""
+    return _LIST_MARK.sub("", text)
+
+
+def as_written(text: str) -> tuple[str, ...]:
+    """Return the words of a text with their case and signs, but for how prose is set."""
+    told = _BOLD.sub(r"\1", without_list_marks(text)).translate(_STRAIGHT).strip()
+    for mark in "\"'":
+        if told.count(mark) == 2 and told[0] == mark and told.rstrip(_ENDS)[-1] == mark:
+            told = told.replace(mark, "")
+    words = (chunk if chunk in _PLACES else chunk.rstrip(_ENDS) for chunk in told.split())
+    return tuple(_without_capital(word) for word in words if word)
+
+
+def _without_capital(word: str) -> str:
+    """Return a word as it stands within a sentence: `DO NOT` is `do not`, but `NAME` is not `name`."""
+    folded = word.casefold()
+    capital = len(word) > 1 and word[1:].islower() and _PROSE.fullmatch(word)
+    return folded if capital or folded in GLUE or folded in TURNS else word
+
+
+def _closed_up(words: Iterable[str]) -> str:
+    return _CLOSED_UP.sub(r"\1", " ".join(words).replace(",", " ").replace(";", " "))
+
+
+def _apart(ones: Iterable[str], others: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return the words of a text that another one lacks, bare of signs and case: those of code, those of prose."""
+    told = {word.strip(_AROUND) for word in ones} - {word.strip(_AROUND) for word in others}
+    prose = {word for word in told if _PROSE.fullmatch(word)}
+    bare = [{_NO_WORD.sub("", word).casefold() for word in some} - {""} for some in (told - prose, prose)]
+    return bare[0], bare[1]
 
 
 def _opening(text: str) -> str:

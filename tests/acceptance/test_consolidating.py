@@ -111,6 +111,29 @@ async def test_the_same_situation_with_another_resolution_is_a_rival(bundled: Kn
     assert await kinds(bundled) == {frozenset(patterns): "rival"}
 
 
+WAYS = ("Run git branch -d for every merged branch", "Run git branch -D for every merged branch")
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2])
+async def test_code_that_is_put_otherwise_is_a_rival_and_stays_so_when_it_is_told_again(
+    bundled: Knowledge, checkpoints: int
+) -> None:
+    """Both have one match key: the second was taken for a repetition of what it had put right."""
+    found = []
+    for number, ways in enumerate((WAYS, WAYS[::-1], (f"{WAYS[0]}.", f"- {WAYS[1]}"))):
+        entries = {}
+        for way in ways:
+            entries["-D" in way] = await told(bundled, "Branches are left", solution=way, project=f"p{number}")
+            if checkpoints > 1:
+                await bundled.checkpoints.process_all()
+        await bundled.checkpoints.process_all()
+        found.append([await pattern_of(bundled, entries[force]) for force in (False, True)])
+    one, other = found[0]
+    assert one != other
+    assert found == [[one, other]] * 3
+    assert await kinds(bundled) == {frozenset({one, other}): "rival"}
+
+
 TRACEBACK = """Export fails
 Traceback (most recent call last):
   File "/app/ship/label.py", line {}, in make

@@ -143,6 +143,26 @@ async def test_what_was_split_off_is_a_pattern_of_its_own_and_its_words_stay_the
     assert await pattern_of(knowledge, repeated) == split.pattern_id
 
 
+async def test_ways_that_differ_in_case_alone_can_be_joined_and_split_again(knowledge: Knowledge) -> None:
+    """Joined, they are as a store has them that took them for one: each is found by its key or by its words."""
+    ways = ["Run git branch -d for each", "Run git branch -D for each"]
+
+    async def again(project: str) -> list[PatternId]:
+        entries = [await told(knowledge, ONE, solution=way, project=project) for way in ways]
+        await knowledge.checkpoints.process_all()
+        return await patterns_of(knowledge, *entries)
+
+    one, other = await again("a")
+    assert await again("b") == [one, other]
+    await knowledge.grouping.join(other, one)
+    assert await again("c") == [other, other]
+    (first, *_) = [entry for entry in (await knowledge.grouping.show(other)).entries if entry.solution_steps == ways[0]]
+    split = await knowledge.grouping.split([first.entry_id])
+    assert await again("d") == [split.pattern_id, other]
+    assert split.success_count == 3
+    assert await sound(knowledge)
+
+
 async def test_the_founder_of_a_pattern_can_be_split_off_too(knowledge: Knowledge) -> None:
     one, other = await two(knowledge)
     keep, gone = await patterns_of(knowledge, one, other)

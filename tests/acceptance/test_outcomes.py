@@ -153,6 +153,10 @@ PUT_RIGHT = (
         "Die Zahlung bei einem Fehler des Gateways nicht noch einmal senden",
     ),
     ("Set min_idle to 5 and max_idle to 9", "Set min_idle to 9 and max_idle to 5"),
+    ("Run git branch -d for every merged branch", "Run git branch -D for every merged branch"),
+    ("Set python-version: 3.10 in the workflow", "Set python-version: '3.10' in the workflow"),
+    ("Give the rate as base + zone * weight", "Give the rate as (base + zone) * weight"),
+    ("Run migrate and then seed", "Run seed and then migrate"),
 )
 """A solution that was handed out, and what solved the failure instead, in nearly the same words."""
 
@@ -172,6 +176,20 @@ async def test_what_was_handed_out_and_put_right_is_a_solution_of_its_own(
     await knowledge.checkpoints.process_all()
     found = await knowledge.queries.query_for_failure(FAILURE)
     assert [(each.solution, *record(each)) for each in found] == [(put_right, 1, 1, 1), (handed_out, 1, 2, 1)]
+
+
+TOLD_BACK = (f"{SOLUTION}.", SOLUTION.lower(), SOLUTION.upper(), f"1. {SOLUTION};", f"**{SOLUTION}**", f'"{SOLUTION}"')
+
+
+@pytest.mark.parametrize("told", TOLD_BACK)
+async def test_what_was_handed_out_and_is_set_otherwise_as_prose_is_an_outcome(knowledge: Knowledge, told: str) -> None:
+    await learned(knowledge)
+    await given(knowledge)
+    run: dict[str, Any] = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
+    await knowledge.events.task_failed(**run, agent_type="backend", failure_description=FAILURE)
+    await knowledge.events.task_solved(**run, solution_steps=told, verified_by="pytest")
+    assert dict((await knowledge.stats()).entries) == {"embedded": 1}
+    assert record(await the_pattern(knowledge)) == (2, 2, 2)
 
 
 @pytest.mark.parametrize("told", [f"- {SOLUTION}", f"In cart.py: {SOLUTION}", f"`{SOLUTION}`."])

@@ -99,6 +99,23 @@ async def test_what_was_decided_is_there_once_the_block_ended_well(stores: Store
     assert (await stores.entries.get(entry.entry_id)).pattern_id == made.pattern_id
 
 
+async def test_the_resolutions_of_a_pattern_are_told_once_each(store: Store) -> None:
+    stores, solution = store.of("ours"), failure().solution_steps
+    pattern = await learn(stores, told(1))
+    await learn(stores, told(2))
+    approved = await learn(stores, stored(approval(approved_approach="In two steps"), numbered(3)))
+    asked = [pattern, approved, PatternId(uuid4())]
+    async with stores.patterns.deciding(LeaseToken(uuid4())) as deciding:
+        found = await deciding.resolutions(asked)
+        assert {pattern_id: list(each) for pattern_id, each in found.items()} == {
+            pattern: [solution],
+            approved: ["In two steps"],
+        }
+        assert not await deciding.resolutions([])
+    async with store.of("theirs").patterns.deciding(LeaseToken(uuid4())) as deciding:
+        assert not await deciding.resolutions(asked)
+
+
 async def test_the_words_that_joined_a_pattern_founded_with_others_are_bound_to_it(store: Store) -> None:
     stores, first, second = store.of("ours"), told(1), told(2, failure_description="In other words")
     pattern = await learn(stores, first)

@@ -124,6 +124,25 @@ def test_the_order_of_a_batch_does_not_change_who_belongs_together(entries: list
     assert sum(each.founds for each in decisions) == 3
 
 
+LENIENT, FORCED = "Run git branch -d for each", "Run git branch -D for each"
+
+
+def test_a_known_key_is_no_reason_to_join_where_the_resolution_is_put_otherwise() -> None:
+    known, key = PatternId(uuid4()), texts.match_key(failure(solution_steps=LENIENT))
+    forced = embedding(failure(solution_steps=FORCED), UUID(int=1))
+    again = embedding(failure(solution_steps=f" {FORCED}\n"), UUID(int=2))
+    held = {each.entry.entry_id: None for each in (forced, again)}
+
+    def found(*there: str) -> list[Decision]:
+        resolutions = {known: there}
+        return decide([forced, again], held=held, known={key: known}, workspace="default", resolutions=resolutions)
+
+    own = pattern_id_of("default", forced.entry.entry_id)
+    assert [(each.pattern_id, each.match_key) for each in found(LENIENT)] == [(own, forced.written_key)] * 2
+    assert [each.pattern_id for each in found(LENIENT, FORCED)] == [known, known], "as an older release joined them"
+    assert [each.pattern_id for each in found("Another")] == [known, known], "what it was founded with is gone"
+
+
 MODULE = 'Module "shop._pricing" has no attribute "round_half_even"'
 IMPORT = "Could not import `round_half_even` from `shop._pricing`"
 PIN = "Pin shop below 3 in requirements.txt"

@@ -135,6 +135,54 @@ def test_a_deeper_recursion_ends_at_the_same_place_with_the_same_rest() -> None:
     assert deeper == read_trace(PYTEST)
 
 
+PUT = "Treat a missing price as zero"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Run git branch -d for each", "Run git branch -D for each"),
+        ("python-version: 3.10", "python-version: '3.10'"),
+        ("COPY env to the image root", "COPY .env to the image root"),
+        ("maxmemory 512m", "maxmemory 512M"),
+        ("Use rm $file in the loop", 'Use rm "$file" in the loop'),
+        ("proxy_pass http://app:8080;", "proxy_pass http://app:8080/;"),
+        ("cp -r home/* backup", "cp -r home/. backup"),
+        ("rm -rf /tmp/x", "rm -rf /tmp /x"),
+        ("Run migrate and then seed", "Run seed and then migrate"),
+        ("rate = base + zone * weight", "rate = (base + zone) * weight"),
+        ("Compare with the column Name", "Compare with the column NAME"),
+        ("send null for middleName", "send null for middlename"),
+        ("In the job: run git branch -D for each", "Run git branch -d for each"),
+        ("COPY .env to the image root, then build it", "COPY env to the image root"),
+    ],
+)
+def test_code_in_another_case_order_quotes_or_brackets_is_put_otherwise(one: str, other: str) -> None:
+    first, second = profile(one, RARITY).reading, profile(other, RARITY).reading
+    assert first.put_otherwise(second)
+    assert second.put_otherwise(first)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        *((PUT, told) for told in (f"{PUT}.", PUT.lower(), PUT.upper(), f"- {PUT}", f"1. {PUT}!", f"`{PUT}`.")),
+        *((PUT, told) for told in (f'"{PUT}"', f"\u201c{PUT}.\u201d", f"**{PUT}**", f"In cart.py: {PUT}", "", '"')),
+        ("Set `a_b` to 3; then, restart", "set a_b to 3, then restart."),
+        ("Don\u2019t retry it, do NOT", "don't retry it. Do not"),
+        ("Re-run the job\nthen  wait", "re-run the job; then wait"),
+        ("Use \u2018a\u2019 of f(a, b): x = 1", "Use 'a' of f(a,b): x=1"),
+        ("1. Stop it\n2. Start it", "* Stop it.\n* Start it."),
+        ("Empty the cache", "empty the Cache of -d and -D"),
+        ("Rerun it by hand", "Re-run it at once by hand"),
+    ],
+)
+def test_how_prose_is_set_puts_nothing_otherwise(one: str, other: str) -> None:
+    first, second = profile(one, RARITY).reading, profile(other, RARITY).reading
+    assert not first.put_otherwise(second)
+    assert not second.put_otherwise(first)
+
+
 @pytest.mark.parametrize("text", TRACES)
 def test_where_code_stands_in_its_file_is_no_part_of_what_a_trace_tells(text: str) -> None:
     """A line that is added above moves all below it; goroutines and addresses are others in each run."""

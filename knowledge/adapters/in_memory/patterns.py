@@ -80,6 +80,15 @@ class _InMemoryDeciding(Deciding):
         keys = {key: self._match_keys.get((self._workspace, key)) for key in wanted}
         return founded | {key: pattern_id for key, pattern_id in keys.items() if pattern_id is not None}
 
+    async def resolutions(self, pattern_ids: Collection[PatternId]) -> Mapping[PatternId, Collection[str]]:
+        found: dict[PatternId, set[str]] = {}
+        for row in self._entries.values():
+            entry, pattern_id = row.entry, row.entry.pattern_id
+            told = entry.solution_steps or entry.revision_approach or entry.approved_approach
+            if entry.workspace == self._workspace and pattern_id and pattern_id in pattern_ids and told:
+                found.setdefault(pattern_id, set()).add(told)
+        return found
+
     async def existing(self, pattern_ids: Collection[PatternId]) -> set[PatternId]:
         rows = (self._patterns.get(pattern_id) for pattern_id in pattern_ids)
         return {row.pattern_id for row in rows if row is not None and row.workspace == self._workspace}

@@ -113,8 +113,15 @@ def _by_key() -> sa.CompoundSelect[Any]:
     return either.order_by("goes_before")
 
 
+def _resolutions() -> sa.Select[Any]:
+    resolution = sa.func.coalesce(_E.solution_steps, _E.revision_approach, _E.approved_approach)
+    asked = sa.any_(sa.bindparam("pattern_ids", type_=sa.ARRAY(UUID_TYPE)))
+    ours = (_E.workspace == sa.bindparam("workspace", type_=sa.Text), _E.pattern_id == asked, resolution.is_not(None))
+    return sa.select(_E.pattern_id, resolution.label("resolution")).where(*ours).distinct()
+
+
 # Built once: putting such a statement together takes longer than Postgres takes for a row.
-_HELD, _BY_KEY = _held(), _by_key()
+_HELD, _BY_KEY, _RESOLUTIONS = _held(), _by_key(), _resolutions()
 _FOUND_PATTERNS, _WRITE_POINTS, _LINK_ENTRIES, _LINK_PATTERNS = (
     _found_patterns(),
     _write_points(),
@@ -138,6 +145,15 @@ class PostgresDeciding(Deciding):
     async def patterns_by_key(self, match_keys: Sequence[str]) -> Mapping[str, PatternId]:
         asked = {"workspace": self._workspace, "keys": list(match_keys)}
         return {row.match_key: row.pattern_id for row in await self._connection.execute(_BY_KEY, asked)}
+
+    async def resolutions(self, pattern_ids: Collection[PatternId]) -> Mapping[PatternId, Collection[str]]:
+        if not pattern_ids:
+            return {}
+        asked = {"workspace": self._workspace, "pattern_ids": list(pattern_ids)}
+        found: dict[PatternId, list[str]] = {}
+        for row in await self._connection.execute(_RESOLUTIONS, asked):
+            found.setdefault(PatternId(row.pattern_id), []).append(row.resolution)
+        return found
 
     async def existing(self, pattern_ids: Collection[PatternId]) -> set[PatternId]:
         if not pattern_ids:
