@@ -9,6 +9,7 @@ from enum import StrEnum
 from knowledge.memory import likeness
 from knowledge.memory.likeness import AtBest, Judgement, Overlap
 from knowledge.models import TermStatistics, Vector
+from knowledge.search.passing import without_passing
 from knowledge.search.wording import Rarity, Reading, TextProfile
 
 SAME_RESOLUTION = 0.80
@@ -58,6 +59,7 @@ class Comparing:
         self._overlaps: dict[tuple[str, str, float], Overlap] = {}
         self._at_best: dict[tuple[str, str, float], AtBest] = {}
         self._situations: dict[tuple[str, str, float], Judgement] = {}
+        self._without_passing: dict[str, Reading] = {}
         self._exchanged: dict[tuple[str, str], bool] = {}
         self._resolutions: dict[tuple[str, str, float | None], Compared] = {}
 
@@ -66,6 +68,17 @@ class Comparing:
         self._rarity.learn(frequencies)
         self._readings |= self.unread
         self.unread = {}
+
+    def same_but_for_passing(self, situations: tuple[str, str], resolutions: tuple[str, str]) -> bool:
+        """Return whether the words are the same, but that the situations were told at other moments, with other ids.
+
+        Only where the resolutions are: one that solved both shows that what differs in them does not matter.
+        """
+        first, second = map(self._reading, resolutions)
+        if not first.same_words(second) or first.put_otherwise(second):
+            return False
+        one, other = map(self._lasting, situations)
+        return one.same_words(other)
 
     def at_best(self, one: str, other: str, cosine: float) -> AtBest:
         """Return what two situations can be at best: little is to be looked at for that, and it tells most apart."""
@@ -163,6 +176,12 @@ class Comparing:
         found = self._readings.get(text) or self._glanced_at.get(text)
         if found is None:
             found = self._glanced_at[text] = Reading(text)
+        return found
+
+    def _lasting(self, text: str) -> Reading:
+        found = self._without_passing.get(text)
+        if found is None:
+            found = self._without_passing[text] = Reading(without_passing(text))
         return found
 
     def _to_be_read(self, *told: str) -> bool:

@@ -336,6 +336,8 @@ class _Choosing:
         told, cosine = (embedding.told[View.SITUATION], candidate.situation), candidate.situation_cosine
         own, other = texts.resolution(embedding.entry), candidate.resolution
         vectors = (nearby.resolutions.get(own), nearby.resolutions.get(other))
+        if comparing.same_but_for_passing(told, (own, other)):
+            return 1.0, ("situation: the same words but for moments, ids and the like", "resolution: the same words")
         at_best = comparing.at_best(*told, cosine)
         if at_best is AtBest.OTHER or (
             # neither twins nor rivals then, and resolutions are mostly told apart sooner than situations

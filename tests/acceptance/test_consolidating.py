@@ -151,6 +151,29 @@ async def test_a_failure_whose_code_moved_since_comes_to_its_pattern(bundled: Kn
     assert await pattern_of(bundled, moved) == await pattern_of(bundled, first) != await pattern_of(bundled, another)
 
 
+TIMED_OUT = "{} [error] upstream timed out (110: Connection timed out), host: {}, pid {}"
+
+
+async def test_one_fix_of_eight_projects_is_one_pattern_whenever_it_happened(bundled: Knowledge) -> None:
+    """They were eight of one success each, behind any other that was told twice."""
+    entries = []
+    for number in range(8):
+        text = TIMED_OUT.format(f"2026-11-{10 + number}T0{number}:12:3{number}.120Z", "track", 4000 + number)
+        entries.append(await told(bundled, text, project=f"p{number}"))
+        if number % 3 == 0:
+            await bundled.checkpoints.process_all()
+    others = [
+        await told(bundled, TIMED_OUT.format("2026-11-10T00:12:30.120Z", "mail", 4000), project="q"),
+        await told(bundled, TIMED_OUT.format("2026-11-10T00:12:30.120Z", "track", 4009), solution=OTHER_SOLUTION),
+        await told(bundled, TIMED_OUT.format("2026-11-10T00:12:30.120Z", "track", 4009).replace("110", "111")),
+    ]
+    await bundled.checkpoints.process_all()
+    (pattern,) = {await pattern_of(bundled, entry_id) for entry_id in entries}
+    found = await bundled.queries.get(pattern)
+    assert (found.success_count, found.project_count) == (8, 8)
+    assert pattern not in [await pattern_of(bundled, entry_id) for entry_id in others]
+
+
 @pytest.mark.parametrize(
     ("others", "situation", "solution", "contrary"),
     [
