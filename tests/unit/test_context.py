@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knowledge.errors import IndexUnavailable, TextRejected
-from knowledge.models import Context, EntryType, Pattern, Task
+from knowledge.models import Context, EntryType, FactsTold, Pattern, Task
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.budget import tokens
 from orchestrator.context import basic_context, choose, label, render
@@ -373,7 +373,7 @@ class Answers:
         max_results: int = 5,
         *,
         only_if_sure: bool = False,
-        facts: Mapping[str, str] | None = None,
+        facts: FactsTold | None = None,
     ) -> list[Pattern]:
         assert only_if_sure, "what nobody asked for is injected only where it likely fits"
         self.asked.append((task_description, agent_type, task_type, technology, max_results))
