@@ -14,6 +14,7 @@ from uuid import UUID
 from pydantic import Field, StrictBool, TypeAdapter, ValidationError
 
 from knowledge.errors import NotFound, Unavailable
+from knowledge.memory.events import Kept
 from knowledge.models import (
     CheckpointReport,
     CheckpointType,
@@ -30,6 +31,7 @@ from orchestrator.breaker import Breakers, CircuitBreaker
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import in_our_words, read_entry, resolve_entry
+from orchestrator.mcp.events import GateDecided, TaskFailed, TaskSolved, as_told
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
 _ENTRY_FIELDS = {
@@ -99,6 +101,15 @@ class _FailureQuestion:
     technology: Technology = None
     max_results: MaxResults = 3
     facts: Facts = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GateQuestion:
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
+    gate_type: Annotated[Text, Field(description="The gate, such as design_review.")]
+    proposal: Annotated[Text, Field(description="What is about to be proposed.")]
+    project_id: Annotated[str | None, Field(description="The project; its own decisions count more.")] = None
+    max_results: MaxResults = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +259,14 @@ async def _query_for_failure(caller: Caller, told: Mapping[str, Any]) -> Pattern
     return PatternsFound(patterns=found)
 
 
+async def _query_for_gate(caller: Caller, told: Mapping[str, Any]) -> PatternsFound:
+    asked: _GateQuestion = _read(_GateQuestion, told)
+    found = await caller.knowledge.queries.query_for_gate(
+        asked.gate_type, asked.proposal, project_id=asked.project_id, max_results=asked.max_results
+    )
+    return PatternsFound(patterns=found)
+
+
 async def _build_context(caller: Caller, told: Mapping[str, Any]) -> Context:
     asked: _ContextOf = _read(_ContextOf, told)
     task = Task(
@@ -283,6 +302,18 @@ async def _record_outcome(caller: Caller, told: Mapping[str, Any]) -> OutcomeKep
         pattern = await caller.knowledge.queries.get(counted)
         return OutcomeKept(success_count=pattern.success_count, attempt_count=pattern.attempt_count)
     return OutcomeKept()
+
+
+async def _task_failed(caller: Caller, told: Mapping[str, Any]) -> Kept:
+    return await caller.knowledge.events.task_failed(**as_told(_read(TaskFailed, told)))
+
+
+async def _task_solved(caller: Caller, told: Mapping[str, Any]) -> Kept:
+    return await caller.knowledge.events.task_solved(**as_told(_read(TaskSolved, told)))
+
+
+async def _gate_decided(caller: Caller, told: Mapping[str, Any]) -> Kept:
+    return await caller.knowledge.events.gate_decided(**as_told(_read(GateDecided, told)))
 
 
 def _entry_schema() -> dict[str, Any]:
@@ -342,6 +373,16 @@ TOOLS: dict[str, KnowledgeTool] = {
             reads=True,
         ),
         KnowledgeTool(
+            name="query_for_gate",
+            title="What was decided on such proposals",
+            says="Return what people objected to in proposals like this one, and what passed at once, best first.",
+            operations=("queries.query_for_gate",),
+            arguments=_schema(_GateQuestion),
+            answer=TypeAdapter(PatternsFound),
+            call=_query_for_gate,
+            reads=True,
+        ),
+        KnowledgeTool(
             name="build_context",
             title="The context of a task",
             says="Return the text to hand to an agent with its task, with what is known where any of it fits."
@@ -368,6 +409,33 @@ TOOLS: dict[str, KnowledgeTool] = {
             arguments=_schema(_Told),
             answer=TypeAdapter(OutcomeKept),
             call=_record_outcome,
+        ),
+        KnowledgeTool(
+            name="task_failed",
+            title="Tell that a task failed",
+            says="Open a failure until its task is solved, and record that what its run was handed did not work.",
+            operations=("events.task_failed",),
+            arguments=_schema(TaskFailed),
+            answer=TypeAdapter(Kept),
+            call=_task_failed,
+        ),
+        KnowledgeTool(
+            name="task_solved",
+            title="Tell that a task was solved",
+            says="Resolve the open failures of a task, and record that what was handed out since then worked.",
+            operations=("events.task_solved",),
+            arguments=_schema(TaskSolved),
+            answer=TypeAdapter(Kept),
+            call=_task_solved,
+        ),
+        KnowledgeTool(
+            name="gate_decided",
+            title="Tell what a gate decided",
+            says="Keep a rejection until its revision is accepted, resolve it, or keep a first-attempt approval.",
+            operations=("events.gate_decided",),
+            arguments=_schema(GateDecided),
+            answer=TypeAdapter(Kept),
+            call=_gate_decided,
         ),
     )
 }

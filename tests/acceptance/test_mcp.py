@@ -186,8 +186,28 @@ async def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more
         assert (await http.post("/v1/outcomes", json=told)).status_code == 204
 
 
+async def test_the_events_of_an_orchestrator_are_tools_and_its_gates_can_be_asked_about(knowledge: Knowledge) -> None:
+    task = {"project_id": "web-shop", "task_id": "T-9"}
+    gate = {**task, "gate_type": "design_review"}
+    async with as_caller(knowledge, principal(Scope.CAPTURE, Scope.QUERY)) as client:
+        failed = await done(client, "task_failed", **task, agent_type="backend", failure_description=SITUATION)
+        solved = await done(client, "task_solved", **task, solution_steps="Treat None as zero", verified_by="pytest")
+        assert solved["entry_ids"] == failed["entry_ids"]
+        await done(client, "gate_decided", **gate, accepted=False, proposal="Rename it", human_feedback="No plan")
+        await done(client, "gate_decided", **gate, accepted=True, proposal="Expand, then contract")
+        await done(client, "checkpoint", project_id="web-shop")
+        [pattern] = (await done(client, "query_for_failure", failure_description=SITUATION))["patterns"]
+        assert pattern["solution"] == "Treat None as zero"
+        asked = {"gate_type": "design_review", "proposal": "Rename it"}
+        [decided] = (await done(client, "query_for_gate", **asked))["patterns"]
+        assert decided["solution"] == "Expand, then contract"
+        assert "accepted" in await refused(client, "gate_decided", **gate | {"accepted": "yes", "proposal": "x"})
+
+
 AGENT = {"capture", "resolve"}
-ORCHESTRATOR = {"query_for_task", "query_for_failure", "build_context", "checkpoint", "record_outcome"}
+ORCHESTRATOR = {
+    "query_for_task", "query_for_failure", "query_for_gate", "build_context", "checkpoint", "record_outcome",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -208,9 +228,13 @@ async def test_t6_a_key_is_shown_the_tools_it_may_use_and_refused_the_others_if_
         "resolve": {"entry_id": "0" * 32, "solution_steps": "x", "verified_by": "y"},
         "query_for_task": {"task_description": SITUATION},
         "query_for_failure": {"failure_description": SITUATION},
+        "query_for_gate": {"gate_type": "design_review", "proposal": "Rename the table"},
         "build_context": {"task_description": SITUATION, "agent_type": "backend"},
         "checkpoint": {"project_id": "web-shop"},
         "record_outcome": {"context_id": "0" * 32, "pattern_id": "0" * 32, "worked": True},
+        "task_failed": {"project_id": "p", "task_id": "T", "agent_type": "a", "failure_description": SITUATION},
+        "task_solved": {"project_id": "p", "task_id": "T"},
+        "gate_decided": {"project_id": "p", "gate_type": "design_review", "accepted": True, "proposal": "x"},
     }
     async with as_caller(knowledge, principal(*scopes)) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == shown
