@@ -57,9 +57,9 @@ _NOT_COUNTED: Final = re.compile(
 """Words that say that something is counted, and not what."""
 _SPOKEN: Final = re.compile(r"\w(?:[\w.:@/-]*\w)?")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d\S*|\d{1,2}:\d\d\S*")
-_EXACT: Final = re.compile(r"\d[\d.]+|[A-Z]{3,}|\w*_\w*|[A-Za-z]+[a-z][A-Z]\w*")
+_EXACT: Final = re.compile(r"\d[\d.]{1,60}|[A-Z]{3,60}|[^\W_]{0,60}_\w{0,100}|[A-Za-z]{0,30}[a-z][A-Z]\w{0,60}")
 """A number or an address, a word in capitals, a name of code."""
-_PLURAL: Final = re.compile(r"(\w{2}(?:ss|sh|ch|x))es|(\w{3,}[^\Ws])s")
+_PLURAL: Final = re.compile(r"(\w{1,40}(?:ss|sh|ch|x))es|(\w{3,40}[^\Ws])s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

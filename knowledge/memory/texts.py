@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable
 from hashlib import sha256
 
 from knowledge.models import AppliesWhen, Distilled, EntryType, Evidence, NewEntry, PatternId, View, Words
-from knowledge.search.wording import as_written
 
 _SYSTEM_ERRORS = frozenset(errno.errorcode.values()) | {
     *("EBADENGINE", "EINTEGRITY", "EJSONPARSE", "ELIFECYCLE", "ENEEDAUTH", "ENOTFOUND", "EPEERINVALID", "ERESOLVE"),
@@ -168,5 +167,7 @@ def written_key(entry: NewEntry) -> str:
 
     It goes before the match key: a store knows it only where the resolution was found to be another one.
     """
+    from knowledge.search.wording import as_written  # noqa: PLC0415 - loads the stemmers, which no client needs
+
     told = "\0".join((match_key(entry), *as_written(resolution(entry))))
     return sha256(told.encode()).hexdigest()

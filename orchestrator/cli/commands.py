@@ -222,7 +222,8 @@ def outcome(
     context_id: Annotated[UUID, typer.Argument(help="The context, as `hardwon context --json` names it.")],
     pattern_id: Annotated[UUID, typer.Argument(help="The pattern of it that was tried.")],
     *,
-    worked: Annotated[bool, typer.Option("--worked/--failed", help="Whether it solved the task.")],
+    worked: Annotated[bool, typer.Option("--worked", help="It solved the task.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="It did not.")] = False,
     project: Annotated[str | None, typer.Option(help="The task's project; the context's where it has one.")] = None,
     task: Annotated[str | None, typer.Option(help="The task's id; the context's where it has one.")] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="The run; a run counts once.")] = None,
@@ -232,6 +233,9 @@ def outcome(
     """Record whether a pattern that an agent was given worked."""
     from orchestrator import connect
     from orchestrator.cli.reports.memory import print_outcome
+
+    if worked is failed:
+        raise typer.BadParameter("tell which of the two it was", param_hint="--worked or --failed")
 
     async def work() -> None:
         async with connect(workspace=workspace, warm=False) as knowledge:
