@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.access.authentication import Authenticator
 from knowledge.access.guard import guarded
 from knowledge.access.keys import KeyService
-from knowledge.access.principals import OWNER, Principal, Scope, Trust
+from knowledge.access.operations import BEYOND_AGENTS
+from knowledge.access.principals import OWNER, Principal, Trust
 from knowledge.adapters.postgres.database import check_writable
 from knowledge.adapters.postgres.row_security import row_security
 from knowledge.documents.answers import Answering, Models
@@ -172,16 +173,12 @@ SERVICES = (
 """The services of `Knowledge` that a principal has behind a guard; beside them `keys`."""
 
 
-_TRUSTED: Final = frozenset({Scope.QUERY, Scope.REVIEW, Scope.ADMIN})
-"""What no agent gets: a key without any of it is of low trust, whatever else it may."""
-
-
 def _told_by(principal: Principal, service: Any) -> Any:
     """Return a service that knows whose its captures and decisions are, those of a service within it included."""
     told: dict[str, object] = {}
     names = {field.name for field in fields(service)}
     if "by" in names:
-        agents = principal.trust is Trust.KEY and not principal.scopes & _TRUSTED
+        agents = principal.trust is Trust.KEY and not principal.scopes & BEYOND_AGENTS
         told["by"] = Provenance(key_id=principal.key_id, first_key=principal.first_key, low_trust=agents)
     if "audit" in names:
         who = f"key {principal.key_id}" if principal.key_id else str(principal.trust)

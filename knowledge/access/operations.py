@@ -23,6 +23,10 @@ class Scope(StrEnum):
     """Delete, keep up, and make keys."""
 
 
+BEYOND_AGENTS: Final = frozenset({Scope.QUERY, Scope.REVIEW, Scope.ADMIN})
+"""What no agent gets: a key without any of it is of low trust, whatever else it may."""
+
+
 class Reach(StrEnum):
     """What an operation touches."""
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 from uuid import uuid4
 
 from knowledge.access.keys import KeyStore
-from knowledge.access.operations import Scope
+from knowledge.access.operations import BEYOND_AGENTS
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
 from knowledge.forms import as_id, as_whole
 from knowledge.memory.limits import MAX_CHARS, check_text
@@ -40,7 +40,6 @@ MAX_LISTED = 1000
 _SLICE = 500
 """Entries deleted at a time."""
 _UNRESOLVED = {EntryStatus.OPEN, EntryStatus.ABANDONED}
-_MORE_THAN_TELL = {Scope.QUERY, Scope.REVIEW, Scope.ADMIN}
 _RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_REJECTION: "resolve_gate_rejection"}
 
 
@@ -485,7 +484,7 @@ async def overrules(capture: KnowledgeCaptureService, entry: Entry) -> bool:
     if entry.captured_by is None:
         return True
     teller = await capture.keys.find(entry.captured_by)
-    return teller is not None and not _MORE_THAN_TELL.isdisjoint(teller[0].scopes)
+    return teller is not None and not BEYOND_AGENTS.isdisjoint(teller[0].scopes)
 
 
 _Gate = tuple[str, str, str | None]
