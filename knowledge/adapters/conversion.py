@@ -34,6 +34,8 @@ _MOST_TOLD: Final = 250_000_000
 """Bytes that a process may tell: the text, and once more its pages, each character in up to twelve of JSON."""
 _MOST_SAID: Final = 65_536
 """Bytes that are kept of what a process says as it fails; the last of them tell why."""
+_GONE_SECONDS: Final = 1.0
+"""What a process that was killed may take to be gone; a child of its own may hold its pipes open."""
 _MEMBERS: Final = 10_000
 _ARCHIVES: Final = frozenset({".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub"})
 _COMPOUND: Final = b"\xd0\xcf\x11\xe0"
@@ -89,7 +91,7 @@ class SubprocessConverter(Converter):
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
-                await child.wait()
+                await _gone(child)
         if child.returncode:
             raise Unreadable(_why(child.returncode, said.decode(errors="replace")))
         return out
@@ -104,13 +106,28 @@ async def _told(child: asyncio.subprocess.Process, content: bytes) -> tuple[byte
     assert child.stdout is not None  # noqa: S101
     assert child.stderr is not None  # noqa: S101
     feeding = asyncio.create_task(_fed(child.stdin, content))
+    telling, saying = asyncio.create_task(_whole(child.stdout)), asyncio.create_task(_end(child.stderr))
+    work = (feeding, telling, saying)
     try:
-        told, said = await asyncio.gather(_whole(child.stdout), _end(child.stderr))
+        told, said = await asyncio.gather(telling, saying)
         await child.wait()
     finally:
-        feeding.cancel()
-        await asyncio.gather(feeding, return_exceptions=True)
+        for each in work:
+            each.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
     return told, said
+
+
+async def _gone(child: asyncio.subprocess.Process) -> None:
+    """Wait for the end of a process that was killed, a second at most.
+
+    What it told is read away: asyncio tells of no end while anything is left, and whoever waited would do so for good.
+    """
+    left = [_end(stream) for stream in (child.stdout, child.stderr) if stream is not None]
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_GONE_SECONDS):
+            await asyncio.gather(*left)
+            await child.wait()
 
 
 async def _fed(stream: asyncio.StreamWriter, content: bytes) -> None:
