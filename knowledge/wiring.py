@@ -23,7 +23,7 @@ from knowledge.models import DEFAULT_WORKSPACE
 from knowledge.ports import Clock, Embedder
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring_answering import make_models
-from knowledge.wiring_documents import open_passages
+from knowledge.wiring_documents import make_converter, open_passages
 from knowledge.wiring_facade import SERVICES, Knowledge
 from knowledge.wiring_models import chat_of, make_chat, make_embedder, warmed
 from knowledge.wiring_services import knowledge_on, stores_on
@@ -98,4 +98,6 @@ async def open_knowledge(
         embedder.recognise_by(stores.spaces)
         if warm and settings.qdrant_url is None:
             await collections_opened(stores, passages)
-        yield knowledge_on(settings, engine, stores, authenticator, passages=passages, models=models)
+        yield knowledge_on(
+            settings, engine, stores, authenticator, passages=passages, converter=make_converter(), models=models
+        )

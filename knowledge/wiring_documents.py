@@ -73,7 +73,7 @@ class _Rooms:
 
 
 def make_converter() -> Converter:
-    """Return what reads formats other than text, in processes of their own."""
+    """Return what reads formats other than text, in processes of their own; one serves all workspaces."""
     from knowledge.adapters.conversion import SubprocessConverter  # noqa: PLC0415
 
     return SubprocessConverter()
@@ -111,6 +111,7 @@ def make_documents(
     engine: AsyncEngine,
     stores: Stores,
     index: PassageIndex,
+    converter: Converter,
     *,
     chat: Callable[[], ChatModel] | None,
 ) -> Documents:
@@ -123,7 +124,7 @@ def make_documents(
     library = DocumentLibrary(
         documents=store,
         access=access,
-        converter=make_converter(),
+        converter=converter,
         redaction=settings.redaction,
         case_retention=timedelta(days=settings.case_retention_days),
     )

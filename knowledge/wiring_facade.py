@@ -17,7 +17,7 @@ from knowledge.adapters.postgres.database import check_writable
 from knowledge.adapters.postgres.row_security import row_security
 from knowledge.documents.answers import Answering, Models
 from knowledge.documents.askers import asker
-from knowledge.documents.ports import PassageIndex
+from knowledge.documents.ports import Converter, PassageIndex
 from knowledge.documents.service import Documents, KnowledgeBases
 from knowledge.errors import AccessDenied, Unavailable
 from knowledge.forms import as_whole
@@ -74,6 +74,7 @@ class Knowledge:
     authenticator: Authenticator
     documents: Documents
     passages: PassageIndex
+    converter: Converter
     answering: Answering
     models: Models
     engine: AsyncEngine

@@ -24,7 +24,7 @@ from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.documents.answers import Models
 from knowledge.documents.moving import DocumentMoves
-from knowledge.documents.ports import PassageIndex
+from knowledge.documents.ports import Converter, PassageIndex
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.auditing import AuditService
 from knowledge.memory.capture import KnowledgeCaptureService
@@ -73,6 +73,7 @@ def knowledge_on(
     authenticator: Authenticator,
     *,
     passages: PassageIndex,
+    converter: Converter,
     models: Models,
 ) -> Knowledge:
     """Return every service of the workspace of these stores, for whoever has opened them."""
@@ -86,9 +87,9 @@ def knowledge_on(
         keys=authenticator.store,
     )
     outcomes = OutcomeService(stores=stores)
-    documents = make_documents(settings, engine, stores, passages, chat=chat_of(settings))
+    documents = make_documents(settings, engine, stores, passages, converter, chat=chat_of(settings))
     answering = make_answering(settings, engine, stores, documents, models)
-    every = _Every(settings, engine, stores, passages, audit)
+    every = _Every(settings, engine, stores, passages, converter, audit)
     return Knowledge(
         settings=settings,
         workspace=stores.workspace,
@@ -121,6 +122,7 @@ def knowledge_on(
         authenticator=authenticator,
         documents=documents,
         passages=passages,
+        converter=converter,
         answering=answering,
         models=models,
         engine=engine,
@@ -137,6 +139,7 @@ def _of_workspace(opened: Knowledge, workspace: str) -> Knowledge:
         stores,
         opened.authenticator,
         passages=opened.passages,
+        converter=opened.converter,
         models=opened.models,
     )
 
@@ -181,6 +184,7 @@ class _Every:
     engine: AsyncEngine
     stores: Stores
     passages: PassageIndex
+    converter: Converter
     audit: Auditor
 
     def upkeep_of(self, workspace: str) -> KnowledgeUpkeepService:
@@ -219,7 +223,7 @@ class _Every:
 
     def _moves_of(self, workspace: str) -> DocumentMoves:
         stores = self._stores_of(workspace)
-        documents = make_documents(self.settings, self.engine, stores, self.passages, chat=None)
+        documents = make_documents(self.settings, self.engine, stores, self.passages, self.converter, chat=None)
         return make_moves(self.engine, stores, documents)
 
     def _stores_of(self, workspace: str) -> Stores:

@@ -19,7 +19,6 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 from knowledge.documents.parsing import Unreadable, suffix
 from knowledge.documents.ports import Converted, Converter
@@ -51,21 +50,17 @@ _CHILD: Final = Path(__file__).with_name("conversion_child.py")
 _PASSED_ON: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
-_TURNS: Final[WeakValueDictionary[int, asyncio.Semaphore]] = WeakValueDictionary()
-"""Of each event loop, and a process has one that files are converted in; there is a converter for each workspace."""
-
-
 class SubprocessConverter(Converter):
-    """Converts a file at a time; all of them together at most two."""
+    """Converts at most two files at a time."""
 
     def __init__(self, *, seconds: float = SECONDS) -> None:
         self._seconds = seconds
+        self._turn = asyncio.Semaphore(_AT_ONCE)
 
     async def convert(self, uri: str, content: bytes) -> Converted:
         if importlib.util.find_spec("kreuzberg") is None:
             raise Unreadable("its format is read with an extra: install hardwon[documents]")
-        turn = _TURNS.setdefault(id(asyncio.get_running_loop()), asyncio.Semaphore(_AT_ONCE))
-        async with turn:
+        async with self._turn:
             await asyncio.to_thread(_check_archive, suffix(uri), content)
             told = json.loads(await self._run(suffix(uri) or ".pdf", content))
         return _joined(told)

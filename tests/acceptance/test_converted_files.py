@@ -23,24 +23,27 @@ pytest.importorskip("kreuzberg")
 
 
 class Waits(SubprocessConverter):
-    """Counts how many files are converted at once, by all of its kind."""
+    """Counts how many files it converts at once."""
 
     at_once = most = 0
 
     async def _run(self, ending: str, content: bytes) -> bytes:
-        Waits.at_once += 1
-        Waits.most = max(Waits.most, Waits.at_once)
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
         await asyncio.sleep(0.05)
-        Waits.at_once -= 1
+        self.at_once -= 1
         told = {"text": f"{ending} {len(content)}", "title": None, "pages": (), "of_pages": 0, "unread": ()}
         return json.dumps({**told, "text_cut": False, "pages_cut": False}).encode()
 
 
-async def test_a_process_converts_two_files_at_a_time_whatever_workspace_they_are_of() -> None:
+async def test_a_process_converts_two_files_at_a_time_whatever_workspace_they_are_of(knowledge: Knowledge) -> None:
     """Each workspace and asker had two processes of up to 2 GB to itself."""
-    told = await asyncio.gather(*(Waits().convert("a.pdf", b"x" * size) for size in range(8)))
+    converter = Waits()
+    told = await asyncio.gather(*(converter.convert("a.pdf", b"x" * size) for size in range(8)))
     assert [each.text for each in told] == [f".pdf {size}" for size in range(8)]
-    assert Waits.most == 2
+    assert converter.most == 2
+    others = [knowledge.in_workspace(name).documents.library.converter for name in ("ours", "theirs")]
+    assert all(other is knowledge.documents.library.converter for other in others)
 
 
 _SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
