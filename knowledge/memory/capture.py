@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from hashlib import sha256
 from typing import NoReturn
 from uuid import uuid4
 
 from knowledge.access.keys import KeyStore
-from knowledge.access.operations import BEYOND_AGENTS
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
 from knowledge.forms import as_id, as_whole
-from knowledge.memory.limits import MAX_CHARS, check_text
+from knowledge.memory.agents import kept_as, overrules, without_fate
+from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import taken_for_outcome, told_before
 from knowledge.memory.redacting import as_stored, redacted, without_contexts
 from knowledge.memory.settling import settle_if_possible
@@ -39,7 +38,6 @@ from knowledge.steps import step
 MAX_LISTED = 1000
 _SLICE = 500
 """Entries deleted at a time."""
-_UNRESOLVED = {EntryStatus.OPEN, EntryStatus.ABANDONED}
 _RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_REJECTION: "resolve_gate_rejection"}
 
 
@@ -266,11 +264,7 @@ class KnowledgeCaptureService:
         """Store entries; one that repeats what was handed out for its own task becomes an outcome of that."""
         answers = await self.stores.entries.add(entries)
         told = [await self._taken(entry, answer) for entry, answer in zip(entries, answers, strict=True)]
-        if not self.by.low_trust:
-            return told
-        # who reads nothing is told that it is there, which it has to know, and not what became of it meanwhile
-        again = CaptureOutcome.DUPLICATE
-        return [replace(answer, status=None) if answer.outcome is again else answer for answer in told]
+        return [without_fate(answer, self.by) for answer in told]
 
     async def _taken(self, entry: Entry, answer: Captured) -> Captured:
         if answer.informed and not entry.suspicions:
@@ -310,7 +304,7 @@ class KnowledgeCaptureService:
                 raise Conflict(
                     f"entry {entry_id} is a {found.entry_type}: {_RESOLVED_BY[entry_type]} is for a {entry_type}"
                 )
-            if getattr(found, field) != resolution and await overrules(self, found):
+            if getattr(found, field) != resolution and await overrules(self.by, self.keys, found):
                 entry = await self._overruled(found, told)
             else:
                 entry = await entries.resolve(entry_id, **told, by=self._judged(resolution, verified_by, when_to_try))
@@ -447,7 +441,7 @@ class KnowledgeCaptureService:
 
     def _new(self, entry: NewEntry) -> Entry:
         told = {field.name: getattr(entry, field.name) for field in fields(NewEntry)}
-        told["idempotency_key"] = _kept_as(entry.idempotency_key, self.by)
+        told["idempotency_key"] = kept_as(entry.idempotency_key, self.by)
         by = self._judged(*(told[name] for name in SHOWN))
         return Entry(
             **{**told, "workspace": self.stores.workspace, "entry_type": EntryType(entry.entry_type)},
@@ -472,21 +466,6 @@ class KnowledgeCaptureService:
         return replace(self.by, suspicions=found)
 
 
-async def overrules(capture: KnowledgeCaptureService, entry: Entry) -> bool:
-    """Return whether a resolution by who captures goes before the one that an entry has.
-
-    Where somebody trusted told it and an agent's key resolved it: whoever knows an id would have the last word else.
-    """
-    if capture.by.low_trust or capture.keys is None or not entry.low_trust or entry.status in _UNRESOLVED:
-        return False
-    if entry.resolved_by is None or entry.resolved_by not in await capture.keys.chain(entry.agent_key or ""):
-        return False  # it was told with it, or the agent told it and somebody trusted resolved it
-    if entry.captured_by is None:
-        return True
-    teller = await capture.keys.find(entry.captured_by)
-    return teller is not None and not BEYOND_AGENTS.isdisjoint(teller[0].scopes)
-
-
 _Gate = tuple[str, str, str | None]
 _Event = tuple[str, ...]
 
@@ -495,19 +474,6 @@ def _events(entry: Entry) -> set[_Event]:
     """Return what a store knows an entry again by: what it says of which task and run, and its key."""
     event = (entry.project_id, entry.task_id or "", entry.run_id or "", entry.content_hash)
     return {event} if entry.idempotency_key is None else {event, (entry.idempotency_key,)}
-
-
-def _kept_as(idempotency_key: str | None, by: Provenance) -> str | None:
-    """Return the idempotency key that an entry is stored with: what agents' keys tell has keys of their own.
-
-    Else an agent that guesses which one comes next uses it first, and what was to come with it is refused.
-    """
-    if idempotency_key is None or by.source is None:
-        return idempotency_key
-    told = f"{by.source}/{idempotency_key}"
-    if len(told) <= MAX_CHARS["idempotency_key"]:
-        return told
-    return f"{by.source}/{sha256(idempotency_key.encode()).hexdigest()}"
 
 
 def _gate(entry: Entry) -> _Gate:

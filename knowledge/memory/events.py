@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.forms import as_id, check_flag
-from knowledge.memory.capture import KnowledgeCaptureService, overrules
+from knowledge.memory.agents import overrules
+from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService, certain, joined_to
 from knowledge.memory.redacting import as_stored
@@ -234,19 +235,17 @@ class TaskEventService:
     async def _to_resolve(self, entries: Sequence[Entry], by: str, run_id: str | None) -> list[Entry]:
         """Return those that wait for it, each once, and those that have this very one: an event may be told again.
 
-        And those that an agent resolved before who is trusted did.
-
-        What waits for a person waits for its resolution as well, until it has one: it is looked at with it. Open ones
+        Those, too, that an agent resolved before somebody trusted did. What waits for a person waits for its resolution as well, until it has one: it is looked at with it. Open ones
         that tell again what another run told are abandoned first: a kill in between leaves what is to be resolved.
         """
-        repeated = _repeated(entries, run_id)
+        repeated, who, keys = _repeated(entries, run_id), self.capture.by, self.capture.keys
         if repeated:
             await self.stores.entries.abandon_repeated([entry.entry_id for entry in repeated])
         return [
             entry
             for entry in entries
             if entry not in repeated
-            and (_is_unresolved(entry) or resolution(entry) == by or await overrules(self.capture, entry))
+            and (_is_unresolved(entry) or resolution(entry) == by or await overrules(who, keys, entry))
         ]
 
     def _text(self, field: str, text: str) -> str:
