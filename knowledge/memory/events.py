@@ -235,8 +235,9 @@ class TaskEventService:
     async def _to_resolve(self, entries: Sequence[Entry], by: str, run_id: str | None) -> list[Entry]:
         """Return those that wait for it, each once, and those that have this very one: an event may be told again.
 
-        Those, too, that an agent resolved before somebody trusted did. What waits for a person waits for its resolution as well, until it has one: it is looked at with it. Open ones
-        that tell again what another run told are abandoned first: a kill in between leaves what is to be resolved.
+        Those, too, that an agent resolved before somebody trusted did. What waits for a person waits for its resolution
+        as well, until it has one: it is looked at with it. Open ones that tell again what another run told are
+        abandoned first: a kill in between leaves what is to be resolved.
         """
         repeated, who, keys = _repeated(entries, run_id), self.capture.by, self.capture.keys
         if repeated:
