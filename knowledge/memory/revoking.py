@@ -120,7 +120,7 @@ class RevocationService:
 
     async def _by_id(self, chosen: Chosen) -> Chosen:
         """Return what is meant by the id of a key and by its chain; given whole, for no log is to have its secret."""
-        if chosen.key_id is None:
+        if chosen.key_id is None or isinstance(chosen, ChosenByChain):
             return chosen
         whole = parse(chosen.key_id)
         key_id = chosen.key_id if whole is None else whole[0]
