@@ -41,6 +41,8 @@ AnyKnowledge: TypeAlias = "Knowledge | KnowledgeClient"
 
 PATIENCE_SECONDS = 60.0
 """How long a client waits for an owner that is still starting; a first start makes a database."""
+_TOLD_AFTER_SECONDS = 3.0
+"""After this long a client says whom it waits for."""
 GRACE_SECONDS = 5
 """How long a leaving owner lets requests finish; a client whose request was cut goes on as the owner itself."""
 _OVER_SOCKET = "http://hardwon"
@@ -51,6 +53,7 @@ _MADE_A_KEY = (
     " was never used, nobody has its secret; revoke it, and make another"
 )
 _KEEP_LEAVING = "the owners of the data directory keep leaving: try again"
+_AWAITED = "{}, which owns the data directory, does not answer yet: it is starting, or it hangs; given up after {:g} s"
 _CUT = (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 
@@ -133,8 +136,9 @@ class Membership:
             await self._stack.aclose()
 
     async def _join(self) -> None:
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        began = asyncio.get_running_loop().time()
         silent: Owner | None = None
+        told = False
         while not await self._found():
             try:
                 await self._own()
@@ -142,9 +146,13 @@ class Membership:
                 owner = read_owner(self._settings.home)
                 # looked at twice: an owner that has just come may not have written itself down yet
                 serves_nobody = owner is not None and owner.socket is None and owner == silent
-                if serves_nobody or asyncio.get_running_loop().time() > deadline:
+                waited = asyncio.get_running_loop().time() - began
+                if serves_nobody or waited > PATIENCE_SECONDS:
                     raise
                 silent = owner
+                if waited > _TOLD_AFTER_SECONDS and not told:
+                    told = True
+                    log.warning("owner_awaited", reason=_AWAITED.format(owner or "another process", PATIENCE_SECONDS))
             else:
                 return
             await asyncio.sleep(0.05)

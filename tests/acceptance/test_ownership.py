@@ -190,6 +190,23 @@ async def test_stores_that_are_opened_twice_name_their_owner(commands: Commands,
         assert knowledge.workspace == "default"
 
 
+def test_whoever_waits_for_a_stopped_owner_is_told_so_and_goes_on_with_it(commands: Commands) -> None:
+    """A minute went by without a word."""
+    with commands.program() as owner:
+        owner.process.send_signal(signal.SIGSTOP)
+        try:
+            with commands.start("stats", "--json") as asking:
+                assert asking.process.stderr is not None
+                told = asking.process.stderr.readline()
+                owner.process.send_signal(signal.SIGCONT)
+                code, out, _ = asking.end()
+        finally:
+            owner.process.send_signal(signal.SIGCONT)
+        assert f"process {owner.pid}" in told
+        assert "does not answer yet" in told
+        assert (code, json.loads(out)["workspace"]) == (0, "default")
+
+
 def test_only_this_user_reaches_the_socket(commands: Commands) -> None:
     with commands.program():
         path = commands.home / "hardwon.sock"
