@@ -113,6 +113,8 @@ class Document:
     indexed_at: datetime | None
     notes: tuple[str, ...] = ()
     """What a reader should know of it, such as that it was cut at a cap."""
+    source_id: SourceId | None = None
+    """The repository it comes from; None where it was added itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,21 @@ def files_of(path: Path) -> Files:
     return files
 
 
+def folders_among(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths that are folders."""
+    return [path for path in paths if path.is_dir()]
+
+
+def gone_from(folder: Path, uris: Iterable[str]) -> list[str]:
+    """Return those of some documents' names that are names of a folder's files, and whose files are not there any more.
+
+    What cannot be looked at is taken to be there.
+    """
+    root = folder.resolve()
+    first = f"{_named(root.name)}/"
+    return [uri for uri in uris if uri.startswith(first) and not _there(root / uri.removeprefix(first))]
+
+
 def contents_of(path: Path) -> bytes | str:
     """Return what a file holds; else, in a sentence, why it cannot be a document."""
     try:
@@ -84,6 +99,16 @@ def contents_of(path: Path) -> bytes | str:
         return path.read_bytes()
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
+
+
+def _there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):  # such as a folder that is not ours to look into
+        return True
+    return True
 
 
 def _below(root: Path) -> Files:

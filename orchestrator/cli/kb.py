@@ -14,11 +14,11 @@ from orchestrator.cli.run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from knowledge.documents.indexing import IndexReport
     from knowledge.documents.library import Added
-    from knowledge.documents.models import NewDocument
+    from knowledge.documents.models import DocumentId, NewDocument
     from knowledge.documents.service import KnowledgeBases
     from knowledge.documents.syncing import SyncReport
     from orchestrator.cli.folders import Found
@@ -59,6 +59,9 @@ def add(
     glob: Annotated[
         list[str] | None, typer.Option(help="Which files of a repository, such as '*.md'. Repeatable.")
     ] = None,
+    delete_gone: Annotated[
+        bool, typer.Option("--delete-gone", help="Delete the documents of these folders whose files are gone.")
+    ] = False,
     wait: Annotated[bool, typer.Option(help="Wait until they are indexed.")] = True,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
@@ -68,8 +71,8 @@ def add(
     from knowledge.documents.syncing import NewSource
     from knowledge.errors import InvalidInput
     from orchestrator import connect
-    from orchestrator.cli.folders import files_at
-    from orchestrator.cli.reports.kb import print_added, print_reports, unread
+    from orchestrator.cli.folders import files_at, folders_among
+    from orchestrator.cli.reports.kb import Left, print_added, print_reports, unread
     from orchestrator.cli.terminal import stages
 
     base, scope_id = base_of(case, user, team)
@@ -77,7 +80,8 @@ def add(
     async def work() -> None:
         if not all(path.strip() for path in paths):
             raise InvalidInput("path", "is empty: name a file, a folder or an address")  # not all of where we are
-        found = files_at(Path(path) for path in paths if "://" not in path)
+        here = [Path(path) for path in paths if "://" not in path]
+        found, folders = files_at(here), folders_among(here)
         files, left_out = found.taken, [each.uri for each in found.left_out]
         if title is not None and len(files) > 1:
             raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")
@@ -85,6 +89,11 @@ def add(
             with stages(quiet=as_json) as progress:
                 documents = functools.partial(NewDocument, title=title, category=category, tags=tuple(tag or ()))
                 added, passed = await _added(knowledge.kb, base, scope_id, files, documents, progress)
+                taken = {each.uri for each in files} | {each.document.uri for each in added}
+                gone = await _gone(knowledge.kb, base, scope_id, folders, taken) if folders else {}
+                if gone and delete_gone:
+                    await knowledge.kb.delete(base, scope_id, list(gone.values()))
+                    await knowledge.kb.let_go()
                 sources = [each for each in paths if "://" in each]
                 for url in sources:
                     source = NewSource(url=url, branch=branch, subdir=subdir, globs=tuple(glob or ()))
@@ -95,7 +104,8 @@ def add(
         if sources and not files:
             print_reports(reports, as_json=as_json)
         else:
-            print_added(added, indexed, passed, reports, left_out=left_out, as_json=as_json)
+            left = Left(out=left_out, gone=list(gone), deleted=delete_gone)
+            print_added(added, indexed, passed, reports, left=left, as_json=as_json)
         if passed or any(map(unread, added)) or any(report.error for report in reports):
             raise typer.Exit(1)
 
@@ -130,6 +140,20 @@ async def _added(
         if told:
             told(number, len(files))
     return added, passed
+
+
+async def _gone(
+    bases: Bases, base: str, scope_id: str | None, folders: Sequence[Path], taken: Collection[str]
+) -> dict[str, DocumentId]:
+    """Return the documents that were added from these folders and whose files are gone, by name.
+
+    `taken` are the names of the files there, as read and as kept: without their secrets.
+    """
+    from orchestrator.cli.folders import gone_from
+
+    every = await paged(lambda last, most: bases.listed(base, scope_id, limit=most, after=last), lambda each: each.uri)
+    known = {each.uri: each.document_id for each in every if each.source_id is None and each.uri not in taken}
+    return {uri: known[uri] for folder in folders for uri in gone_from(folder, known)}
 
 
 async def _synced(bases: Bases, base: str, scope_id: str | None, progress: Stages) -> list[SyncReport]:

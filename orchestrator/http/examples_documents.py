@@ -75,6 +75,7 @@ _LISTED: Final[dict[str, Any]] = {
     "added_at": _AT,
     "indexed_at": _AT,
     "notes": [],
+    "source_id": None,
 }
 _KEPT_SOURCE: Final = {
     "source_id": _SOURCE,

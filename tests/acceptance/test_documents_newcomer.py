@@ -22,7 +22,7 @@ from knowledge.wiring import Knowledge
 from orchestrator.cli.asking import LocalAnswers
 from orchestrator.cli.folders import contents_of, files_at, files_of
 from orchestrator.cli.reports.answers import print_answer
-from orchestrator.cli.reports.kb import print_added, print_passages, print_reports, shown
+from orchestrator.cli.reports.kb import Left, print_added, print_passages, print_reports, shown
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
 from tests.support.documents import add, put
@@ -89,6 +89,31 @@ def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: P
     assert "hardwon kb search" in unknown.stderr
     strictly = commands.run("kb", "ask", "Wer hat die Weltmeisterschaft gewonnen?", "--strict")
     assert "quoted word for word" not in strictly.stderr
+
+
+@pytest.mark.timeout(300)
+def test_documents_whose_files_are_gone_are_named_and_deleted_where_that_is_asked_for(
+    commands: Commands, files: Path
+) -> None:
+    """A folder that was added again kept answering from files that nobody had any more."""
+    folder = files / "notes"
+    (folder / "old").mkdir(parents=True)
+    for name in ("stays.md", "goes.md", "old/goes.md"):
+        (folder / name).write_text(f"# {name}\n\nThe note of {name}.\n")
+    (files / "notes.md").write_text("A file beside the folder.\n")
+    assert commands.run("kb", "add", str(folder), str(files / "notes.md")).returncode == 0
+    assert json.loads(commands.run("kb", "add", str(folder), "--json").stdout)["gone"] == []
+    (folder / "goes.md").unlink()
+    (folder / "old/goes.md").unlink()
+
+    kept = commands.run("kb", "add", str(folder))
+    assert (kept.returncode, kept.stdout) == (0, "0 new or changed, 1 as before\n")
+    assert "kept, though their files are gone: notes/goes.md, notes/old/goes.md (2 in all)" in kept.stderr
+    deleted = commands.run("kb", "add", str(folder), "--delete-gone")
+    assert "2 deleted, whose files are gone: notes/goes.md, notes/old/goes.md\n" in deleted.stdout
+    left = json.loads(commands.run("kb", "list", "--json").stdout)["documents"]
+    assert [each["uri"] for each in left] == ["notes.md", "notes/stays.md"]
+    assert commands.run("kb", "add", str(folder), "--delete-gone").stdout == "0 new or changed, 1 as before\n"
 
 
 @pytest.mark.timeout(300)
@@ -206,14 +231,14 @@ def test_what_is_left_out_of_a_folder_is_named_unless_it_is_added_itself(files: 
 
 def test_what_is_left_out_of_folders_is_told_of_beside_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"docs/{number}.xyz" for number in range(1_200)]
-    print_added([], None, left_out=names, as_json=True)
+    print_added([], None, left=Left(out=names), as_json=True)
     shown = capsys.readouterr()
     assert (json.loads(shown.out)["left_out"], shown.err) == (names, "")
-    print_added([], None, left_out=names, as_json=False)
+    print_added([], None, left=Left(out=names), as_json=False)
     shown = capsys.readouterr()
     assert "left out" not in shown.out
     assert "docs/9.xyz, ... (1,200 files and folders in all)" in shown.err
-    print_added([], None, left_out=["docs/build/"], as_json=False)
+    print_added([], None, left=Left(out=["docs/build/"]), as_json=False)
     assert "left out of folders: docs/build/ (1 " in capsys.readouterr().err
     print_added([], None, as_json=False)
     assert capsys.readouterr().err == ""

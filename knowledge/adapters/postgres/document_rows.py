@@ -21,6 +21,7 @@ from knowledge.documents.models import (
     PassageId,
     PassageKind,
     Severity,
+    SourceId,
 )
 from knowledge.errors import NoAccess
 
@@ -91,6 +92,7 @@ def to_document(row: sa.Row[Any]) -> Document:
         added_at=row.added_at,
         indexed_at=row.indexed_at,
         notes=tuple(row.notes or ()),
+        source_id=SourceId(row.source_id) if row.source_id else None,
     )
 
 

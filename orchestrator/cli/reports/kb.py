@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from textwrap import dedent, indent
 
 from pydantic import TypeAdapter
@@ -24,23 +24,36 @@ _PIECE = re.compile(r"[^\n]{1,200}(?!\S)|[^\n]{1,200}")
 _SHOWN_LEFT_OUT = 10
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What in folders was not asked for, and the documents whose files are gone from them; whether those are, too."""
+
+    out: Sequence[str] = ()
+    gone: Sequence[str] = ()
+    deleted: bool = False
+
+
+_NOTHING = Left()
+
+
 def print_added(
     added: Sequence[Added],
     indexed: IndexReport | None,
     passed: Sequence[str] = (),
     reports: Sequence[SyncReport] = (),
     *,
-    left_out: Sequence[str] = (),
+    left: Left = _NOTHING,
     as_json: bool,
 ) -> None:
     """Print what came of files that were added, and of repositories beside them.
 
-    `passed` tells of files that were not even sent, `left_out` names what in the folders was not asked for.
+    `passed` tells of files that were not even sent.
     """
     if as_json:
         told = {"added": [asdict(each) for each in added], "indexed": indexed and asdict(indexed)}
         synced = {"synced": [asdict(each) for each in reports]} if reports else {}
-        print_json(told | {"passed_over": list(passed), "left_out": list(left_out)} | synced)
+        gone = {"gone": list(left.gone), "deleted": len(left.gone) if left.deleted else 0}
+        print_json(told | {"passed_over": list(passed), "left_out": list(left.out)} | gone | synced)
         return
     if reports:
         print_reports(reports, as_json=False)
@@ -58,11 +71,18 @@ def print_added(
             out.print(f"{harmless(each.document.uri)}: {each.document.error}", style="red", markup=False)
     for reason in passed:
         out.print(harmless(reason), style="red", markup=False)
-    if left_out:
-        names = ", ".join(map(harmless, left_out[:_SHOWN_LEFT_OUT])).replace("\n", " ")
+    if left.out:
         notes.print(
-            f"left out of folders: {names}{', ...' if len(left_out) > _SHOWN_LEFT_OUT else ''} ({len(left_out):,} files"
-            " and folders in all). Name one to have it read",
+            f"left out of folders: {_some(left.out)} ({len(left.out):,} files and folders in all). Name one to have it"
+            " read",
+            markup=False,
+        )
+    if left.gone and left.deleted:
+        print_text(f"{len(left.gone):,} deleted, whose files are gone: {_some(left.gone)}")
+    elif left.gone:
+        notes.print(
+            f"kept, though their files are gone: {_some(left.gone)} ({len(left.gone):,} in all). With --delete-gone"
+            " they go",
             markup=False,
         )
 
@@ -76,6 +96,13 @@ def print_retried(again: int, indexed: IndexReport, *, as_json: bool) -> None:
     _print_reason(indexed)
     if indexed.failed:
         notes.print("hardwon kb list says why", markup=False)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first of some names."""
+    return ", ".join(map(harmless, names[:_SHOWN_LEFT_OUT])).replace("\n", " ") + (
+        ", ..." if len(names) > _SHOWN_LEFT_OUT else ""
+    )
 
 
 def unread(added: Added) -> bool:
