@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 from uuid import uuid4
 
 from knowledge.access.keys import KeyStore
@@ -38,7 +39,13 @@ from knowledge.steps import step
 MAX_LISTED = 1000
 _SLICE = 500
 """Entries deleted at a time."""
+_READ_AT_ONCE = 20_000
+"""Characters that are read while others wait: of an agent they take 10 to 20 ms (measured)."""
+_FRAME = 300
+"""Characters whose reading takes as long as what an entry takes by itself."""
 _RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_REJECTION: "resolve_gate_rejection"}
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +238,8 @@ class KnowledgeCaptureService:
     @step("capture")
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type. Returns and raises as the methods for each type do."""
-        (answer,) = await self._add([await self._checked(entry)])
+        (prepared,) = await self._prepared([entry])
+        (answer,) = await self._add([await self._checked(prepared)])
         if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
             _refuse(answer)
         return answer.entry_id
@@ -243,9 +251,9 @@ class KnowledgeCaptureService:
         accepted: list[Entry] = []
         turned_down: set[_Gate] = set()
         before: set[_Event] = set()
-        for told in entries:
+        for prepared in await self._prepared(entries):
             try:
-                entry = await self._checked(told, turned_down, before)
+                entry = await self._checked(prepared, turned_down, before)
             except (InvalidInput, Conflict) as error:
                 field = error.field if isinstance(error, InvalidInput) else None
                 reason = error.reason if isinstance(error, InvalidInput) else str(error)
@@ -294,7 +302,7 @@ class KnowledgeCaptureService:
     ) -> EntryId:
         """Give an open entry of a type what resolves it, told in a field, and stage it; return whose evidence it is."""
         entry_id = EntryId(as_id("entry_id", entry_id))
-        resolution = self._text(field, resolution)
+        resolution = await _aside_if_long(resolution, lambda: self._text(field, resolution))
         when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
         entries = self.stores.entries
         told: dict[str, str | None] = {field: resolution, "verified_by": verified_by, "when_to_try": when_to_try}
@@ -307,7 +315,9 @@ class KnowledgeCaptureService:
             if getattr(found, field) != resolution and await overrules(self.by, self.keys, found):
                 entry = await self._overruled(found, told)
             else:
-                entry = await entries.resolve(entry_id, **told, by=self._judged(resolution, verified_by, when_to_try))
+                shown = (resolution, verified_by, when_to_try)
+                by = await _aside_if_long(resolution, lambda: self._judged(*shown))
+                entry = await entries.resolve(entry_id, **told, by=by)
         except NotFound:
             return await self._told_before(entry_id, resolution)
         if entry.status is not EntryStatus.STAGED:
@@ -396,24 +406,48 @@ class KnowledgeCaptureService:
         await settle_if_possible(self.stores, whole=False)
         return gone
 
+    async def _prepared(self, entries: Sequence[NewEntry]) -> list[Entry | InvalidInput]:
+        """Return entries that can be stored, without secrets and contexts that they quote; or what is wrong with one.
+
+        All captures pass here. What is long is read in a thread, a slice at a time: of 15 MB it takes 10 s, and others
+        have a context to get meanwhile.
+        """
+        if sum(map(_length, entries)) <= _READ_AT_ONCE:
+            return [self._read(told) for told in entries]
+        prepared: list[Entry | InvalidInput] = []
+        for told in _slices(entries):
+            prepared += await asyncio.to_thread(list, map(self._read, told))
+        return prepared
+
+    def _read(self, told: NewEntry) -> Entry | InvalidInput:
+        try:
+            validate(told)
+            told = without_contexts(told)
+            told = redacted(told) if self.redaction else told
+            entry = self._new(told)
+        except InvalidInput as error:
+            return error
+        if told.workspace not in {None, self.stores.workspace}:
+            return InvalidInput("workspace", f"is {told.workspace!r}, but {self.stores.workspace!r} is open")
+        return entry
+
     async def _checked(
-        self, told: NewEntry, turned_down: Collection[_Gate] = (), before: Collection[_Event] = ()
+        self,
+        prepared: Entry | InvalidInput,
+        turned_down: Collection[_Gate] = (),
+        before: Collection[_Event] = (),
     ) -> Entry:
-        """Return an entry that can be stored, without secrets and contexts that it quotes: all captures pass here.
+        """Return an entry that may be stored beside what is stored.
 
         `turned_down`: the gates of rejections that are captured along with it; `before`: what those are known again by.
         """
-        validate(told)
-        told = without_contexts(told)
-        told = redacted(told) if self.redaction else told
-        if told.workspace not in {None, self.stores.workspace}:
-            raise InvalidInput("workspace", f"is {told.workspace!r}, but {self.stores.workspace!r} is open")
-        entry = self._new(told)
-        told_again = any(event in before for event in _events(entry))
-        is_approval = entry.entry_type is EntryType.GATE_APPROVAL
-        if is_approval and not told_again and await self._was_turned_down(entry, turned_down):
-            raise RejectionOnRecord(await self._on_record(entry))
-        return entry
+        if isinstance(prepared, InvalidInput):
+            raise prepared
+        told_again = any(event in before for event in _events(prepared))
+        is_approval = prepared.entry_type is EntryType.GATE_APPROVAL
+        if is_approval and not told_again and await self._was_turned_down(prepared, turned_down):
+            raise RejectionOnRecord(await self._on_record(prepared))
+        return prepared
 
     async def _was_turned_down(self, approval: Entry, turned_down: Collection[_Gate]) -> bool:
         """Return whether a rejection came before an approval: not before one that is stored and told again."""
@@ -464,6 +498,30 @@ class KnowledgeCaptureService:
         if self.review is Review.EVERYTHING:
             found = found or (UNREVIEWED,)
         return replace(self.by, suspicions=found)
+
+
+async def _aside_if_long(text: object, read: Callable[[], _Read]) -> _Read:
+    """Return what comes of reading a text, in a thread where it is long."""
+    if isinstance(text, str) and len(text) > _READ_AT_ONCE:
+        return await asyncio.to_thread(read)
+    return read()
+
+
+def _length(entry: NewEntry) -> int:
+    """Return how many characters an entry has to be read: one that is not valid may hold anything."""
+    texts = (getattr(entry, name) for name in SHOWN)
+    return sum(len(text) for text in texts if isinstance(text, str))
+
+
+def _slices(entries: Sequence[NewEntry]) -> Iterator[Sequence[NewEntry]]:
+    """Yield entries that are read in one go, in order: some, or one that is long."""
+    start = length = 0
+    for place, entry in enumerate(entries):
+        length += _length(entry) + _FRAME
+        if length > _READ_AT_ONCE:
+            yield entries[start : place + 1]
+            start, length = place + 1, 0
+    yield entries[start:]
 
 
 _Gate = tuple[str, str, str | None]

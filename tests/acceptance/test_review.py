@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import itertools
 import json
+import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,7 +17,8 @@ import sqlalchemy as sa
 
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.errors import AccessDenied, Conflict, IdempotencyConflict, NotFound, NotOpen, RejectionOnRecord
-from knowledge.models import CaptureOutcome, EntryId, EntryStatus, NewEntry, Review, Task
+from knowledge.memory import capture
+from knowledge.models import CaptureOutcome, EntryId, EntryStatus, EntryType, NewEntry, Provenance, Review, Task
 from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
@@ -508,3 +512,29 @@ async def test_what_an_agent_told_and_who_is_trusted_resolved_is_not_resolved_an
         await boss.capture.resolve_failure(failed, solution_steps="Another way", verified_by="pytest")
     with pytest.raises(NotOpen):
         await agent.capture.resolve_failure(failed, solution_steps="Delete it", verified_by="me")
+
+
+async def test_others_have_their_turns_while_a_large_batch_is_read(knowledge: Knowledge) -> None:
+    """Fifteen megabytes by a key that may do nothing but capture stood still for everybody for twelve seconds."""
+    text = (inspect.getsource(capture) * 4)[:60_000]
+    batch = [
+        NewEntry(
+            entry_type=EntryType.FAILURE_SOLUTION,
+            project_id="p",
+            agent_type="a",
+            failure_description=f"{number} {text}",
+            solution_steps="s",
+            success_verified=True,
+            task_id=str(number),
+        )
+        for number in range(30)
+    ]
+    agent = replace(knowledge.capture, by=Provenance(key_id="k", low_trust=True))
+    reading = asyncio.create_task(agent.capture_all(batch))
+    waited = []
+    while not reading.done():
+        before = time.perf_counter()
+        await asyncio.sleep(0.005)
+        waited.append(time.perf_counter() - before)
+    assert [answer.outcome for answer in await reading] == [CaptureOutcome.ACCEPTED] * 30
+    assert max(waited) < sum(waited) / 2, "it was one wait"
