@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import json
@@ -572,3 +573,39 @@ async def of_version_5(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) ->
             known = [{name: value for name, value in row.items() if name != "text_hashes"} for row in rows]
             pieces.append(writer.rows(part, known))
         return b"".join([*pieces, writer.end()])
+
+
+async def test_what_a_killed_import_left_without_its_text_holds_up_nobody(
+    knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken to be indexed time and again, before what came later, and whoever waited did so for its lease."""
+    for number in range(4):
+        await add(knowledge, f"guide-{number}.md", GUIDE.replace(b"ERR-4521", f"ERR-{number}".encode()))
+    archive = await whole(knowledge)
+    async with elsewhere() as second:
+        write = PostgresArchive.write
+
+        async def killed(self: PostgresArchive, part: str, rows: Any, *, token: LeaseToken) -> Any:
+            if part == "document_versions":
+                raise StorageUnavailable("killed here")
+            return await write(self, part, rows, token=token)
+
+        monkeypatch.setattr(PostgresArchive, "write", killed)
+        with pytest.raises(StorageUnavailable):
+            await second.archives.import_archive(as_stream(archive))
+        monkeypatch.undo()
+        await put(second, "new.md", GUIDE)
+        async with asyncio.timeout(20):
+            assert (await second.kb.index()).indexed == 1, "while the import's lease goes on"
+        past = sa.func.now() - timedelta(minutes=1)
+        async with transaction(second.engine) as connection:
+            await connection.execute(
+                sa.update(kb_documents).where(kb_documents.c.lease_until.is_not(None)).values(lease_until=past)
+            )
+        assert (await second.kb.index()).indexed == 0
+        states = {each.uri: each.status for each in await second.kb.listed("global", None)}
+        assert states.pop("new.md") is DocumentStatus.INDEXED
+        assert set(states.values()) == {DocumentStatus.PENDING}
+        await second.archives.import_archive(as_stream(archive))
+        states = {each.uri: each.status for each in await second.kb.listed("global", None)}
+        assert set(states.values()) == {DocumentStatus.INDEXED}

@@ -2,7 +2,8 @@
 
 An import holds each document it brings by a lease of its own, as the indexing of one does: nothing of it is shown, and
 nobody else writes it, until all its parts are there. A killed import is run again and goes on; where it is not, the
-lease runs out, and the document is indexed from its text like any other that waits.
+lease runs out, and a document whose text came is indexed like any other that waits. One whose text did not come stays
+pending until the import is run again, or it is deleted.
 """
 
 from __future__ import annotations

@@ -54,6 +54,8 @@ _ROWS = 5000
 
 _FREE = {"lease_token": None, "lease_until": None}
 _NEVER_DONE = f"the process that indexed it ended, or hung, each of {TRIES} times"
+_WRITTEN = sa.exists().where(V.document_id == D.id, V.generation == D.latest)
+"""Whether the text of a document is there: an import that was killed may have left one without."""
 _NO_WORDS = SparseVector(indices=(), values=())
 
 
@@ -69,6 +71,7 @@ class PostgresIndexing(IndexingStore):
             D.workspace == self._workspace,
             D.status == DocumentStatus.PENDING,
             sa.or_(D.lease_until.is_(None), D.lease_until < sa.func.now()),
+            _WRITTEN,
         )
         token = LeaseToken(uuid4())
         async with transaction(self._engine) as connection:
@@ -123,7 +126,7 @@ class PostgresIndexing(IndexingStore):
             return bool(await connection.scalar(sa.select(sa.exists().where(D.workspace == self._workspace))))
 
     async def held(self) -> bool:
-        leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None))
+        leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None), _WRITTEN)
         async with reading(self._engine) as connection:
             return bool(await connection.scalar(sa.select(leased)))
 
