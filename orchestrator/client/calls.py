@@ -39,6 +39,9 @@ MAX_BODY_BYTES = 256 * 1024
 MAX_TEXTS_BYTES = 2 * 1024 * 1024
 """What a request with an entry, an event, a question or a task may hold: five texts of 64 KiB, which JSON writes in six
 times as much at most, and the small fields beside them. So what is valid in process is never refused over HTTP."""
+MCP_PATH = "/mcp"
+MAX_MCP_BYTES = MAX_TEXTS_BYTES + MAX_BODY_BYTES
+"""What a request of MCP may hold: a call with what a request to the API may hold, and its frame."""
 BATCH_PATH = "/v1/entries:batch"
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024

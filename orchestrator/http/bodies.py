@@ -20,7 +20,9 @@ from orchestrator.client.calls import (
     MAX_BATCH_BYTES,
     MAX_BODY_BYTES,
     MAX_DOCUMENT_BYTES,
+    MAX_MCP_BYTES,
     MAX_TEXTS_BYTES,
+    MCP_PATH,
 )
 from orchestrator.http.problems import answer
 
@@ -46,6 +48,8 @@ def most_bytes(path: str) -> int | None:
         return MAX_DOCUMENT_BYTES
     if path == BATCH_PATH:
         return MAX_BATCH_BYTES
+    if path.removesuffix("/") == MCP_PATH:
+        return MAX_MCP_BYTES
     return MAX_TEXTS_BYTES if _TEXTS.fullmatch(path) else MAX_BODY_BYTES
 
 

@@ -20,13 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from knowledge.errors import AccessDenied, HardwonError, NotFound, Unavailable
 from knowledge.logs import get_logger
 from knowledge.wiring import Knowledge
+from orchestrator.client.calls import MAX_MCP_BYTES, MCP_PATH
 from orchestrator.http.opened import opened
 from orchestrator.http.problems import answer
 
 log = get_logger(__name__)
-
-PATH = "/mcp"
-BODY_BYTES = 4 * 1024 * 1024
 
 
 class McpDoor:
@@ -47,7 +45,7 @@ class McpDoor:
             await answer(AccessDenied(foreign))(scope, receive, send)
             return
         if scope["method"] != "POST":  # without sessions nothing is ever sent on a stream: one would only stay at work
-            told = HardwonError(f"{scope['method']} {PATH}: this server keeps no sessions, and opens no stream")
+            told = HardwonError(f"{scope['method']} {MCP_PATH}: this server keeps no sessions, and opens no stream")
             await answer(told, status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})(scope, receive, send)
             return
         if importlib.util.find_spec("mcp") is None:
@@ -94,7 +92,7 @@ class McpDoor:
 async def serving_mcp(app: FastAPI) -> AsyncIterator[None]:
     """Add the door to an app for a block."""
     async with contextlib.aclosing(McpDoor()) as door:
-        for path in (PATH, f"{PATH}/"):  # which many configurations have
+        for path in (MCP_PATH, f"{MCP_PATH}/"):  # which many configurations have
             app.router.routes.append(Route(path, door, include_in_schema=False))
         yield
 
@@ -110,7 +108,7 @@ def _make_manager() -> Any:
         return tools.Caller(knowledge=knowledge, may=knowledge.principal.may, breakers=request.app.state.breakers)
 
     return sdk.StreamableHTTPSessionManager(
-        app=ours.make_server(caller), json_response=True, stateless=True, max_request_body_size=BODY_BYTES
+        app=ours.make_server(caller), json_response=True, stateless=True, max_request_body_size=MAX_MCP_BYTES
     )
 
 

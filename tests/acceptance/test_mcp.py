@@ -282,6 +282,20 @@ async def test_t6_t22_over_http_a_key_made_here_opens_what_it_may_and_no_other_t
 
 
 @pytest.mark.timeout(240)
+async def test_what_is_valid_elsewhere_is_not_too_large_for_mcp(knowledge: Knowledge) -> None:
+    """A body of more than 256 KiB was refused: five texts of 62 KB, which the API takes."""
+    long = "x " * 31_000
+    texts = ("failure_description", "error_message", "solution_steps", "task_description", "when_to_try")
+    told = entry(**dict.fromkeys(texts, long))
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "capture", "arguments": told}}
+    app = make_app(knowledge)
+    transport = httpx.ASGITransport(app)
+    async with serving_mcp(app), httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.post("/mcp", json=call, headers=HEADERS)
+    assert answer.status_code == 200
+    assert answer.json()["result"]["isError"] is False, answer.text[:500]
+
+
 async def test_t22_a_token_that_is_not_this_servers_key_opens_nothing(commands: Commands) -> None:
     key = "k" * 40
     with commands.serving(HARDWON_API_KEY=key) as (_, url):
