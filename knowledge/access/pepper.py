@@ -33,7 +33,7 @@ def pepper_of(home: Path, told: SecretStr | None) -> Pepper:
     Raises InvalidSetting for one that is too short, StorageUnavailable for a file that cannot be used or others read.
     """
     if told is not None:
-        value = told.get_secret_value().encode()
+        value = told.get_secret_value().strip().encode()  # as that of a file
         if len(value) < _LEAST_BYTES:
             raise InvalidSetting("HARDWON_KEY_PEPPER", f"give at least {_LEAST_BYTES} random characters")
         return _named(value)

@@ -323,6 +323,7 @@ def test_a_damaged_pepper_is_not_taken(home: Path, content: str) -> None:
 
 def test_a_pepper_that_is_told_leaves_no_file(home: Path) -> None:
     assert pepper_of(home, SecretStr("x" * 32)).value == b"x" * 32
+    assert pepper_of(home, SecretStr("x" * 32 + "\n")).value == b"x" * 32, "as a file of a secret ends"
     assert list(home.iterdir()) == []
     with pytest.raises(InvalidSetting, match="HARDWON_KEY_PEPPER"):
         pepper_of(home, SecretStr("x" * 31))
