@@ -13,6 +13,7 @@ _MONTH = (
 )
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
+_BARE_YEAR = re.compile(r"(?<![\w.,/-])(?:19|20)\d\d(?![\w/-]|[.,]\d)")
 _DATES: Final = (
     re.compile(rf"(?<![\d.-]){_YEAR}-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>\d\d))?(?![\d.-])"),
     re.compile(rf"\b(?:{_DAY}\.?\s+(?:of\s+)?)?{_MONTH},?\s+{_YEAR}\b", re.IGNORECASE),
@@ -44,14 +45,16 @@ class _Date(NamedTuple):
 
 
 def apart(question: str, above: str, text: str) -> bool:
-    """Return whether what is above a text names only other versions, or only other days, than a question asks for.
+    """Return whether what is above a text names only other versions, days or years than a question asks for.
 
     Not where the question asks for a range of them, nor where the text itself names one that is asked for: "Python
     3.11" is none of what is not Python. What names a month or 2.1 alone is as well of each of its days, of 2.1.4; and a
     document of May may tell of any day.
     """
     return not _RANGE.search(question) and (
-        _of_other_versions(question, above, text) or _of_other_dates(question, above, text)
+        _of_other_versions(question, above, text)
+        or _of_other_dates(question, above, text)
+        or _of_other_years(question, above, text)
     )
 
 
@@ -60,6 +63,12 @@ def numbered(heading: str) -> bool:
     return (
         next(_versions(_SECTION_NUMBER.sub("", heading)), None) is not None or next(_dates(heading), None) is not None
     )
+
+
+def _of_other_years(question: str, above: str, text: str) -> bool:
+    """Return whether a year stands above a text, and another one is asked for that it does not name itself."""
+    told, asked = set(_BARE_YEAR.findall(above)), set(_BARE_YEAR.findall(question))
+    return bool(told and asked) and not asked & (told | set(_BARE_YEAR.findall(text)))
 
 
 def _of_other_versions(question: str, above: str, text: str) -> bool:

@@ -34,7 +34,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.search.lexical import term_counts
 
-READING = 15
+READING = 16
 """Another number whenever the same passages are read otherwise, so that no answer of before is kept."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -134,6 +134,8 @@ class ExtractiveDrafter(Drafter):
             return Draft(sure=0.0)
         scale = await self._same_scale()
         told = first_told(question, readable)
+        if all(each.source != told for each in found):  # it is a heading alone, or of another version than is asked for
+            told = min(each.source for each in found)
         best = next((each.passage.cosine for each in readable[told - 1 :] if each.passage.cosine is not None), None)
         first = EMBEDDED_FIRST if best is not None else MOST_SENTENCES
         likely, cosines = await self._weighed(asked.searched, readable, likeliest(found), scale, first)

@@ -28,6 +28,8 @@ NEAR_BEST = 0.08
 """A sentence this near the best one is quoted beside it."""
 COSINE_SHARE = 0.6
 _LEAST_WORDS = 2
+_BELOW = " > "
+"""Between the headings of a section."""
 _BY_LINE = frozenset({DocumentType.LOG, DocumentType.CODE})
 _ASIDE = re.compile(
     r"(?i)\b[a-z]+n['\u2019]t\b|(?<=\w)['\u2019](?:s|re|ve|ll|d|m)\b"
@@ -111,12 +113,16 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
     for source, each in enumerate(evidence[:READ_PASSAGES], 1):
         title = term_counts(each.passage.title)
         sections = _sections(each)
+        setting = each.passage.document_type is DocumentType.CONFIG  # which may be written without a blank
         for place, unit in enumerate(_units(each)):
-            if _is_a_word(unit.read) or question.echoed(unit):
+            if (_is_a_word(unit.read) and not setting) or question.echoed(unit):
                 continue
             heading = next(name for start, name in reversed(sections) if start <= unit.span.start)
-            if apart(question.text, f"{each.passage.title}\n{heading}", unit.told):
+            path = _path_to(each, heading)
+            if apart(question.text, f"{each.passage.title}\n{path}", unit.told):
                 continue
+            if any(map(numbered, path.split(_BELOW))):  # "Changed" alone does not say of which version
+                heading = path
             handicap = question.handicap(unit)
             read = f"{heading}: {unit.read}" if heading else unit.read
             terms = term_counts(read)
@@ -126,7 +132,7 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     source=source,
                     place=place,
                     text=read[:MOST_CHARS],
-                    told=f"{heading}: {unit.told}" if numbered(heading) else unit.told,
+                    told=f"{heading}: {unit.told}" if any(map(numbered, heading.split(_BELOW))) else unit.told,
                     span=unit.span,
                     overlap=question.share(terms),
                     beyond=question.share(terms, without=title),
@@ -149,9 +155,19 @@ def _sections(evidence: Evidence) -> list[tuple[int, str]]:
     passage = evidence.passage
     if passage.document_type is not DocumentType.MARKDOWN:
         return [(0, "")]
-    innermost = (passage.section or "").rpartition(" > ")[2]
+    innermost = (passage.section or "").rpartition(_BELOW)[2]
     named = [(0, innermost), *((each.start, each.title) for each in headings(evidence.text, _begin(evidence)))]
     return [(start, "" if name == passage.title else name) for start, name in named]
+
+
+def _path_to(evidence: Evidence, heading: str) -> str:
+    """Return a heading with those above it, but for the title; by itself where the passage does not say which."""
+    passage = evidence.passage
+    names = (passage.section or "").split(_BELOW)
+    if not heading or passage.document_type is not DocumentType.MARKDOWN or heading not in names:
+        return heading
+    above = names[: names.index(heading) + 1]
+    return _BELOW.join(above[1:] if above[0] == passage.title else above)
 
 
 def _units(evidence: Evidence) -> Iterator[Unit]:

@@ -186,3 +186,66 @@ async def test_a_row_about_what_is_asked_is_as_near_as_itself_and_not_as_its_tab
         answer = await ask(opened, "What is DE-433?")
     told = "code: DE-433; holds: tunnels of parrots; amount: 33 litres; place: hall 3"
     assert [claim.text for claim in answer.claims] == [told]
+
+
+RELEASES = """# Changelog
+
+## 4.1.0
+
+### Changed
+
+- The pump needs glibc 2.31 at least.
+
+### Added
+
+- A command that drains the well at night.
+
+## 4.0.0
+
+### Changed
+
+- The pump needs glibc 2.28 at least.
+"""
+SETTINGS = b"# The pump\nPUMP_TIMEOUT_MS=8000\nPUMP_RETRIES=5\nWELL_DEPTH_M=42\nWELL_KEEPER=ann\n"
+FEES = "# Mooring fees {year}\n\nThe mooring fee of a barge is {fee} euros a night.\n"
+
+
+@pytest.fixture
+async def harbour(opens: Opens) -> AsyncIterator[Knowledge]:
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "CHANGELOG.md", RELEASES.encode())
+        await put(opened, "pump.env", SETTINGS)
+        for year, fee in ((2023, 12), (2025, 17)):
+            await put(opened, f"fees-{year}.md", FEES.format(year=year, fee=fee).encode())
+        await opened.documents.indexing.run()
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("question", "told", "other"),
+    [
+        ("What is the value of PUMP_TIMEOUT_MS?", "PUMP_TIMEOUT_MS=8000", "RETRIES"),
+        ("Which glibc does the pump need in 4.1.0?", "glibc 2.31", "2.28"),
+        ("Which glibc does the pump need in 4.0.0?", "glibc 2.28", "2.31"),
+        ("What was the mooring fee of a barge in 2025?", "17 euros", "12 euros"),
+        ("What was the mooring fee of a barge in 2023?", "12 euros", "17 euros"),
+    ],
+)
+async def test_only_the_setting_version_or_year_that_is_asked_for_is_quoted(
+    harbour: Knowledge, question: str, told: str, other: str
+) -> None:
+    """A setting was dropped as one word; a heading above the nearest one, or a bare year, told nothing apart."""
+    answer = await ask(harbour, question)
+    text = "\n".join(claim.text for claim in answer.claims)
+    assert told in text
+    assert other not in text
+
+
+@pytest.mark.parametrize(
+    "question", ["Which glibc does the pump need in 3.9.0?", "What was the mooring fee of a barge in 2024?"]
+)
+async def test_another_version_or_year_than_is_there_is_not_answered_from_those_that_are(
+    harbour: Knowledge, question: str
+) -> None:
+    answer = await AnswerFromGlobalKB(harbour.answering, ADMIN).answer(None, question)
+    assert answer.status is AnswerStatus.NOT_FOUND
