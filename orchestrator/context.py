@@ -30,6 +30,8 @@ log = get_logger(__name__)
 _INTRODUCTION = "Similar situations have been resolved these ways:"
 _RECOMMENDATION = "Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data."
 CONTEXT_PATTERNS = 3
+_WARMS_UP_SECONDS = 5.0
+"""What a context that is late may take to its end, ours: connections, once made, make the next one quick."""
 
 
 class Cause(StrEnum):
@@ -167,6 +169,14 @@ class OpenKnowledge(Protocol):
     def settings(self) -> ContextSettings: ...  # noqa: D102
 
 
+@dataclass(slots=True)
+class _Asked:
+    """How far a context is: what was `found` in time, and whether something was `handed_out`."""
+
+    found: Context | None = None
+    handed_out: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class OrchestratorContextBuilder:
     """Builds an agent's context with the knowledge that fits its task; never fails and is never late."""
@@ -194,13 +204,21 @@ class OrchestratorContextBuilder:
     async def _built(self, task: Task, agent_type: str) -> tuple[Context, Cause | None]:
         settings = self.knowledge.settings
         context = Context(context_id=ContextId(uuid4()), text=basic_context(task))
+        asked = _Asked()
         if reason := self.breaker.resting():
             return replace(context, degraded=f"not tried, as calls before failed: {reason}"), Cause.RESTING
         try:
-            built = await within(settings.query_deadline_ms / 1000, self._with_knowledge(context, task, agent_type))
+            built = await within(
+                settings.query_deadline_ms / 1000,
+                self._with_knowledge(context, task, agent_type, asked),
+                ends_within=_WARMS_UP_SECONDS,
+            )
         except TimeoutError:
-            late = Unavailable(f"no answer within {settings.query_deadline_ms} ms")
-            return self._degraded(context, late), Cause.LATE
+            asked.handed_out = True
+            if asked.found is None:
+                late = Unavailable(f"no answer within {settings.query_deadline_ms} ms")
+                return self._degraded(context, late), Cause.LATE
+            built = asked.found  # all that is missing is that it was recorded, and that goes on
         except (InvalidInput, TextRejected) as error:  # this task cannot be asked for; others can
             if isinstance(error, TextRejected):  # the endpoint answered
                 self.breaker.succeeded()
@@ -212,7 +230,7 @@ class OrchestratorContextBuilder:
         self.breaker.succeeded()
         return built, None
 
-    async def _with_knowledge(self, context: Context, task: Task, agent_type: str) -> Context:
+    async def _with_knowledge(self, context: Context, task: Task, agent_type: str, asked: _Asked) -> Context:
         if isinstance(self.knowledge, BuildsContexts):
             return await self.knowledge.build_context(task, agent_type)
         check_task(task, agent_type)
@@ -220,7 +238,8 @@ class OrchestratorContextBuilder:
             task.description, agent_type, task.type, task.technology, only_if_sure=True, facts=task.facts
         )
         built = _with_patterns(context, found, self.knowledge.settings)
-        if built.patterns:
+        if built.patterns and not asked.handed_out:  # nobody sees what came too late
+            asked.found = built
             await self.knowledge.contexts.record(built, task, agent_type)
         return built
 
@@ -284,11 +303,7 @@ _TOLD = ("description", "type", "technology", "project_id", "task_id", "run_id")
 
 def _as_task(task: Any) -> Task:
     """Return what an orchestrator told of a task as texts: it may be anything. Raises InvalidInput without words."""
-    if (
-        isinstance(task, Task)
-        and all(isinstance(getattr(task, name) or "", str) for name in _TOLD)
-        and task.description
-    ):
+    if isinstance(task, Task) and all(_is_told(getattr(task, name)) for name in _TOLD) and task.description:
         return task
 
     def get(name: str, absent: object = None) -> Any:
@@ -296,7 +311,7 @@ def _as_task(task: Any) -> Task:
 
     def told(name: str) -> str | None:
         value = get(name)
-        return None if value is None else str(value)
+        return None if value is None or not str(value).strip() else str(value)
 
     if get("description", _NOTHING) is _NOTHING:
         raise InvalidInput("description", f"is required, and a {type(task).__name__} was given that has none")
@@ -309,6 +324,11 @@ def _as_task(task: Any) -> Task:
         run_id=told("run_id"),
         facts=_as_facts(get("facts")),
     )
+
+
+def _is_told(value: object) -> bool:
+    """Whether a field is a text, or None: a blank one tells nothing."""
+    return value is None or (isinstance(value, str) and bool(value.strip()))
 
 
 def _as_facts(told: Any) -> Any:

@@ -161,12 +161,15 @@ class Contexts:
 
 @asynccontextmanager
 async def staged(
-    settings: KnowledgeSettings, database_url: str, socket: Path, qdrant_port: int
+    settings: KnowledgeSettings, database_url: str, socket: Path, qdrant_port: int, *, away: float = 0.0
 ) -> AsyncIterator[Stage]:
-    """Open stores with a wire before Postgres, the index and the embedder each, and learn something."""
+    """Open stores with a wire before Postgres, the index and the embedder each, and learn something.
+
+    `away`: seconds that an answer of Postgres is on its way.
+    """
     with (
         OpenAIServer(dims=64) as server,
-        Relay(str(socket)) as postgres,
+        Relay(str(socket), away=away) as postgres,
         Relay(("127.0.0.1", qdrant_port)) as index,
         Relay(("127.0.0.1", server.port)) as embedder,
     ):
@@ -187,7 +190,7 @@ async def staged(
         async with open_knowledge(through, embedder=endpoint) as knowledge:
             await knowledge.capture.capture(lesson(0))
             await knowledge.checkpoints.process_all()
-            for _ in range(3):  # a busy machine may stand still for longer than a context waits
+            for _ in range(10):  # the first ones connect; a busy machine may stand still for longer than one waits
                 built = await OrchestratorContextBuilder(knowledge).build_context_for_task(TASK, "agent 0")
                 if built.patterns:
                     break

@@ -142,3 +142,14 @@ async def test_g11_an_open_breaker_answers_within_5_ms(stage: Stage, opens: Open
     """G11: the median, as other tests run beside this one; the long form asks it of every call."""
     took = await asked_while_open(stage, calls=200)
     assert statistics.median(took) <= 0.005, f"{1000 * max(took):.1f} ms at most"
+
+
+@pytest.mark.parametrize("away", [0.01, 0.05])
+async def test_g11_with_postgres_far_away_contexts_have_their_knowledge_again_after_it_stood_still(
+    settings: KnowledgeSettings, database_url: str, postgres_dsn: str, tmp_path: Path, away: float
+) -> None:
+    """G11: a call that came too late took along the connection it had made, and so did each one after it."""
+    with QdrantProcess(tmp_path / "qdrant") as qdrant:
+        async with staged(settings, database_url, socket_of(postgres_dsn), qdrant.port, away=away) as stage:
+            await asked_while(stage, "Postgres", Wire.HANG, calls=8, at_once=8)
+            assert await comes_back(stage)

@@ -35,11 +35,13 @@ class Relay:
     """Passes on what it gets, as its wire is at the time. The port stays the same.
 
     With `tls` it is where a Postgres that encrypts would be: its side of the wire is encrypted as a client asks for it.
+    `away`: seconds that an answer is on its way.
     """
 
-    def __init__(self, target: tuple[str, int] | str, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, target: tuple[str, int] | str, *, tls: ssl.SSLContext | None = None, away: float = 0.0) -> None:
         self._target = target
         self._tls = tls
+        self._away = away
         self._wire = Wire.SOUND
         self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -108,6 +110,8 @@ class Relay:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, back: bool) -> None:
         with suppress(OSError, asyncio.CancelledError):
             while piece := await reader.read(_PIECE):
+                if back and self._away:
+                    await asyncio.sleep(self._away)
                 await self._while(lambda: self._wire is Wire.HANG)
                 if back and self._wire is Wire.DRIP:
                     piece = await self._drip(piece, writer)

@@ -49,6 +49,7 @@ def make_engine(dsn: str, *, connections: int = 20, revive: Callable[[], None] |
         pool_timeout=CONNECT_SECONDS,
         pool_pre_ping=False,
         pool_recycle=1800,
+        pool_use_lifo=True,  # the one used last knows its workspace and its statements: each costs a round trip
         poolclass=_Pool,
     )
     sa.event.listen(engine.sync_engine, "checkin", lambda driver, record: _note_answer(engine, driver, record))
