@@ -55,6 +55,10 @@ _EVIDENCE = frozenset(
 
 _KEYS = frozenset({"project_id", "task_id", "run_id"})
 
+_NEED_NOT_BE = frozenset(
+    {"error_message", "run_id", "task_description", "task_type", "technology", "verified_by", "when_to_try"}
+)
+
 _Told = ParamSpec("_Told")
 _Event = Callable[Concatenate[TaskEventService, _Told], Coroutine[Any, Any, Kept]]
 
@@ -76,7 +80,12 @@ def _hook(
 
 
 def _told(name: str, value: object) -> object:
-    """Return what is told of an event as it can be kept: ids as the texts that a context has them as."""
+    """Return what is told of an event as it can be kept: ids as the texts that a context has them as.
+
+    A blank text of what need not be told tells nothing.
+    """
+    if name in _NEED_NOT_BE and isinstance(value, str) and not value.strip():
+        return None
     if name in _EVIDENCE:
         return _fitting(value)
     return _as_key(value) if name in _KEYS else value
@@ -180,6 +189,8 @@ class OrchestratorHooks:
         except Exception as error:  # noqa: BLE001 - the degrade boundary: nothing of ours may stop the orchestrator
             return Kept(degraded=self._degraded(event, error))
         self._breaker.succeeded()
+        if kept.degraded is not None:
+            self._note(event, "kept in part")
         return kept
 
     def _without(self, event: str, kept: Kept, strange: Sequence[str]) -> Kept:
@@ -192,9 +203,12 @@ class OrchestratorHooks:
         return Kept(degraded=self._degraded(event, error))
 
     def _degraded(self, event: str, error: Exception) -> str:
-        self.counts[f"{event}_degraded"] += 1
-        log.warning("hook_degraded", hook=event, reason=reason_of(error))
+        self._note(event, reason_of(error))
         return str(error) or type(error).__name__
+
+    def _note(self, event: str, reason: str) -> None:
+        self.counts[f"{event}_degraded"] += 1
+        log.warning("hook_degraded", hook=event, reason=reason)
 
     def _start(self, event: str, project_id: str, checkpoint_type: CheckpointType) -> None:
         self.counts[event] += 1

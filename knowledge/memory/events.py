@@ -25,6 +25,7 @@ from knowledge.models import (
     EntryId,
     EntryStatus,
     EntryType,
+    HandedOut,
     NewEntry,
     PatternId,
 )
@@ -32,6 +33,11 @@ from knowledge.ports import Stores
 from knowledge.search.traces import read_trace
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
+_NOT_HANDED_OUT = "tried: passed over what was not handed out for this task and run: {}"
+_NOT_KEPT = (
+    "solution_steps: not kept, as no failure of this task waits for a solution: what is on record of it is {}."
+    " Capture the failure with its solution to keep it"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +50,14 @@ class Kept:
     entry_ids: tuple[EntryId, ...] = ()
     outcomes: int = 0
     degraded: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """Of how many patterns an outcome was told, and what was not."""
+
+    outcomes: int
+    degraded: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +88,8 @@ class TaskEventService:
     ) -> Kept:
         """Open a failure until the task is solved; what was handed out for this run and is untold of did not work.
 
-        `tried`: the patterns that the agent went by; of others nothing is told. Without it, nothing is told of rivals.
-        Raises InvalidInput.
+        `tried`: the patterns that the agent went by, whatever was told of them in this run before; of others nothing is
+        told. Without it, nothing is told of rivals. Raises InvalidInput.
         """
         tried = _as_tried(tried)
         entry_id = await self.capture.capture(
@@ -94,7 +108,7 @@ class TaskEventService:
             )
         )
         told = await self._tell(project_id, task_id, run_id, worked=False, tried=tried)
-        return Kept(entry_ids=(entry_id,), outcomes=told)
+        return Kept(entry_ids=(entry_id,), outcomes=told.outcomes, degraded=told.degraded)
 
     async def task_solved(
         self,
@@ -118,6 +132,7 @@ class TaskEventService:
         _check(project_id=project_id, task_id=task_id, run_id=run_id)
         tried = _as_tried(tried)
         resolved: list[EntryId] = []
+        failures: Sequence[Entry] = ()
         if solution_steps is not None:
             solution_steps = self._text("solution_steps", solution_steps)
             if verified_by is None:
@@ -134,7 +149,12 @@ class TaskEventService:
                         )
                     )
         told = await self._tell(project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps)
-        return Kept(entry_ids=tuple(dict.fromkeys(resolved)), outcomes=told)
+        dropped = _NOT_KEPT.format(_statuses(failures)) if failures and not resolved else None
+        return Kept(
+            entry_ids=tuple(dict.fromkeys(resolved)),
+            outcomes=told.outcomes,
+            degraded="; ".join(filter(None, (dropped, told.degraded))) or None,
+        )
 
     async def gate_decided(
         self,
@@ -215,22 +235,32 @@ class TaskEventService:
         worked: bool,
         tried: Collection[PatternId] | None,
         solution: str | None = None,
-    ) -> int:
-        """Tell the outcome of what was handed out for a run and nothing was told of since; return of how many."""
-        done: set[PatternId] = set()
-        handed_out = await self.stores.contexts.untold(project_id, task_id, run_id)
+    ) -> _Told:
+        """Tell the outcome of what was handed out for a run, and of what else that names in `tried` was not.
+
+        Of patterns that are not named only where nothing was told of since.
+        """
         if tried is None:
+            handed_out = await self.stores.contexts.untold(project_id, task_id, run_id)
             told_of = await certain(self.stores, handed_out, solution)
         else:
-            told_of = {*tried, *[await joined_to(self.stores, pattern_id) for pattern_id in tried]}
+            handed_out = await self.stores.contexts.handed_out(project_id, task_id, run_id)
+            told_of = {await self._as_handed_out(pattern_id, handed_out) for pattern_id in tried}
+        done: set[PatternId] = set()
         for context in handed_out:
-            for pattern_id in context.pattern_ids:
-                if pattern_id in done or pattern_id not in told_of:
-                    continue
+            for pattern_id in told_of.intersection(context.pattern_ids) - done:
                 with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
                     await self.outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
                     done.add(pattern_id)
-        return len(done)
+        strange = [] if tried is None else sorted(map(str, told_of - {p for c in handed_out for p in c.pattern_ids}))
+        return _Told(outcomes=len(done), degraded=_NOT_HANDED_OUT.format(", ".join(strange)) if strange else None)
+
+    async def _as_handed_out(self, pattern_id: PatternId, handed_out: Sequence[HandedOut]) -> PatternId:
+        """Return a pattern as it stands in contexts: where it was joined to another since, that one may."""
+        if any(pattern_id in context.pattern_ids for context in handed_out):
+            return pattern_id
+        joined = await joined_to(self.stores, pattern_id)
+        return joined if any(joined in context.pattern_ids for context in handed_out) else pattern_id
 
     async def _to_resolve(self, entries: Sequence[Entry], by: str, run_id: str | None) -> list[Entry]:
         """Return those that wait for it, each once, and those that have this very one: an event may be told again.
@@ -251,6 +281,12 @@ class TaskEventService:
 
     def _text(self, field: str, text: str) -> str:
         return as_stored(field, text, redaction=self.capture.redaction)
+
+
+def _statuses(entries: Iterable[Entry]) -> str:
+    """Return what became of entries, in words."""
+    words = {EntryStatus.ABANDONED: "abandoned"}
+    return " or ".join(sorted({words.get(entry.status, "resolved in other words") for entry in entries}))
 
 
 def _as_tried(tried: Collection[PatternId] | None) -> list[PatternId] | None:

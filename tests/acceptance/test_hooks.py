@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from knowledge.errors import InvalidInput, NotFound, RejectionOnRecord, StorageUnavailable
 from knowledge.memory.events import Kept
 from knowledge.memory.limits import MAX_TEXT_BYTES
-from knowledge.models import AppliesWhen, CheckpointType, Embedded, EntryStatus, EntryType, Pattern, Task
+from knowledge.models import AppliesWhen, CheckpointType, Embedded, EntryStatus, EntryType, Pattern, PatternId, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator import OrchestratorHooks
@@ -209,8 +209,10 @@ async def test_events_told_again_come_to_the_same(hooks: OrchestratorHooks) -> N
 async def test_a_solution_that_comes_second_neither_wins_nor_breaks_anything(hooks: OrchestratorHooks) -> None:
     (entry_id,) = (await fails(hooks)).entry_ids
     told = await asyncio.gather(solves(hooks), solves(hooks, solution_steps=OTHER))
-    assert [kept.degraded for kept in told] == [None, None]
-    assert sorted(len(kept.entry_ids) for kept in told) == [0, 1]
+    first, second = sorted(told, key=lambda kept: -len(kept.entry_ids))
+    assert (first.entry_ids, first.degraded) == ((entry_id,), None)
+    assert second.entry_ids == ()
+    assert "solution_steps: not kept" in (second.degraded or "")
     assert (await hooks.knowledge.capture.get(entry_id)).solution_steps in {SOLUTION, OTHER}
 
 
@@ -588,7 +590,7 @@ async def test_ids_as_databases_give_them_are_kept_as_texts(
     failed = await fails(hooks, **ids, failure_description="The invoice has no number")
     assert (failed.degraded, failed.outcomes) == (None, 1)
     solved = await solves(hooks, **ids, solution_steps="Number it", tried=[str(context.patterns[0].pattern_id)])
-    assert (solved.degraded, solved.entry_ids, solved.outcomes) == (None, failed.entry_ids, 0)
+    assert (solved.degraded, solved.entry_ids, solved.outcomes) == (None, failed.entry_ids, 1)
     decided = await decides(hooks, **ids, accepted=True, proposal="Cache the list")
     entry = await hooks.knowledge.capture.get(*decided.entry_ids)
     assert (entry.project_id, entry.task_id, entry.run_id) == (kept, kept, kept)
@@ -730,3 +732,74 @@ def test_one_process_fails_and_another_solves_it_whoever_owns_the_stores(home: P
             assert other.ask(solved) == opened
             assert other.ask('["phase_completed", {"project_id": "p"}]') == "null"
             assert commands.owner("GET", "/v1/stats")["entries"] == {"embedded": 1}
+
+
+# what is told beside what is on record
+
+
+async def test_who_names_what_was_tried_is_believed_whatever_was_told_before(hooks: OrchestratorHooks) -> None:
+    """It failed at first and then worked, or the other way round: the last that is told of a run counts."""
+    await learned(hooks)
+    pattern = await started(hooks)
+    told: dict[str, Any] = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
+    for failed, expected in ((True, (1, 2, 1)), (False, (2, 2, 2)), (True, (1, 2, 1))):
+        for _ in range(2):
+            tried = [pattern.pattern_id]
+            event = fails(hooks, **told, tried=tried) if failed else hooks.task_solved(**told, tried=tried)
+            kept = await event
+            assert (kept.outcomes, kept.degraded) == (1, None)
+        assert await record(hooks) == expected
+
+
+async def test_what_was_tried_and_never_handed_out_is_named(hooks: OrchestratorHooks) -> None:
+    await learned(hooks)
+    pattern = await started(hooks)
+    strange = UUID(int=9)
+    kept = await hooks.task_solved(
+        project_id="second", task_id="T-1", run_id="1", tried=[pattern.pattern_id, PatternId(strange)]
+    )
+    assert kept.outcomes == 1
+    assert kept.degraded == f"tried: passed over what was not handed out for this task and run: {strange}"
+    assert hooks.counts["task_solved_degraded"] == 1
+
+
+async def test_told_again_without_the_run_it_counts_once(hooks: OrchestratorHooks) -> None:
+    """Each time it was taken for the next one of the runs that it had been handed out for."""
+    await learned(hooks)
+    for run in ("1", "2", "3"):
+        await started(hooks, run)
+    told = [await hooks.task_solved(project_id="second", task_id="T-1") for _ in range(3)]
+    assert [kept.outcomes for kept in told] == [1, 0, 0]
+    assert await record(hooks) == (2, 2, 2)
+
+
+async def test_handed_out_without_a_run_it_counts_in_the_first_that_is_told(hooks: OrchestratorHooks) -> None:
+    await learned(hooks)
+    await started(hooks, run=None)
+    told = [await hooks.task_solved(project_id="second", task_id="T-1", run_id=run) for run in ("1", "2", "1", None)]
+    assert [kept.outcomes for kept in told] == [1, 0, 0, 0]
+    assert await record(hooks) == (2, 2, 2)
+
+
+async def test_a_solution_that_nothing_waits_for_is_not_dropped_without_a_word(hooks: OrchestratorHooks) -> None:
+    await fails(hooks)
+    await hooks.project_completed("first")
+    await hooks.settled()
+    kept = await solves(hooks)
+    assert kept.entry_ids == ()
+    assert "no failure of this task waits for a solution: what is on record of it is abandoned" in (kept.degraded or "")
+    assert (await solves(hooks, task_id="T-2")).degraded is None, "nothing ever failed there"
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+async def test_blank_fields_that_need_not_be_told_tell_nothing(hooks: OrchestratorHooks, blank: str) -> None:
+    """An error without a message cost the whole failure, a task without a technology its context."""
+    failed = await fails(hooks, error_message=blank, technology=blank, task_type=blank, run_id=blank)
+    assert (len(failed.entry_ids), failed.degraded) == (1, None)
+    solved = await solves(hooks, when_to_try=blank, run_id=blank)
+    assert (solved.entry_ids, solved.degraded) == (failed.entry_ids, None)
+    await hooks.phase_completed("first")
+    await hooks.settled()
+    asked = Task(description=FAILURE, type=blank, technology=blank, project_id="second", task_id="T-1", run_id=blank)
+    context = await hooks.task_started(asked, "backend")
+    assert (len(context.patterns), context.degraded) == (1, None)

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import alone, among, recount
-from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.deleting import delete_entries
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, outcomes, patterns
 from knowledge.errors import NotFound
@@ -36,21 +36,22 @@ class PostgresContexts(ContextStore):
         self._workspace = workspace
 
     async def record(self, context: Context, task: Task, agent_type: str, now: datetime) -> None:
-        row = insert(contexts).values(
-            id=context.context_id,
-            workspace=self._workspace,
-            project_id=task.project_id,
-            task_id=task.task_id,
-            run_id=task.run_id,
-            agent_type=agent_type,
-            pattern_ids=[pattern.pattern_id for pattern in context.patterns],
-            entry_ids=[entry_id for pattern in context.patterns for entry_id in pattern.entry_ids],
-            created_at=now,
-        )
-        async with transaction(self._engine) as connection:
-            # the agent waits for this: the row is worth less than an fsync
-            await connection.execute(sa.text("SET LOCAL synchronous_commit = off"))
-            await connection.execute(row)
+        row: dict[str, Any] = {
+            "id": context.context_id,
+            "workspace": self._workspace,
+            "project_id": task.project_id,
+            "task_id": task.task_id,
+            "run_id": task.run_id,
+            "agent_type": agent_type,
+            "pattern_ids": [pattern.pattern_id for pattern in context.patterns],
+            "entry_ids": [entry_id for pattern in context.patterns for entry_id in pattern.entry_ids],
+            "created_at": now,
+        }
+        # the agent waits for this: the row is worth less than an fsync, and than a round trip to say so
+        unsynced = sa.func.set_config("synchronous_commit", "off", sa.true()) == "off"
+        values = (sa.literal(value, _C[name].type).label(name) for name, value in row.items())
+        async with reading(self._engine) as connection:
+            await connection.execute(sa.insert(contexts).from_select(list(row), sa.select(*values).where(unsynced)))
 
     async def get(self, context_id: ContextId) -> HandedOut:
         query = sa.select(*_HANDED_OUT).where(_C.workspace == self._workspace, _C.id == context_id)
@@ -84,7 +85,12 @@ class PostgresContexts(ContextStore):
             .join(outcomes, sa.and_(*of_task, _O.pattern_id == sa.any_(_C.pattern_ids)))
             .where(
                 *self._of_run(project_id, task_id, run_id),
-                _O.run_id == sa.func.coalesce(sa.literal(run_id, sa.Text), _C.run_id, ""),
+                # who names no run means any; what was handed out for no run is of the first that is told
+                sa.or_(
+                    sa.literal(run_id, sa.Text).is_(None),
+                    sa.and_(_C.run_id.is_(None), _O.context_id == _C.id),
+                    _O.run_id == run_id,
+                ),
                 _O.recorded_at >= _C.created_at,
             )
         )
