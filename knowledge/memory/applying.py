@@ -27,6 +27,31 @@ class Facts:
 
 
 NOTHING_KNOWN = Facts()
+_ALSO_CALLED: Mapping[str, str] = {
+    "postgres": "postgresql",
+    "psql": "postgresql",
+    "node": "node.js",
+    "nodejs": "node.js",
+    "k8s": "kubernetes",
+    "golang": "go",
+    "js": "javascript",
+    "ts": "typescript",
+    "py": "python",
+    "python3": "python",
+    "cpp": "c++",
+    "csharp": "c#",
+    "dotnet": ".net",
+    "vuejs": "vue",
+    "vue.js": "vue",
+    "reactjs": "react",
+    "react.js": "react",
+    "nextjs": "next.js",
+    "mongo": "mongodb",
+    "tf": "terraform",
+    "gha": "github-actions",
+    "github actions": "github-actions",
+}
+"""Names that mean the same: who tells one is not known to be without the other. Ours; versions are of both alike."""
 _NAMES = tuple(field.name for field in fields(Facts))
 
 
@@ -128,7 +153,13 @@ def _each(conditions: AppliesWhen, facts: Facts, learned_in: Collection[str]) ->
 def _same(wanted: str | None, fact: str | None) -> bool | None:
     if wanted is None or fact is None:
         return None
-    return wanted.strip().casefold() == fact.strip().casefold()
+    return _usual(wanted) == _usual(fact)
+
+
+def _usual(name: str) -> str:
+    """Return the name of a technology or tool without case, and the usual one of several."""
+    told = name.strip().casefold()
+    return _ALSO_CALLED.get(told, told)
 
 
 def _same_tool(wanted: str, fact: str | None) -> bool | None:

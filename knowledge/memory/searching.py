@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from knowledge.errors import IndexUnavailable
@@ -12,7 +12,7 @@ from knowledge.memory.fitting import ENOUGH, fit, fits
 from knowledge.memory.judging import Judged, Scored, judge
 from knowledge.memory.ranking import Match
 from knowledge.memory.spaces import SpaceInUse, space_in_use, was_left
-from knowledge.models import BoundSpace, Evidence, Hit, SparseVector, TermStatistics, Vector, Where
+from knowledge.models import BoundSpace, Evidence, Hit, PointId, SparseVector, TermStatistics, Vector, Where
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import relevance
 from knowledge.search.cosines import stretch, stretched
@@ -66,12 +66,14 @@ class _Encoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Nearest:
-    """The points worth reading of what a search found, the highest fused score first.
+    """The points worth reading of what a search found, the highest fused score first, and those next to them.
 
-    `complete`: nothing else in the workspace is relevant, so that no search with more conditions finds more.
+    `spare`: how many of them are only read where some before do not apply. `complete`: nothing else in the workspace is
+    relevant, so that no search with more conditions finds more.
     """
 
     points: tuple[Scored, ...]
+    spare: int
     complete: bool
 
 
@@ -173,26 +175,39 @@ async def _find(stores: Stores, bound: BoundSpace, asked: _Encoded, question: Qu
     rest = _best_of_the_rest(hits, asked.weight)
     all_seen = rest is None or relevance(rest, bound.calibration) < question.floor
     fetched = min(shown, max(relevant, MOST_CANDIDATES))
-    points = tuple(_scored(hit, -score, asked.weight) for score, _, hit in fused[:fetched])
-    return _Nearest(points=points, complete=all_seen and relevant <= shown)
+    points = tuple(_scored(hit, -score, asked.weight) for score, _, hit in fused[:shown])
+    return _Nearest(points=points, spare=max(0, len(points) - fetched), complete=all_seen and relevant <= shown)
 
 
 async def _judge(stores: Stores, bound: BoundSpace, asked: _Encoded, nearest: _Nearest, question: Question) -> Judged:
-    """Fetch the words of what was found, in one hop, and read them."""
+    """Fetch the words of what was found, in one hop, and read what may apply.
+
+    What does not is no candidate: else another would be taken for sure because that one would have been.
+    """
     points = [each.point_id for each in nearest.points]
     if not points:
         return judge((), {}, asked.reading, bound, stores.workspace)
+    read = len(points) - nearest.spare
     with Taking("rows"):
-        evidence = await stores.patterns.evidence(points, now=question.where.live_at, project_id=question.project_id)
+        found = await _evidence(stores, points[:read], question)
+        applying = {point: each for point, each in found.items() if _may_apply(each, question.facts)}
+        if len(applying) < len(found) and nearest.spare:
+            more = await _evidence(stores, points[read:], question)
+            spare = [point for point in points[read:] if point in more and _may_apply(more[point], question.facts)]
+            applying |= {point: more[point] for point in spare[: len(found) - len(applying)]}
     with Taking("ranking"):
-        return judge(nearest.points, evidence, asked.reading, bound, stores.workspace)
+        return judge(nearest.points, applying, asked.reading, bound, stores.workspace)
+
+
+async def _evidence(stores: Stores, points: Sequence[PointId], question: Question) -> Mapping[PointId, Evidence]:
+    return await stores.patterns.evidence(points, now=question.where.live_at, project_id=question.project_id)
 
 
 def _relevant(judged: Judged, question: Question) -> list[Match]:
     return [
         replace(match, fit=fit(match.evidence, question.where), fits=fits(match.evidence, question.where))
         for match in judged.matches
-        if match.relevance >= question.floor and _may_apply(match.evidence, question.facts)
+        if match.relevance >= question.floor
     ]
 
 

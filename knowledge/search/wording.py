@@ -29,6 +29,10 @@ _BOLD = re.compile(r"(?<![^\s(])\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*(?!\w)")
 _STRAIGHT = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e", "'''\"\"\"", "`")
 _CLOSED_UP = re.compile(r" ?([=+<>|&(){}]) ?")
 _ENDS = ".,;:!?"
+_OPENS_CODE = ":$%@^-"
+_KEPT = "\1"
+"""Stands behind an end that is no sentence's."""
+_CODE_WITH_END = re.compile(r"`([^`\s]+[.:!?])`")
 _PLACES = frozenset({".", ".."})
 _PROSE = re.compile(r"[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_]))*")
 """A word of prose: its capital may be that of a sentence, its dash a matter of spelling."""
@@ -344,12 +348,20 @@ def without_list_marks(text: str) -> str:
 
 def as_written(text: str) -> tuple[str, ...]:
     """Return the words of a text with their case and signs, but for how prose is set."""
-    told = _BOLD.sub(r"\1", without_list_marks(text)).translate(_STRAIGHT).strip()
+    told = _CODE_WITH_END.sub(rf"\1{_KEPT}", without_list_marks(text))
+    told = _BOLD.sub(r"\1", told).translate(_STRAIGHT).strip()
     for mark in "\"'":
         if told.count(mark) == 2 and told[0] == mark and told.rstrip(_ENDS)[-1] == mark:
             told = told.replace(mark, "")
-    words = (chunk if chunk in _PLACES else chunk.rstrip(_ENDS) for chunk in told.split())
+    words = (_without_end(chunk) for chunk in told.split())
     return tuple(_without_capital(word) for word in words if word)
+
+
+def _without_end(chunk: str) -> str:
+    """Return a word without what ends a sentence behind it; what is code by its first sign keeps what is of it."""
+    if chunk in _PLACES or (len(chunk) > 1 and not chunk.strip(":")):
+        return chunk
+    return chunk.rstrip(".,;:" if chunk[0] in _OPENS_CODE and chunk.rstrip(_ENDS) else _ENDS).rstrip(_KEPT)
 
 
 def _without_capital(word: str) -> str:

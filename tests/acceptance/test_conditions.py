@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from knowledge import AppliesWhen, Task
+from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import InvalidInput
 from knowledge.models import Pattern
 from knowledge.wiring import Knowledge
@@ -17,6 +18,8 @@ from orchestrator import OrchestratorContextBuilder
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
 from orchestrator.mcp.tools import TOOLS, Caller
+from tests.acceptance.test_abstention import FAILURES
+from tests.conftest import Opens
 from tests.support.entries import CART, failure, learn
 
 OLD = AppliesWhen(technology="python", version="<3.12")
@@ -150,3 +153,37 @@ async def test_over_http_conditions_and_facts_are_the_same(knowledge: Knowledge)
         assert (answer.status_code, answer.json()["field"]) == (422, "applies_when.version")
         answer = await http.post("/v1/queries/task", json={"task_description": CART, "facts": {"os": "linux"}})
         assert (answer.status_code, answer.json()["field"]) == (422, "facts")
+
+
+@pytest.mark.parametrize("told", ["PostgreSQL", "postgresql", "Postgres"])
+async def test_a_technology_by_another_of_its_names_is_the_same(knowledge: Knowledge, told: str) -> None:
+    """An entry for postgres 14 and later was hidden from whoever called it PostgreSQL."""
+    await learn(
+        knowledge,
+        failure(solution_steps="for late ones", applies_when=AppliesWhen(technology="postgres", version=">=14")),
+    )
+    for version, expected in (("16.2", {"for late ones"}), ("13.1", set())):
+        facts = {"technology": told, "version": version}
+        assert solutions(await knowledge.queries.query_for_task(CART, facts=facts)) == expected
+
+
+async def test_another_is_not_sure_because_one_that_does_not_apply_would_have_been(opens: Opens) -> None:
+    """Its confidence let an unrelated neighbour into the context, as "most likely"."""
+    asked = "Nightly thumbnails of the gallery are rotated wrongly after the camera upgrade"
+    facts = {"technology": "python", "version": "3.12"}
+    only_old = AppliesWhen(technology="python", version="<3.10")
+
+    async with opens(embedder=LocalEmbedder()) as knowledge:
+        told = [
+            failure(failure_description=each, error_message=None, solution_steps=f"Mend: {each}")
+            for each in FAILURES.values()
+        ]
+        await learn(knowledge, *told)
+
+        async def shown() -> int:
+            where = replace(knowledge.queries, task_relevance=0.0)
+            return len(await where.query_for_task(asked, only_if_sure=True, facts=facts))
+
+        assert await shown() == 0
+        await learn(knowledge, failure(failure_description=asked, error_message=None, applies_when=only_old))
+        assert await shown() == 0

@@ -155,6 +155,10 @@ PUT = "Treat a missing price as zero"
         ("send null for middleName", "send null for middlename"),
         ("In the job: run git branch -D for each", "Run git branch -d for each"),
         ("COPY .env to the image root, then build it", "COPY env to the image root"),
+        ("Type :q", "Type :q!"),
+        ("Listen on ::", "Listen on :"),
+        ("Match with `file`", "Match with `file?`."),
+        ("Use the pattern `ab.`", "Use the pattern `ab`"),
     ],
 )
 def test_code_in_another_case_order_quotes_or_brackets_is_put_otherwise(one: str, other: str) -> None:
@@ -175,6 +179,8 @@ def test_code_in_another_case_order_quotes_or_brackets_is_put_otherwise(one: str
         ("1. Stop it\n2. Start it", "* Stop it.\n* Start it."),
         ("Empty the cache", "empty the Cache of -d and -D"),
         ("Rerun it by hand", "Re-run it at once by hand"),
+        ("Add -d: it detaches, :q.", "Add -d: It detaches, :q"),
+        ("Run `make test`. Did it pass?", "run `make test`; did it pass"),
     ],
 )
 def test_how_prose_is_set_puts_nothing_otherwise(one: str, other: str) -> None:
