@@ -53,7 +53,9 @@ _MADE_A_KEY = (
     " was never used, nobody has its secret; revoke it, and make another"
 )
 _KEEP_LEAVING = "the owners of the data directory keep leaving: try again"
-_AWAITED = "{}, which owns the data directory, does not answer yet: it is starting, or it hangs; given up after {:g} s"
+_AWAITED = (
+    "{}, which owns the data directory, does not answer yet: it is starting, or it hangs; it is waited for up to {:g} s"
+)
 _CUT = (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 

@@ -145,6 +145,8 @@ class Metrics:
         kind = str(told[1])
 
         def ended(returned: object, error: BaseException | None) -> None:
+            if isinstance(error, InvalidInput):  # it never began
+                return
             self.checkpoints.labels(kind, "failed" if error else "done").inc()
             self.checkpoint_seconds.labels(kind).observe(time.perf_counter() - began)
             if isinstance(returned, CheckpointReport):

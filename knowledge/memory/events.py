@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.forms import as_id, check_flag
@@ -84,7 +85,7 @@ class TaskEventService:
         task_description: str | None = None,
         applies_when: AppliesWhen | None = None,
         run_id: str | None = None,
-        tried: Collection[PatternId] | None = None,
+        tried: Collection[UUID | str] | None = None,
     ) -> Kept:
         """Open a failure until the task is solved; what was handed out for this run and is untold of did not work.
 
@@ -119,7 +120,7 @@ class TaskEventService:
         verified_by: str | None = None,
         when_to_try: str | None = None,
         run_id: str | None = None,
-        tried: Collection[PatternId] | None = None,
+        tried: Collection[UUID | str] | None = None,
     ) -> Kept:
         """Resolve the open failures of a task, of whichever run; what was handed out since this run failed worked.
 
@@ -289,7 +290,7 @@ def _statuses(entries: Iterable[Entry]) -> str:
     return " or ".join(sorted({words.get(entry.status, "resolved in other words") for entry in entries}))
 
 
-def _as_tried(tried: Collection[PatternId] | None) -> list[PatternId] | None:
+def _as_tried(tried: Collection[UUID | str] | None) -> list[PatternId] | None:
     return None if tried is None else [PatternId(as_id("tried", pattern_id)) for pattern_id in tried]
 
 

@@ -12,7 +12,7 @@ from knowledge.forms import as_id, as_whole
 from knowledge.logs import get_logger
 from knowledge.memory import texts
 from knowledge.memory.outcomes import joined_to
-from knowledge.memory.query import to_pattern
+from knowledge.memory.query import live, to_pattern
 from knowledge.memory.settling import settle_if_possible
 from knowledge.models import (
     Entry,
@@ -74,9 +74,12 @@ class PatternGroupingService:
         return await self._pairs(LinkKind.TWIN, None, limit)
 
     async def show(self, pattern_id: PatternId) -> PatternDetails:
-        """Return a live pattern with its entries and what it has to do with. Raises NotFound."""
-        pattern_id = PatternId(as_id("pattern_id", pattern_id))
-        pattern = to_pattern(await self.stores.patterns.get(pattern_id, now=self.stores.clock.now()))
+        """Return a live pattern, or the one it was joined to, with its entries and what it has to do with.
+
+        Raises NotFound.
+        """
+        pattern = to_pattern(await live(self.stores, PatternId(as_id("pattern_id", pattern_id))))
+        pattern_id = pattern.pattern_id
         return PatternDetails(
             pattern=pattern,
             entries=tuple(await self.grouping.entries(pattern_id, limit=SHOWN_ENTRIES)),

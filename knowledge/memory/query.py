@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from knowledge.errors import NotFound
 from knowledge.forms import as_id, as_relevance, as_whole, check_flag
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
 from knowledge.memory.limits import check_text
+from knowledge.memory.outcomes import joined_to
 from knowledge.memory.ranking import Match, rank, rank_for_gate
 from knowledge.memory.searching import Question, search
 from knowledge.models import EntryType, Evidence, FactsTold, Pattern, PatternId, PointId, View, Where
@@ -153,10 +155,11 @@ class RAGQueryService:
         return answer if answer.sure else replace(answer, patterns=[])
 
     async def get(self, pattern_id: PatternId) -> Pattern:
-        """Return a live pattern as a query would show it, with relevance 1. Raises NotFound."""
-        pattern_id = PatternId(as_id("pattern_id", pattern_id))
-        evidence = await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())
-        return to_pattern(evidence)
+        """Return a live pattern as a query would show it, with relevance 1. Raises NotFound.
+
+        Where a person joined it to another one since, it is that one.
+        """
+        return to_pattern(await live(self.stores, PatternId(as_id("pattern_id", pattern_id))))
 
     async def browse(self, *, after: PatternId | None = None, limit: int = 20) -> list[Pattern]:
         """Return live patterns in the order of their ids, from behind `after` on, with relevance 1: for people."""
@@ -227,6 +230,18 @@ def _ends(text: str) -> str:
 
 def _shown(matches: Sequence[Match]) -> list[Pattern]:
     return [replace(to_pattern(match.evidence), relevance=match.relevance) for match in matches]
+
+
+async def live(stores: Stores, pattern_id: PatternId) -> Evidence:
+    """Return a live pattern, or the one that a person joined it to. Raises NotFound."""
+    now = stores.clock.now()
+    try:
+        return await stores.patterns.get(pattern_id, now=now)
+    except NotFound:
+        joined = await joined_to(stores, pattern_id)
+        if joined == pattern_id:
+            raise
+        return await stores.patterns.get(joined, now=now)
 
 
 def to_pattern(evidence: Evidence) -> Pattern:

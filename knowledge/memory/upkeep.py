@@ -15,6 +15,7 @@ from uuid import UUID
 
 import numpy as np
 
+from knowledge.errors import TextRejected
 from knowledge.forms import as_id, as_whole
 from knowledge.logs import get_logger
 from knowledge.memory.beside import Beside
@@ -244,8 +245,7 @@ class KnowledgeUpkeepService:
         bare = [stored for stored in page if stored.vector is None]
         if not bare:
             return kept, 0
-        made = await embedder.embed([stored_text(stored) for stored in bare], "document")
-        found = dict(zip((stored.point_id for stored in bare), made.vectors, strict=True))
+        found = await _embedded(embedder, bare)
         await self.upkeep.put_vectors(space, found)
         return kept | found, len(bare)
 
@@ -361,3 +361,19 @@ def _alike(wanted: Point, found: Point) -> bool:
         np.allclose(wanted.dense, found.dense, atol=_FLOAT16)
         and np.allclose(wanted.lexical.values, found.lexical.values, rtol=1e-4)
     )
+
+
+async def _embedded(embedder: Embedder, bare: Sequence[StoredPoint]) -> dict[PointId, Vector]:
+    """Embed the texts of points. Raises TextRejected that names the entry whose text is refused: halved to find it."""
+    try:
+        made = await embedder.embed([stored_text(stored) for stored in bare], "document")
+    except TextRejected as error:
+        if len(bare) == 1:
+            entry_id = bare[0].entry.entry_id
+            raise TextRejected(
+                f"The text of entry {entry_id} is refused ({error}): all others can go on once that one is deleted"
+                f" (`hardwon delete entry {entry_id}`)"
+            ) from error
+        middle = len(bare) // 2
+        return await _embedded(embedder, bare[:middle]) | await _embedded(embedder, bare[middle:])
+    return dict(zip((stored.point_id for stored in bare), made.vectors, strict=True))

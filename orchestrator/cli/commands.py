@@ -190,6 +190,7 @@ def context(
     technology: Technology = None,
     project: Annotated[str | None, typer.Option(help="The task's project.")] = None,
     task: Annotated[str | None, typer.Option(help="The task's id.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="The run of the task.")] = None,
     facts: Facts = None,
     *,
     workspace: Workspace = DEFAULT_WORKSPACE,
@@ -206,6 +207,7 @@ def context(
         technology=technology,
         project_id=project,
         task_id=task,
+        run_id=run_id,
         facts=facts_of(facts),
     )
 

@@ -74,7 +74,7 @@ class GateDecided:
     project_id: Project
     gate_type: Annotated[Told, Field(description="The gate, such as design_review.")]
     accepted: Annotated[StrictBool, Field(description="Whether the proposal passed.")]
-    proposal: Annotated[str | None, Field(description="What was proposed. Required for a rejection.")] = None
+    proposal: Annotated[str | None, Field(description="What was proposed.")] = None
     approach: Annotated[str | None, Field(description="What was accepted, where it is not the proposal.")] = None
     human_feedback: Annotated[str | None, Field(description="Why not. Required for a rejection.")] = None
     agent_type: Annotated[str | None, Field(description="The type of the agent, such as backend.")] = None

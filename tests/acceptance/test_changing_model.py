@@ -15,7 +15,7 @@ from jobs.table import run_job
 from knowledge.adapters.postgres import counting
 from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.tables import vectors
-from knowledge.errors import Conflict, EmbedderUnavailable, IndexUnavailable, StorageUnavailable
+from knowledge.errors import Conflict, EmbedderUnavailable, IndexUnavailable, StorageUnavailable, TextRejected
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.models import Embedded
 from knowledge.wiring import Knowledge
@@ -261,3 +261,17 @@ async def test_what_a_checkpoint_kept_for_a_space_that_was_forgotten_goes_with_t
         kept = (await connection.execute(sa.select(vectors.c.space).distinct())).scalars().all()
     assert kept == [(await another().space()).fingerprint]
     assert (await knowledge.upkeep.verify()).sound
+
+
+async def test_a_text_that_the_new_model_refuses_is_named_and_the_change_goes_on_without_it(
+    knowledge: Knowledge,
+) -> None:
+    """The whole change failed for good, and nothing said for which of all the texts."""
+    told = [failure(failure_description=f"{thing} is odd", error_message=None) for thing in ("Alpha", "Beta", "Gamma")]
+    await learn(knowledge, *told)
+    refused = (await knowledge.queries.query_for_failure("Beta is odd", min_relevance=0))[0]
+    new = HashingEmbedder(dims=64, model="another", refuses="Beta")
+    with pytest.raises(TextRejected, match=rf"entry {refused.entry_ids[0]} is refused .*delete entry"):
+        await knowledge.store_upkeep.reembed(new, force=True)
+    await knowledge.capture.delete(refused.entry_ids[0])
+    assert (await knowledge.store_upkeep.reembed(new, force=True)).switched

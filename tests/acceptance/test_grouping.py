@@ -75,8 +75,7 @@ async def test_joined_patterns_are_one_with_the_evidence_of_both(knowledge: Know
         assert found.pattern_id == keep
     assert (await knowledge.capture.get(other)).failure_description == OTHER, "no text is changed"
     assert await sound(knowledge)
-    with pytest.raises(NotFound, match="no live pattern"):
-        await knowledge.queries.get(gone)
+    assert (await knowledge.queries.get(gone)).pattern_id == keep, "whoever was given it knows no other id"
 
 
 @pytest.mark.parametrize("by_agent", [0, 1])
@@ -172,6 +171,14 @@ async def test_the_founder_of_a_pattern_can_be_split_off_too(knowledge: Knowledg
     await knowledge.checkpoints.process_all()
     assert await patterns_of(knowledge, one, other, *repeated) == [split.pattern_id, keep, split.pattern_id, keep]
     assert await sound(knowledge)
+
+
+async def test_a_pattern_that_was_joined_to_another_is_found_by_its_old_id(knowledge: Knowledge) -> None:
+    """Contexts and notes hold it: it was not there any more."""
+    keep, other = await patterns_of(knowledge, *(await two(knowledge)))
+    await knowledge.grouping.join(keep, other)
+    assert (await knowledge.queries.get(other)).pattern_id == keep
+    assert (await knowledge.grouping.show(other)).pattern.pattern_id == keep
 
 
 async def test_a_join_while_an_entry_of_either_is_embedded_leaves_nothing_of_the_old_pattern(
@@ -425,7 +432,7 @@ def test_the_commands_show_join_and_split(beside: Commands, tmp_path: Path) -> N
     assert len(shown["entries"]) == 2
     split = commands.json("patterns", "split", shown["entries"][1]["entry_id"])
     assert split["success_count"] == 1
-    assert "no live pattern" in commands.refused("patterns", "show", gone)
+    assert commands.json("patterns", "show", gone)["pattern"]["pattern_id"] in {keep, split["pattern_id"]}
 
 
 WORDS = ("cart", "login", "export", "mail", "search", "upload", "printer", "backup", "queue", "invoice")
