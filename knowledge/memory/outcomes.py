@@ -26,6 +26,9 @@ ECHO = 0.8
 QUOTED = 5
 """A part of what was handed out repeats it from so many words on; ours."""
 
+_MENTIONED = 3
+"""Advice of fewer words may stand in a sentence of something else; ours."""
+
 MOST_QUOTED = 200
 """Of a text of more sentences nobody asks whether they are quoted, which takes time; ours."""
 
@@ -104,19 +107,27 @@ async def certain(stores: Stores, handed_out: Sequence[HandedOut], solution: str
     """Return, of the patterns of which nothing was told, those that share the fate of their task.
 
     Of rivals that were shown for it one was tried at most, and nobody said which: none counts but the one that the
-    `solution` repeats.
+    `solution` repeats. Nor does one of which that says not to do so.
     """
     untold = {pattern_id for each in handed_out for pattern_id in each.pattern_ids}
     shown = untold.union(*(each.worked for each in handed_out))
-    if len(shown) < 2:
+    if len(shown) < 2 and solution is None:
         return untold
     found = set()
     for pattern_id in untold:
         with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
             evidence = await stores.patterns.get(pattern_id, now=stores.clock.now())
-            if (solution is not None and echoes(solution, evidence)) or shown.isdisjoint(evidence.rivals):
+            if _shares(solution, evidence, shown):
                 found.add(pattern_id)
     return found
+
+
+def _shares(solution: str | None, evidence: Evidence, shown: set[PatternId]) -> bool:
+    """Return whether a pattern shares the fate of a task that these were shown for."""
+    if solution is not None and echoes(solution, evidence):
+        return True
+    alone = shown.isdisjoint(evidence.rivals)
+    return alone and not (solution is not None and denies(solution, evidence))
 
 
 async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | None = None) -> EntryId | None:
@@ -193,6 +204,15 @@ def echoes(told: str, evidence: Evidence) -> bool:
     if Reading(told).put_otherwise(Reading(known)):
         return False
     return repeats(told, known) or _quotes(told, known, f"{texts.situation(words)}\n{texts.when_to_try(evidence)}")
+
+
+def denies(told: str, evidence: Evidence) -> bool:
+    """Return whether a text quotes what a pattern advises, and says beside it that this is not to be done."""
+    said = set(_sentences(_FRAME.sub("", told)))
+    advised = [each for each in _sentences(texts.resolution(evidence.words)) if each.count(" ") > _MENTIONED]
+    if len(said) > MOST_QUOTED or len(advised) > MOST_QUOTED:
+        return False
+    return any(part in sentence and not _stands_in(sentence, part) for part in advised for sentence in said)
 
 
 def _quotes(told: str, known: str, beside: str) -> bool:

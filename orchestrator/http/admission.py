@@ -44,7 +44,13 @@ _LONG = (
 _SYNC = re.compile("/api/kb/[^/]+/[^/]+/sync")
 _ASKS = re.compile("/api/(?:ask|agent|kb/query|kb/[^/]+/[^/]+/ask)|/subagents/documentation-qa(?::best-effort)?")
 """What waits for a chat model, for seconds, stands in another: nor does it wait for checkpoints, or they for it."""
-_LONG_TOO = {("DELETE", "/v1/projects"), ("GET", ARCHIVE_PATH), ("POST", ARCHIVE_PATH)}
+_LONG_TOO = {
+    ("DELETE", "/v1/projects"),
+    ("GET", ARCHIVE_PATH),
+    ("POST", ARCHIVE_PATH),
+    ("GET", "/v1/audit:verify"),
+}
+_PATTERN = re.compile("/v1/patterns/[^/]+")
 
 
 REFUSALS_PER_SECOND = 250.0
@@ -156,7 +162,8 @@ class _Pace:
 def _is_long(scope: Scope) -> bool:
     method, path = scope["method"], scope["path"]
     posted = method == "POST" and (path.startswith(_LONG) or _SYNC.fullmatch(path) is not None)
-    return posted or (method, path) in _LONG_TOO
+    deleted = method == "DELETE" and _PATTERN.fullmatch(path) is not None
+    return posted or deleted or (method, path) in _LONG_TOO
 
 
 def _weight(scope: Scope) -> int:

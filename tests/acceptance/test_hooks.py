@@ -803,3 +803,15 @@ async def test_blank_fields_that_need_not_be_told_tell_nothing(hooks: Orchestrat
     asked = Task(description=FAILURE, type=blank, technology=blank, project_id="second", task_id="T-1", run_id=blank)
     context = await hooks.task_started(asked, "backend")
     assert (len(context.patterns), context.degraded) == (1, None)
+
+
+async def test_a_solution_that_says_not_to_do_what_was_handed_out_is_no_success_of_that(
+    hooks: OrchestratorHooks,
+) -> None:
+    await learned(hooks)
+    await started(hooks)
+    told: dict[str, Any] = {"project_id": "second", "task_id": "T-1", "run_id": "1", "verified_by": "pytest"}
+    against = f"Do not {SOLUTION[0].lower()}{SOLUTION[1:]}; it was the quartz crystal"
+    assert (await hooks.task_solved(**told, solution_steps=against)).outcomes == 0
+    assert await record(hooks) == (1, 1, 1)
+    assert (await hooks.task_solved(**told, solution_steps=f"First {SOLUTION}, then restart")).outcomes == 1
