@@ -198,6 +198,7 @@ async def test_a_postgres_that_fell_silent_is_not_waited_for_by_who_comes_later(
                 pass
         monkeypatch.setattr(database, "_TRUSTED_SECONDS", 0.0)
         monkeypatch.setattr(database, "CONNECT_SECONDS", 0.2)
+        monkeypatch.setattr(connecting, "CONNECT_SECONDS", 0.2)  # the second has to connect anew
         wire.be(Wire.HANG)
         for opened in (reading, transaction):
             async with asyncio.timeout(10):
