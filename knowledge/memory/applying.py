@@ -9,6 +9,7 @@ from packaging.specifiers import InvalidSpecifier
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.expressions import expression
+from knowledge.memory.technologies import usual_name
 from knowledge.memory.versions import as_range, lies_within, required, unversioned
 from knowledge.models import AppliesWhen, FactsTold
 
@@ -27,31 +28,6 @@ class Facts:
 
 
 NOTHING_KNOWN = Facts()
-_ALSO_CALLED: Mapping[str, str] = {
-    "postgres": "postgresql",
-    "psql": "postgresql",
-    "node": "node.js",
-    "nodejs": "node.js",
-    "k8s": "kubernetes",
-    "golang": "go",
-    "js": "javascript",
-    "ts": "typescript",
-    "py": "python",
-    "python3": "python",
-    "cpp": "c++",
-    "csharp": "c#",
-    "dotnet": ".net",
-    "vuejs": "vue",
-    "vue.js": "vue",
-    "reactjs": "react",
-    "react.js": "react",
-    "nextjs": "next.js",
-    "mongo": "mongodb",
-    "tf": "terraform",
-    "gha": "github-actions",
-    "github actions": "github-actions",
-}
-"""Names that mean the same: who tells one is not known to be without the other. Ours; versions are of both alike."""
 _NAMES = tuple(field.name for field in fields(Facts))
 
 
@@ -153,13 +129,7 @@ def _each(conditions: AppliesWhen, facts: Facts, learned_in: Collection[str]) ->
 def _same(wanted: str | None, fact: str | None) -> bool | None:
     if wanted is None or fact is None:
         return None
-    return _usual(wanted) == _usual(fact)
-
-
-def _usual(name: str) -> str:
-    """Return the name of a technology or tool without case, and the usual one of several."""
-    told = name.strip().casefold()
-    return _ALSO_CALLED.get(told, told)
+    return usual_name(wanted) == usual_name(fact)
 
 
 def _same_tool(wanted: str, fact: str | None) -> bool | None:

@@ -54,14 +54,6 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """Of how many patterns an outcome was told, and what was not."""
-
-    outcomes: int
-    degraded: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEventService:
     """Turns events into entries and outcomes. Each event may be told again: it comes to the same.
 
@@ -109,7 +101,7 @@ class TaskEventService:
             )
         )
         told = await self._tell(project_id, task_id, run_id, worked=False, tried=tried)
-        return Kept(entry_ids=(entry_id,), outcomes=told.outcomes, degraded=told.degraded)
+        return replace(told, entry_ids=(entry_id,))
 
     async def task_solved(
         self,
@@ -151,11 +143,8 @@ class TaskEventService:
                     )
         told = await self._tell(project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps)
         dropped = _NOT_KEPT.format(_statuses(failures)) if failures and not resolved else None
-        return Kept(
-            entry_ids=tuple(dict.fromkeys(resolved)),
-            outcomes=told.outcomes,
-            degraded="; ".join(filter(None, (dropped, told.degraded))) or None,
-        )
+        degraded = "; ".join(filter(None, (dropped, told.degraded))) or None
+        return replace(told, entry_ids=tuple(dict.fromkeys(resolved)), degraded=degraded)
 
     async def gate_decided(
         self,
@@ -236,10 +225,10 @@ class TaskEventService:
         worked: bool,
         tried: Collection[PatternId] | None,
         solution: str | None = None,
-    ) -> _Told:
-        """Tell the outcome of what was handed out for a run, and of what else that names in `tried` was not.
+    ) -> Kept:
+        """Tell the outcome of what was handed out for a run: of what was `tried`, else of what is untold of since.
 
-        Of patterns that are not named only where nothing was told of since.
+        What was tried and not handed out is named in `degraded`.
         """
         if tried is None:
             handed_out = await self.stores.contexts.untold(project_id, task_id, run_id)
@@ -254,7 +243,7 @@ class TaskEventService:
                     await self.outcomes.record_outcome(context.context_id, pattern_id, worked=worked, run_id=run_id)
                     done.add(pattern_id)
         strange = [] if tried is None else sorted(map(str, told_of - {p for c in handed_out for p in c.pattern_ids}))
-        return _Told(outcomes=len(done), degraded=_NOT_HANDED_OUT.format(", ".join(strange)) if strange else None)
+        return Kept(outcomes=len(done), degraded=_NOT_HANDED_OUT.format(", ".join(strange)) if strange else None)
 
     async def _as_handed_out(self, pattern_id: PatternId, handed_out: Sequence[HandedOut]) -> PatternId:
         """Return a pattern as it stands in contexts: where it was joined to another since, that one may."""

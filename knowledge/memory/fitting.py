@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from knowledge.memory.technologies import usual_name
 from knowledge.models import Evidence, Where
 
 UNTOLD = 0.95
@@ -45,14 +46,10 @@ def fits(evidence: Evidence, where: Where) -> bool:
 def _asked_and_told(evidence: Evidence, where: Where) -> Iterator[tuple[Collection[str], str]]:
     """Yield the values that are told of each field that is asked for, by any of its entries, and the one asked for.
 
-    Without case, as conditions are compared: Python and python are one technology.
+    By their usual names, as conditions are compared.
     """
     for field in _FIELDS:
         asked = getattr(where, field)
         if asked is not None:
             told = (getattr(each, field) for each in evidence.circumstances)
-            yield {_plain(value) for value in told if value is not None}, _plain(asked)
-
-
-def _plain(value: str) -> str:
-    return value.strip().casefold()
+            yield {usual_name(value) for value in told if value is not None}, usual_name(asked)

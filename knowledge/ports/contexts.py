@@ -27,7 +27,8 @@ class ContextStore(Protocol):
     async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
         """Return those contexts, the latest first, with those of their patterns of which nothing was told since.
 
-        And with those that were told to have worked since; contexts with neither are left out.
+        And with those that were told to have worked since; contexts with neither are left out. Without a run, what was
+        told of any counts; of what was handed out for none, the run that was told of it first.
         """
         ...
 

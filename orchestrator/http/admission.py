@@ -41,16 +41,14 @@ _LONG = (
     "/mcp",  # which tool is called, a checkpoint too, only its body says
 )
 """What may take minutes stands in a line of its own, so that captures and queries never wait for it."""
-_SYNC = re.compile("/api/kb/[^/]+/[^/]+/sync")
 _ASKS = re.compile("/api/(?:ask|agent|kb/query|kb/[^/]+/[^/]+/ask)|/subagents/documentation-qa(?::best-effort)?")
 """What waits for a chat model, for seconds, stands in another: nor does it wait for checkpoints, or they for it."""
-_LONG_TOO = {
-    ("DELETE", "/v1/projects"),
-    ("GET", ARCHIVE_PATH),
-    ("POST", ARCHIVE_PATH),
-    ("GET", "/v1/audit:verify"),
-}
-_PATTERN = re.compile("/v1/patterns/[^/]+")
+_LONG_TOO = re.compile(
+    rf"(?:GET|POST) {re.escape(ARCHIVE_PATH)}"
+    "|POST /api/kb/[^/]+/[^/]+/sync"
+    "|GET /v1/audit:verify"
+    "|DELETE /v1/(?:projects|patterns/[^/]+)"
+)
 
 
 REFUSALS_PER_SECOND = 250.0
@@ -161,9 +159,8 @@ class _Pace:
 
 def _is_long(scope: Scope) -> bool:
     method, path = scope["method"], scope["path"]
-    posted = method == "POST" and (path.startswith(_LONG) or _SYNC.fullmatch(path) is not None)
-    deleted = method == "DELETE" and _PATTERN.fullmatch(path) is not None
-    return posted or deleted or (method, path) in _LONG_TOO
+    posted = method == "POST" and path.startswith(_LONG)
+    return posted or _LONG_TOO.fullmatch(f"{method} {path}") is not None
 
 
 def _weight(scope: Scope) -> int:

@@ -269,6 +269,17 @@ def test_what_waits_for_a_model_or_a_repository_keeps_no_capture_waiting(path: s
     assert line("GET", "/v1/patterns") is line("POST", "/api/kb/team/a/documents") is quick
 
 
+@pytest.mark.parametrize("asked", ["DELETE /v1/patterns/7", "DELETE /v1/projects", "GET /v1/audit:verify"])
+def test_what_grows_with_what_is_stored_keeps_no_capture_waiting(asked: str) -> None:
+    lines = Lines(at_work=1, waiting=1)
+
+    def line(method: str, path: str) -> _Line | None:
+        return lines.of({"type": "http", "method": method, "path": path})
+
+    method, _, path = asked.partition(" ")
+    assert line(method, path) is line("POST", "/v1/checkpoints") is not line("GET", "/v1/patterns/7")
+
+
 async def test_questions_to_a_slow_model_hold_up_nothing_but_questions(opens: Opens) -> None:
     with OpenAIServer(says=quotes_line_with("Convert a quote"), seconds_per_call=1.0) as server:
         async with opens(**with_model(server), max_concurrent=1, max_waiting=1) as knowledge:

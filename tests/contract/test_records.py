@@ -234,6 +234,36 @@ async def test_what_is_untold_of_a_run_is_what_was_handed_out_since_anything_was
     assert await store.of("theirs").contexts.untold("web-shop", "T-1", "1") == []
 
 
+@pytest.mark.parametrize("worked", [False, True])
+async def test_what_is_told_in_another_run_is_told_where_one_of_the_two_names_none(
+    store: Store, *, worked: bool
+) -> None:
+    ours = store.of("ours")
+    known = await learn(ours, stored(failure(), numbered(1)))
+    shown = (pattern(pattern_id=known),)
+    for number, run_id in ((11, None), (12, "1"), (13, "2")):
+        context = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=shown)
+        task = Task(description="Fix", project_id="web-shop", task_id="T-1", run_id=run_id)
+        await ours.contexts.record(context, task, "backend", NOON)
+    told = Outcome(
+        context_id=ContextId(numbered(11)),
+        pattern_id=known,
+        project_id="web-shop",
+        task_id="T-1",
+        run_id="3",
+        worked=worked,
+    )
+    await ours.contexts.record_outcomes([told], NOON + HOUR)
+
+    async def left(run_id: str | None) -> set[ContextId]:
+        found = await ours.contexts.untold("web-shop", "T-1", run_id)
+        return {each.context_id for each in found if each.pattern_ids}
+
+    assert await left(None) == set()
+    assert await left("1") == {ContextId(numbered(12))}, "handed out for no run, it is of the third"
+    assert await left("3") == set()
+
+
 async def test_an_outcome_takes_the_place_of_the_entry_that_told_of_it_or_of_none(store: Store) -> None:
     """G2: an entry that repeats what was handed out never counts beside its outcome."""
     ours = store.of("ours")

@@ -353,6 +353,7 @@ class Answers:
     answer: Callable[[], Sequence[Pattern]]
     settings: Settings = field(default_factory=Settings)
     seconds: float = 0
+    records_in: float = 0
     asked: list[tuple[object, ...]] = field(default_factory=list)
     kept: list[Context] = field(default_factory=list)
 
@@ -381,6 +382,7 @@ class Answers:
         return list(self.answer())
 
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
+        await asyncio.sleep(self.records_in)
         self.kept.append(context)
 
 
@@ -495,3 +497,28 @@ async def test_every_context_has_an_id_of_its_own() -> None:
     builder = OrchestratorContextBuilder(Answers(list))
     one, other = [await builder.build_context_for_task(replace(TASK), "backend") for _ in range(2)]
     assert one.context_id != other.context_id
+
+
+async def test_what_is_found_in_time_is_handed_out_and_its_record_goes_on() -> None:
+    knowledge = Answers(lambda: [pattern()], records_in=0.3)
+    knowledge.settings = replace(knowledge.settings, query_deadline_ms=100)
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(TASK, "backend")
+    assert (len(context.patterns), context.degraded, knowledge.kept) == (1, None, [])
+    await asyncio.sleep(0.4)
+    assert knowledge.kept == [context]
+
+
+async def test_what_is_found_too_late_ends_by_itself_and_is_on_record_nowhere() -> None:
+    """What nobody saw has no outcome: a failure would count against it."""
+    found: list[Pattern] = []
+
+    def finds() -> list[Pattern]:
+        found.append(pattern())
+        return found
+
+    knowledge = Answers(finds, seconds=0.3)
+    knowledge.settings = replace(knowledge.settings, query_deadline_ms=100)
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(TASK, "backend")
+    assert (context.patterns, context.degraded) == ((), "no answer within 100 ms")
+    await asyncio.sleep(0.4)
+    assert (len(found), knowledge.kept) == (1, [])

@@ -117,11 +117,15 @@ class InMemoryContexts(ContextStore):
         found = []
         for each in await self.handed_out(project_id, task_id, run_id):
             made = self._state.contexts[each.context_id].created_at
-            run = (project_id, task_id, run_id or each.run_id or "")
-            keys = {p: (self._workspace, p, *run) for p in each.pattern_ids}
-            outcomes = self._state.outcomes
-            left = tuple(p for p, key in keys.items() if key not in outcomes or self._state.told_at[key] < made)
-            worked = tuple(p for p, key in keys.items() if p not in left and outcomes[key].worked)
+            told: dict[PatternId, bool] = {}
+            for key, outcome in self._state.outcomes.items():
+                of_run = run_id is None or outcome.run_id == run_id
+                first = each.run_id is None and outcome.context_id == each.context_id
+                same = key[0] == self._workspace and key[2:4] == (project_id, task_id)
+                if same and (of_run or first) and self._state.told_at[key] >= made:
+                    told[outcome.pattern_id] = told.get(outcome.pattern_id, False) or outcome.worked
+            left = tuple(p for p in each.pattern_ids if p not in told)
+            worked = tuple(p for p in each.pattern_ids if told.get(p))
             if left or worked:
                 found.append(replace(each, pattern_ids=left, worked=worked))
         return found

@@ -81,7 +81,7 @@ class PostgresContexts(ContextStore):
     async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
         of_task = (_O.workspace == self._workspace, _O.project_id == project_id, _O.task_id == task_id)
         query = (
-            sa.select(_C.id, _O.pattern_id, _O.worked)
+            sa.select(_C.id, _O.pattern_id, sa.func.bool_or(_O.worked).label("worked"))
             .join(outcomes, sa.and_(*of_task, _O.pattern_id == sa.any_(_C.pattern_ids)))
             .where(
                 *self._of_run(project_id, task_id, run_id),
@@ -93,6 +93,7 @@ class PostgresContexts(ContextStore):
                 ),
                 _O.recorded_at >= _C.created_at,
             )
+            .group_by(_C.id, _O.pattern_id)
         )
         handed_out = await self.handed_out(project_id, task_id, run_id)
         async with reading(self._engine) as connection:
