@@ -45,7 +45,8 @@ MOST_COMPARED = 5
 class Embedding:
     """A leased entry and its texts with their vectors.
 
-    Its keys, and how often each term occurs in its texts, are worked out once: several steps ask for them.
+    Its keys, and how often each term occurs in its texts, are worked out once: several steps ask for them. `gists`: the
+    same of what the model reads, of those texts of which that is less.
     """
 
     entry: Entry
@@ -54,12 +55,16 @@ class Embedding:
     match_key: str = field(init=False)
     written_key: str = field(init=False)
     counts: Mapping[View, Mapping[int, int]] = field(init=False)
+    gists: Mapping[View, Mapping[int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Work out the keys and the terms."""
         object.__setattr__(self, "match_key", texts.match_key(self.entry))
         object.__setattr__(self, "written_key", texts.written_key(self.entry))
         object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.told.items()})
+        read = texts.as_embedded(self.entry)
+        gists = {view: term_counts(read[view]) for view, text in self.told.items() if read.get(view, text) != text}
+        object.__setattr__(self, "gists", gists)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -339,9 +339,8 @@ async def _first_stored(storing: deque[asyncio.Task[None]]) -> None:
 def _taken_apart(embedded: _Embedded) -> list[Embedding]:
     embeddings = []
     for entry in embedded.entries:
-        told = texts.views(entry)
-        vectors = {view: embedded.vectors[text] for view, text in told.items()}
-        embeddings.append(Embedding(entry=entry, told=told, vectors=vectors))
+        vectors = {view: embedded.vectors[text] for view, text in texts.as_embedded(entry).items()}
+        embeddings.append(Embedding(entry=entry, told=texts.views(entry), vectors=vectors))
     return embeddings
 
 
@@ -356,7 +355,7 @@ async def _points(
     expires_at: datetime,
 ) -> tuple[list[Point], dict[PointId, Collection[int]]]:
     """Return the points of the decisions that are kept, each once, and the words of those not counted yet."""
-    counted = {embedding.entry.entry_id: embedding.counts for embedding in embeddings}
+    counted = {embedding.entry.entry_id: embedding for embedding in embeddings}
     points: dict[PointId, Point] = {}
     words: dict[PointId, Collection[int]] = {}
     # by entry id, as Postgres picks the words of several entries that were embedded together
@@ -366,7 +365,8 @@ async def _points(
         for point in decision.points:
             if point.point_id not in kept or point.point_id in points:
                 continue
-            counts = counted[decision.entry.entry_id][point.view]
+            embedding = counted[decision.entry.entry_id]
+            counts = embedding.counts[point.view]
             if not kept[point.point_id]:
                 words[point.point_id] = counts.keys()
             points[point.point_id] = to_point(
@@ -376,6 +376,7 @@ async def _points(
                 point_id=point.point_id,
                 vector=point.vector,
                 counts=counts,
+                gist=embedding.gists.get(point.view),
                 mean_terms=bound.mean_terms,
                 embedded_at=embedded_at,
                 expires_at=expires_at,

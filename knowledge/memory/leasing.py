@@ -173,7 +173,7 @@ class Leasing:
 
     async def _embed(self, embedder: Embedder, entries: Sequence[Entry]) -> Embedded:
         """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
-        distinct = list(dict.fromkeys(text for entry in entries for text in texts.views(entry).values()))
+        distinct = list(dict.fromkeys(text for entry in entries for text in texts.as_embedded(entry).values()))
         try:
             vectors, truncated = await self._vectors(embedder, distinct)
         except TextRejected as error:

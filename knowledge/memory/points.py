@@ -30,15 +30,16 @@ def to_point(
     point_id: PointId,
     vector: Vector,
     counts: Mapping[int, int],
+    gist: Mapping[int, int] | None,
     mean_terms: float,
     embedded_at: datetime,
     expires_at: datetime,
 ) -> Point:
-    """Return the point of a text of an entry, whose terms were counted."""
+    """Return the point of a text of an entry; `gist`: the terms of what the model reads, where that is less."""
     return Point(
         point_id=point_id,
         dense=vector,
-        lexical=document_vector(counts, mean_terms),
+        lexical=document_vector(counts, mean_terms, gist=gist),
         workspace=workspace,
         entry_type=entry.entry_type,
         view=view,
@@ -57,15 +58,25 @@ def stored_text(stored: StoredPoint) -> str:
     return told.get(stored.view) or told[View.SITUATION]
 
 
-def from_stored(stored: StoredPoint, vector: Vector, *, workspace: str, mean_terms: float) -> Point:
-    """Return the point that the index is to hold for a stored one."""
+def embedded_text(stored: StoredPoint) -> str:
+    """Return what the model reads of the text that a stored point stands for."""
+    read = texts.as_embedded(stored.entry)
+    return read.get(stored.view) or read[View.SITUATION]
+
+
+def from_stored(
+    stored: StoredPoint, vector: Vector, *, workspace: str, mean_terms: float, with_gist: bool = True
+) -> Point:
+    """Return the point that the index is to hold for a stored one; without its gist, as it was written once."""
+    told, read = stored_text(stored), embedded_text(stored)
     return to_point(
         stored.entry,
         stored.view,
         workspace=workspace,
         point_id=stored.point_id,
         vector=vector,
-        counts=term_counts(stored_text(stored)),
+        counts=term_counts(told),
+        gist=term_counts(read) if with_gist and read != told else None,
         mean_terms=mean_terms,
         embedded_at=stored.embedded_at,
         expires_at=stored.expires_at,

@@ -101,7 +101,7 @@ class RAGQueryService:
         check_flag("only_if_sure", only_if_sure)
         _check_told(agent_type=agent_type, task_type=task_type, technology=technology)
         question = Question(
-            text=_failure(failure_description, error_message),
+            text=self._failure(failure_description, error_message),
             where=replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology),
             floor=_floor(min_relevance, self.failure_relevance),
             max_results=_checked(max_results),
@@ -146,7 +146,7 @@ class RAGQueryService:
         For measurements: what would be said of a failure that is not known.
         """
         question = Question(
-            text=_failure(failure_description, error_message),
+            text=self._failure(failure_description, error_message),
             where=replace(self._failures(), without=frozenset(without)),
             floor=self.failure_relevance,
             max_results=3,
@@ -180,6 +180,15 @@ class RAGQueryService:
         shown = _shown(rank(found.matches, limit=question.max_results))
         return Answer(patterns=shown, confidence=found.confidence, sure=found.speak)
 
+    def _failure(self, failure: str, error: str | None) -> str:
+        """Return what is asked of a failure, of a long error its gist. Raises InvalidInput, naming the field."""
+        failure = _asked("failure_description", failure)
+        if error is not None:
+            error = _asked("error_message", error)
+            if self.redaction:  # first: half a secret is none that is known again
+                failure, error = _redacted_together(failure, error)
+        return _ends(texts.failure_in_short(failure, error))
+
     def _redacted(self, question: Question) -> Question:
         """Return what is asked in the words that entries are stored in."""
         return replace(question, text=redact(question.text).text) if self.redaction else question
@@ -192,12 +201,11 @@ def _check_told(**fields: object) -> None:
             check_text(field, told)
 
 
-def _failure(failure: str, error: str | None) -> str:
-    """Return the situation of a failure that is asked for. Raises InvalidInput, naming the field."""
-    failure = _asked("failure_description", failure)
-    if error is not None:
-        error = _asked("error_message", error)
-    return _ends(texts.failure_situation(failure, error))
+def _redacted_together(one: str, other: str) -> tuple[str, str]:
+    """Return two texts redacted: a secret that one of them gives away is taken out of both."""
+    lines = redact(f"{one}\n{other}", keep_lines=True).text.split("\n")
+    of_one = one.count("\n") + 1
+    return "\n".join(lines[:of_one]), "\n".join(lines[of_one:])
 
 
 def _checked(most: int, field: str = "max_results") -> int:

@@ -74,8 +74,8 @@ async def _points(
 
     Where any is refused, the slice is halved to find which.
     """
-    told = {entry.entry_id: texts.views(entry) for entry in entries}
-    wanted = list(dict.fromkeys(text for of_entry in told.values() for text in of_entry.values()))
+    read = {entry.entry_id: texts.as_embedded(entry) for entry in entries}
+    wanted = list(dict.fromkeys(text for of_entry in read.values() for text in of_entry.values()))
     try:
         made = await in_use.embedder.embed(wanted, "document")
     except TextRejected as error:
@@ -90,7 +90,6 @@ async def _points(
     found = []
     for entry in entries:
         if entry.pattern_id is not None:  # as all have that are embedded
-            of_entry = told[entry.entry_id]
-            of_views = {view: vectors[text] for view, text in of_entry.items()}
-            found.append((entry, text_points(stores.workspace, entry.pattern_id, of_entry, of_views)))
+            of_views = {view: vectors[text] for view, text in read[entry.entry_id].items()}
+            found.append((entry, text_points(stores.workspace, entry.pattern_id, texts.views(entry), of_views)))
     return found

@@ -85,7 +85,7 @@ async def recalibrate_if_grown(stores: Stores, bound: BoundSpace, documents_befo
     if now is None or now.space.fingerprint != bound.space.fingerprint:
         return
     entries, vectors = await stores.spaces.sample_situations(now.space, 2 * ENOUGH_SITUATIONS)
-    told = [texts.situation(entry) for entry in entries]
+    told = [texts.in_short(entry) for entry in entries]
     scores = await asyncio.to_thread(unrelated_scores, told, vectors, now.mean_terms, stretch(now))
     await stores.spaces.recalibrate(now.space, recalibrate(shipped(now.space.model), scores))
 

@@ -362,7 +362,7 @@ async def _nearest(
     stores: Stores, space: EmbeddingSpace, entry: Entry, vector: Vector, statistics: TermStatistics, *, limit: int
 ) -> list[PointId]:
     """Return the points nearest to a situation by the fused score, but for its own pattern's."""
-    lexical, weight = query_vector(term_counts(texts.situation(entry)), statistics)
+    lexical, weight = query_vector(term_counts(texts.in_short(entry)), statistics)
     own = frozenset(await stores.entries.sole_points(entry.entry_id))
     where = Where(workspace=stores.workspace, live_at=stores.clock.now(), view=View.SITUATION, without=own)
     hits = await stores.index.search(space, vector, lexical, where, limit=_NEAR * 2)

@@ -1,6 +1,7 @@
 """What is embedded of an entry, and what of a query: side by side, so that both sides are alike.
 
-The situation is what happened; the resolution, what worked, is never embedded: a query does not know it.
+The situation is what happened; the resolution, what worked, is never embedded: a query does not know it. Of a failure's
+long error the model reads the gist, on both sides; what is shown, compared and counted word by word is all of it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Collection, Iterable
 from hashlib import sha256
 
 from knowledge.models import AppliesWhen, Distilled, EntryType, Evidence, NewEntry, PatternId, View, Words
+from knowledge.search.gist import gist
 
 _SYSTEM_ERRORS = frozenset(errno.errorcode.values()) | {
     *("EBADENGINE", "EINTEGRITY", "EJSONPARSE", "ELIFECYCLE", "ENEEDAUTH", "ENOTFOUND", "EPEERINVALID", "ERESOLVE"),
@@ -44,6 +46,13 @@ def failure_situation(failure_description: str, error_message: str | None) -> st
     return f"{failure_description}\n{error_message}"
 
 
+def failure_in_short(failure_description: str, error_message: str | None) -> str:
+    """Return the situation of a failure as the model reads it and as it is asked for: of a long error the gist."""
+    if not error_message or error_message.strip() in failure_description:
+        return failure_description
+    return failure_situation(failure_description, gist(error_message))
+
+
 def situation(entry: NewEntry | Words) -> str:
     """Return what happened: failure + error; proposal + why it was refused; for an approval what was proposed."""
     match entry.entry_type:
@@ -74,6 +83,20 @@ def views(entry: NewEntry) -> dict[View, str]:
     if task and normalised(task) != normalised(found[View.SITUATION]):
         found[View.TASK] = task
     return found
+
+
+def as_embedded(entry: NewEntry) -> dict[View, str]:
+    """Return the texts by which an entry can be found as the model reads them."""
+    read = views(entry)
+    read[View.SITUATION] = in_short(entry)
+    return read
+
+
+def in_short(entry: NewEntry) -> str:
+    """Return the situation of an entry as the model reads it, and as a question would put it."""
+    if entry.entry_type is EntryType.FAILURE_SOLUTION:
+        return failure_in_short(entry.failure_description or "", entry.error_message)
+    return situation(entry)
 
 
 def when_to_try(evidence: Evidence) -> str:

@@ -20,7 +20,7 @@ from knowledge.forms import as_id, as_whole
 from knowledge.logs import get_logger
 from knowledge.memory.beside import Beside
 from knowledge.memory.locality import Within
-from knowledge.memory.points import from_stored, stored_text
+from knowledge.memory.points import embedded_text, from_stored
 from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.settling import settle, settle_points
 from knowledge.memory.spaces import SpaceInUse, space_in_use
@@ -300,7 +300,7 @@ class KnowledgeUpkeepService:
         )
 
     def _fault(self, bound: BoundSpace, pair: _Pair) -> Fault | None:
-        stored, found = pair.stored, pair.found
+        stored, found, workspace = pair.stored, pair.found, self.stores.workspace
         if stored is None or not (stored.settled or stored.pending):
             return Fault.ORPHAN if pair.in_index else None
         if not stored.settled or (stored.pending and pair.in_index):
@@ -313,8 +313,11 @@ class KnowledgeUpkeepService:
         if (found.embedded_at, found.expires_at) != (stored.embedded_at, stored.expires_at):
             return Fault.STALE
         vector = found.dense if stored.vector is None else stored.vector
-        wanted = from_stored(stored, vector, workspace=self.stores.workspace, mean_terms=bound.mean_terms)
-        return None if _alike(wanted, found) else Fault.MISMATCHED
+        either = (  # one that a release wrote that knew of no gist is found as it was then: no fault
+            from_stored(stored, vector, workspace=workspace, mean_terms=bound.mean_terms, with_gist=with_gist)
+            for with_gist in (True, False)
+        )
+        return None if any(_alike(wanted, found) for wanted in either) else Fault.MISMATCHED
 
     async def _put_right(self, in_use: SpaceInUse, wrong: Sequence[_Pair], report: VerifyReport) -> VerifyReport:
         """Make the index hold what Postgres says of these points by now; the report says that it was done."""
@@ -366,7 +369,7 @@ def _alike(wanted: Point, found: Point) -> bool:
 async def _embedded(embedder: Embedder, bare: Sequence[StoredPoint]) -> dict[PointId, Vector]:
     """Embed the texts of points. Raises TextRejected that names the entry whose text is refused: halved to find it."""
     try:
-        made = await embedder.embed([stored_text(stored) for stored in bare], "document")
+        made = await embedder.embed([embedded_text(stored) for stored in bare], "document")
     except TextRejected as error:
         if len(bare) == 1:
             entry_id = bare[0].entry.entry_id

@@ -157,11 +157,25 @@ def term_counts(text: str) -> Counter[int]:
     return Counter(itertools.chain.from_iterable(map(_ids_of, chunks(text))))
 
 
-def document_vector(counts: Mapping[int, int], mean_terms: float) -> SparseVector:
-    """Return the stored side of BM25: saturated term frequencies, normalised by length."""
+def document_vector(
+    counts: Mapping[int, int], mean_terms: float, *, gist: Mapping[int, int] | None = None
+) -> SparseVector:
+    """Return the stored side of BM25: saturated term frequencies, normalised by length.
+
+    `gist`: how often terms occur in the part that tells what the text is about. They count as in a text that is no
+    longer than that, as a field of BM25F (Robertson, Zaragoza and Taylor 2004) has a length of its own; so that a long
+    text is found by its gist, and by the rest as any long text is.
+    """
+    weights = _saturated(counts, mean_terms)
+    if gist:
+        weights |= {i: max(weights[i], weight) for i, weight in _saturated(gist, mean_terms).items() if i in weights}
+    indices = tuple(sorted(weights))
+    return SparseVector(indices=indices, values=tuple(weights[i] for i in indices))
+
+
+def _saturated(counts: Mapping[int, int], mean_terms: float) -> dict[int, float]:
     norm = K1 * (1 - B + B * sum(counts.values()) / mean_terms)
-    indices = tuple(sorted(counts))
-    return SparseVector(indices=indices, values=tuple(counts[i] * (K1 + 1) / (counts[i] + norm) for i in indices))
+    return {i: count * (K1 + 1) / (count + norm) for i, count in counts.items()}
 
 
 def inverse_document_frequency(documents: int, frequency: int) -> float:

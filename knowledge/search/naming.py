@@ -18,12 +18,12 @@ _SIGNS = str.maketrans(
     }
 )
 """What typesetting, and the scripts that leave no blanks, have for the signs of a keyboard."""
-_QUOTED = re.compile(r"`+([^`]+)`+|\"([^\"]+)\"")
+_QUOTED = re.compile(r"(?<!`)`+([^`]+)`+|\"([^\"]+)\"")
 _OPENS, _CLOSES = "([{<'\"*", ".,;:!?)]}>'\"*"
 _WORD = r"[^\W\d_]+"
 _PLAIN = re.compile(rf"{_WORD}(?:['-]{_WORD})*")
 _PARTS = re.compile(_WORD)
-_EDGE_WORDS = re.compile(r"^(?:[^\W\d_A-Z]+-)+|(?<=\w)(?:-[^\W\d_A-Z]+)+$")
+_ORDINARY = re.compile(r"[^\W\d_A-Z]+")
 _ENDING = re.compile(r"'s$|\(e?s$")
 _SHORT_FORMS = frozenset({"e.g", "i.e", "and/or"})
 _DIGIT_MEETS_LETTER = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
@@ -76,11 +76,22 @@ def _known(word: str, said: str) -> bool:
 
 def _words_around(token: str, said: str) -> bool:
     """Whether a token is what is told with ordinary words around it, or known words on both sides of a stroke."""
-    inner = _EDGE_WORDS.sub("", token)
+    inner = _without_edges(token)
     if inner != token and _has_letters(inner) and stands_in(inner, said):
         return True
     sides = token.split("/")
     return len(sides) > 1 and all(_PLAIN.fullmatch(side) and _known(side, said) for side in sides)
+
+
+def _without_edges(token: str) -> str:
+    """Return a token without the ordinary words that strokes join to its beginning and its end."""
+    parts = token.split("-")
+    first, end = 0, len(parts)
+    while first < end - 1 and _ORDINARY.fullmatch(parts[first]):
+        first += 1
+    while end > first + 1 and _ORDINARY.fullmatch(parts[end - 1]) and re.search(r"\w$", parts[end - 2]):
+        end -= 1
+    return "-".join(parts[first:end])
 
 
 def stands_in(token: str, said: str, *, flags: int = 0) -> bool:

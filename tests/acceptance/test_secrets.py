@@ -185,6 +185,9 @@ async def test_questions_of_every_kind_reach_the_endpoint_redacted(
         await knowledge.queries.query_for_failure("push fails", f"bad {TOKEN}")
         await knowledge.queries.query_for_gate("review", f"use {TOKEN}")
         await knowledge.queries.query_for_task("word " * 1599 + TOKEN + " word" * 3999 + f" {TOKEN}")
+        log = "\n".join(f"INFO page {n} of the catalogue was sent with x7Kq9vT2" for n in range(40))
+        await knowledge.queries.query_for_failure("x7Kq9vT2 is refused", f"password=x7Kq9vT2\n{log}")
+    assert "x7Kq9vT2" not in str(endpoint.batches), "what an error gives away is taken out of the description as well"
     assert str(endpoint.batches).count(HIDDEN) == 4
     assert TOKEN[:8] not in str(endpoint.batches), "half of it neither, where the middle of a long question is left out"
 

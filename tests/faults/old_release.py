@@ -156,6 +156,7 @@ class OldRelease:
                 point_id=PointId(point_id),
                 vector=vector,
                 counts=term_counts(texts.views(entry)[view]),
+                gist=None,
                 mean_terms=self.bound.mean_terms,
                 embedded_at=at,
                 expires_at=expires,

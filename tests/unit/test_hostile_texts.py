@@ -12,7 +12,7 @@ from itertools import islice, product
 
 import pytest
 
-from knowledge import documents
+from knowledge import documents, search
 from knowledge.documents.chunking import cut
 from knowledge.documents.log_lines import read_lines
 from knowledge.documents.models import DocumentType
@@ -42,12 +42,13 @@ AT_ONE_PLACE = {
 
 
 def patterns() -> dict[str, re.Pattern[str]]:
-    """Return the regular expressions of documents by their names."""
+    """Return the regular expressions of documents and of what is searched by their names."""
     found = {}
-    for module in pkgutil.walk_packages(documents.__path__, f"{documents.__name__}."):
-        for name, value in vars(importlib.import_module(module.name)).items():
-            if isinstance(value, re.Pattern):
-                found[f"{module.name.removeprefix(documents.__name__ + '.')}.{name}"] = value
+    for package in (documents, search):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for name, value in vars(importlib.import_module(module.name)).items():
+                if isinstance(value, re.Pattern):
+                    found[f"{module.name.removeprefix(package.__name__ + '.')}.{name}"] = value
     return found
 
 
