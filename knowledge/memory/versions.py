@@ -16,6 +16,25 @@ _WILDCARD = re.compile(r"(?:={2,3}\s*)?v?(\d+(?:\.\d+)*)\.[xX*](?:\.[xX*])?$")
 _ABOUT = re.compile(r"([~^])\s*v?(\d+(?:\.\d+)*)$")
 _ALONE = re.compile(r"(v?\d\S*)(?:\s+[(\[|].*)?", re.DOTALL)
 
+_PRINTED = re.compile(
+    r"(?:(?:[A-Za-z][\w.+#-]{0,30}:?|\([^()]{1,80}\))\s+){0,4}"
+    r"(?:[A-Za-z][a-z]{0,11}[/-]|go|v=?|\")?(?P<version>\d+(?:\.\d+)*)(?P<suffix>[-+_.][A-Za-z0-9][\w.+-]{0,60})?\"?"
+    r"(?:,? build .*|\s+(?:[(\[].*|(?:on|for|from|linux|darwin|windows|LTS)\b.*|sha=.*"
+    r"|\d{4}-\d\d-\d\d.*|\d{1,2} [A-Z][a-z]{2} .*))?",
+    re.DOTALL,
+)
+"""What `--version` of a program prints, the tag of an image, a release of a distribution or a cloud: `Docker version
+26.1.0, build 9714adc`, `22-alpine`, `1.29.3-gke.1282000`."""
+_PRE = re.compile(
+    r"[-+_.]?(?:a|alpha|b|beta|c|rc|cr|m|ea|pre|preview|dev|snapshot|nightly|canary|next)(?:[\d.+_-]|$)", re.IGNORECASE
+)
+"""What is not released yet: it may lie before the release that it names."""
+_END_OF_A_RANGE = re.compile(
+    r"(?i:\s*(?:\S+\s+)?(?:above|after|at|before|below|between|from|less|max|maximum|min|minimum|more|newer|not?|older|over"
+    r"|since|than|to|under|until|up|without)\s)"
+)
+"""Words before a version that make it no version alone."""
+
 _VERSIONED = re.compile(
     r"(?P<name>\S(?:[^@=<>~^!]*?[^\s@=<>~^!/])?)(?:\s+version)?(?:\s*(?:[=<>~!]?=+|[@/<>~^])\s*|\s+)v?\d[\w.+*-]*(?:[\s,(\[].*)?",
     re.DOTALL,
@@ -54,18 +73,26 @@ def as_range(told: str) -> SpecifierSet:
 def lies_within(wanted: str, told: str) -> bool | None:
     """Return whether the version that is told lies in a range; None where that is not known.
 
-    It may be told as `python --version` and `sys.version` print it, or as a range (`2.x`, `^2.1`, `~2.1`, `>=2,<3`):
-    then only that no version of it lies in the other one is known. So it is of `3` or `3.10`, told of 3.10.4.
+    It may be told as `python --version`, `sys.version` and other programs print it, or as a range (`2.x`, `^2.1`,
+    `~2.1`, `>=2,<3`): then only that no version of it lies in the other one is known. So it is of `3` or `3.10`, told
+    of 3.10.4.
     """
-    told = _NAME.sub("", told.strip())
     try:
         within = _specifiers(wanted)
-        version = _version(told)
-        if version is not None:
-            return within.contains(version, prereleases=True) or (None if _may_begin(version, within) else False)
-        return False if _apart(within, _range(told)) else None
-    except (InvalidSpecifier, InvalidVersion):
+    except InvalidSpecifier:
         return None
+    if _END_OF_A_RANGE.match(told):
+        return None
+    alone = _NAME.sub("", told.strip())
+    try:
+        version = _version(alone)
+        if version is None:
+            return False if _apart(within, _range(alone)) else None
+    except (InvalidSpecifier, InvalidVersion):
+        version = _printed(told.strip())
+        if version is None:
+            return None
+    return within.contains(version, prereleases=True) or (None if _may_begin(version, within) else False)
 
 
 def unversioned(told: str) -> str:
@@ -102,6 +129,14 @@ def _version(told: str) -> Version | None:
     """Return the version that a text tells alone, maybe with a note in brackets; None where it tells a range."""
     alone = None if _WILDCARD.match(told) else _ALONE.fullmatch(told)
     return None if alone is None else Version(alone[1])
+
+
+def _printed(told: str) -> Version | None:
+    """Return the release that a program prints as its own; None where that is not sure."""
+    found = _PRINTED.fullmatch(told)
+    if found is None or _PRE.match(found["suffix"] or ""):
+        return None
+    return Version(found["version"])
 
 
 def _may_begin(version: Version, within: SpecifierSet) -> bool:

@@ -71,6 +71,50 @@ def test_a_sentence_of_versions_alone_is_a_condition(sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ("go1.22.3", "1.22.3"), ("go version go1.22.3 linux/amd64", "1.22.3"), ("22.1.0-alpine", "22.1.0"),
+        ("3.12.4-slim-bookworm", "3.12.4"), ("1.29.3-gke.1282000", "1.29.3"), ("v1.29.3+k3s1", "1.29.3"),
+        ("v1.29.4-eks-036c24b", "1.29.4"), ("Docker version 26.1.0, build 9714adc", "26.1.0"),
+        ("PostgreSQL 16.2.0 on x86_64-pc-linux-gnu, compiled by gcc (GCC) 12.2.0, 64-bit", "16.2.0"),
+        ("psql (PostgreSQL) 16.2.1 (Debian 16.2-1.pgdg120+2)", "16.2.1"), ('java version "1.8.0_392"', "1.8.0"),
+        ('openjdk version "21.0.2" 2024-01-16 LTS', "21.0.2"), ("gcc (Ubuntu 13.2.0-4ubuntu3) 13.2.0", "13.2.0"),
+        ("pip 24.0.1 from /usr/lib/python3/dist-packages/pip (python 3.12)", "24.0.1"),
+        ("nginx version: nginx/1.25.4", "1.25.4"), ("Redis server v=7.2.4 sha=00000000:0 malloc=jemalloc", "7.2.4"),
+        ("git version 2.39.3 (Apple Git-146)", "2.39.3"), ("git version 2.43.0.windows.1", "2.43.0"),
+        ("OpenSSL 3.0.13 30 Jan 2024", "3.0.13"), ("mysql  Ver 8.0.36-0ubuntu0.22.04.1 for Linux on x86_64", "8.0.36"),
+        ("Terraform v1.7.5\non linux_amd64", "1.7.5"), ("5.15.0-101-generic", "5.15.0"), ("jdk-21.0.2+13", "21.0.2"),
+        ("node/20.11.1 linux-x64", "20.11.1"), ("Version 5.4.3", "5.4.3"), ("Client Version: v1.29.3", "1.29.3"),
+        ("rustc 1.77.0 (aedd173a2 2024-03-17)", "1.77.0"), ("Apache Maven 3.9.6 (bc0240f3)", "3.9.6"),
+    ],
+)  # fmt: skip
+def test_a_version_may_be_told_as_its_program_prints_it(told: str, version: str) -> None:
+    """None of these was known, so that what they rule out was handed out."""
+    assert holds(AppliesWhen(technology="it", version=f"=={version}"), Facts(technology="it", version=told)) is True
+    assert holds(AppliesWhen(technology="it", version=f"<{version}"), Facts(technology="it", version=told)) is False
+    assert holds(AppliesWhen(technology="it", version=f">{version}"), Facts(technology="it", version=told)) is False
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "older than 3.10.2", "up to 3.10.2", "not 3.10.2", "at least 3.10.2", "before go1.22.3", "3.10.2 or 3.11.4",
+        "Ubuntu 22.04.1 with Python 3.10.2", "1.22.3-rc1-alpine", "21-ea+3", "4.0.0-M1.x", "3.10.2 and later",
+        "between 3.10.1 and 3.11", "python3", "r2024b", "build 9714adc", "since version 3.10.2",
+    ],
+)  # fmt: skip
+def test_what_may_be_another_version_than_the_first_that_is_told_is_none(told: str) -> None:
+    for wanted in ("<1", ">100"):
+        told_of = Facts(technology="it", version=told)
+        assert holds(AppliesWhen(technology="it", version=wanted), told_of) is None
+
+
+@given(st.text(alphabet='av1. -+(),/":\n', max_size=200))
+def test_any_text_may_be_told_as_a_version(told: str) -> None:
+    holds(AppliesWhen(technology="it", version=">=2,<3"), Facts(technology="it", version=told))
+
+
+@pytest.mark.parametrize(
     "sentence",
     [
         "Not with pydantic<2", "When moving from pydantic<2 to pydantic 2", "pydantic<2 or after the upgrade",
