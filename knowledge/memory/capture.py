@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NoReturn, TypeVar
-from uuid import uuid4
+from typing import NoReturn
 
 from knowledge.access.keys import KeyStore
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
 from knowledge.forms import as_id, as_whole
-from knowledge.memory.agents import kept_as, overrules, without_fate
+from knowledge.memory.agents import overrules, without_fate
 from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import taken_for_outcome, told_before
-from knowledge.memory.redacting import as_stored, redacted, without_contexts
+from knowledge.memory.preparing import Preparing, aside_if_long
 from knowledge.memory.settling import settle_if_possible
-from knowledge.memory.suspicion import SHOWN, UNREVIEWED, suspicions
-from knowledge.memory.validation import content_hash, first_status, validate
 from knowledge.models import (
     TRUSTED,
     AppliesWhen,
@@ -39,13 +35,7 @@ from knowledge.steps import step
 MAX_LISTED = 1000
 _SLICE = 500
 """Entries deleted at a time."""
-_READ_AT_ONCE = 20_000
-"""Characters that are read while others wait: of an agent they take 10 to 20 ms (measured)."""
-_FRAME = 300
-"""Characters whose reading takes as long as what an entry takes by itself."""
 _RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_REJECTION: "resolve_gate_rejection"}
-
-_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +113,7 @@ class KnowledgeCaptureService:
             EntryType.FAILURE_SOLUTION,
             "solution_steps",
             solution_steps,
-            verified_by=self._text("verified_by", verified_by),
+            verified_by=self._preparing.as_stored("verified_by", verified_by),
             when_to_try=when_to_try,
         )
 
@@ -188,7 +178,7 @@ class KnowledgeCaptureService:
             EntryType.GATE_REJECTION,
             "revision_approach",
             revision_approach,
-            verified_by=verified_by if verified_by is None else self._text("verified_by", verified_by),
+            verified_by=verified_by if verified_by is None else self._preparing.as_stored("verified_by", verified_by),
             when_to_try=when_to_try,
         )
 
@@ -238,7 +228,7 @@ class KnowledgeCaptureService:
     @step("capture")
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type. Returns and raises as the methods for each type do."""
-        (prepared,) = await self._prepared([entry])
+        (prepared,) = await self._preparing.prepared([entry])
         (answer,) = await self._add([await self._checked(prepared)])
         if answer.outcome is CaptureOutcome.REFUSED or answer.entry_id is None:
             _refuse(answer)
@@ -251,7 +241,7 @@ class KnowledgeCaptureService:
         accepted: list[Entry] = []
         turned_down: set[_Gate] = set()
         before: set[_Event] = set()
-        for prepared in await self._prepared(entries):
+        for prepared in await self._preparing.prepared(entries):
             try:
                 entry = await self._checked(prepared, turned_down, before)
             except (InvalidInput, Conflict) as error:
@@ -302,8 +292,8 @@ class KnowledgeCaptureService:
     ) -> EntryId:
         """Give an open entry of a type what resolves it, told in a field, and stage it; return whose evidence it is."""
         entry_id = EntryId(as_id("entry_id", entry_id))
-        resolution = await _aside_if_long(resolution, lambda: self._text(field, resolution))
-        when_to_try = when_to_try if when_to_try is None else self._text("when_to_try", when_to_try)
+        resolution = await aside_if_long(resolution, lambda: self._preparing.as_stored(field, resolution))
+        when_to_try = when_to_try if when_to_try is None else self._preparing.as_stored("when_to_try", when_to_try)
         entries = self.stores.entries
         told: dict[str, str | None] = {field: resolution, "verified_by": verified_by, "when_to_try": when_to_try}
         try:
@@ -316,7 +306,7 @@ class KnowledgeCaptureService:
                 entry = await self._overruled(found, told)
             else:
                 shown = (resolution, verified_by, when_to_try)
-                by = await _aside_if_long(resolution, lambda: self._judged(*shown))
+                by = await aside_if_long(resolution, lambda: self._preparing.judged(*shown))
                 entry = await entries.resolve(entry_id, **told, by=by)
         except NotFound:
             return await self._told_before(entry_id, resolution)
@@ -406,30 +396,15 @@ class KnowledgeCaptureService:
         await settle_if_possible(self.stores, whole=False)
         return gone
 
-    async def _prepared(self, entries: Sequence[NewEntry]) -> list[Entry | InvalidInput]:
-        """Return entries that can be stored, without secrets and contexts that they quote; or what is wrong with one.
-
-        All captures pass here. What is long is read in a thread, a slice at a time: of 15 MB it takes 10 s, and others
-        have a context to get meanwhile.
-        """
-        if sum(map(_length, entries)) <= _READ_AT_ONCE:
-            return [self._read(told) for told in entries]
-        prepared: list[Entry | InvalidInput] = []
-        for told in _slices(entries):
-            prepared += await asyncio.to_thread(list, map(self._read, told))
-        return prepared
-
-    def _read(self, told: NewEntry) -> Entry | InvalidInput:
-        try:
-            validate(told)
-            told = without_contexts(told)
-            told = redacted(told) if self.redaction else told
-            entry = self._new(told)
-        except InvalidInput as error:
-            return error
-        if told.workspace not in {None, self.stores.workspace}:
-            return InvalidInput("workspace", f"is {told.workspace!r}, but {self.stores.workspace!r} is open")
-        return entry
+    @property
+    def _preparing(self) -> Preparing:
+        return Preparing(
+            workspace=self.stores.workspace,
+            clock=self.stores.clock,
+            redaction=self.redaction,
+            by=self.by,
+            review=self.review,
+        )
 
     async def _checked(
         self,
@@ -469,59 +444,6 @@ class KnowledgeCaptureService:
         if all(each.status in {EntryStatus.OPEN, EntryStatus.QUARANTINED} for each in rejections):
             return f"{why}: resolve that rejection with the accepted revision instead{which}"
         return f"{why}, and the rejection is {rejections[0].status} already: this approval is not kept{which}"
-
-    def _text(self, field: str, text: str) -> str:
-        return as_stored(field, text, redaction=self.redaction)
-
-    def _new(self, entry: NewEntry) -> Entry:
-        told = {field.name: getattr(entry, field.name) for field in fields(NewEntry)}
-        told["idempotency_key"] = kept_as(entry.idempotency_key, self.by)
-        by = self._judged(*(told[name] for name in SHOWN))
-        return Entry(
-            **{**told, "workspace": self.stores.workspace, "entry_type": EntryType(entry.entry_type)},
-            entry_id=EntryId(uuid4()),
-            status=EntryStatus.QUARANTINED if by.suspicions else first_status(entry),
-            content_hash=content_hash(entry),
-            captured_at=self.stores.clock.now(),
-            captured_by=by.key_id,
-            agent_key=by.source,
-            low_trust=by.low_trust,
-            suspicions=by.suspicions,
-        )
-
-    def _judged(self, *told: str | None) -> Provenance:
-        """Return who captures, with what in these texts is to be reviewed before anybody is shown them."""
-        if not self.by.low_trust or self.review is Review.OFF:
-            return self.by
-        text = "\n".join(each for each in told if each)
-        found = suspicions(text)
-        if self.review is Review.EVERYTHING:
-            found = found or (UNREVIEWED,)
-        return replace(self.by, suspicions=found)
-
-
-async def _aside_if_long(text: object, read: Callable[[], _Read]) -> _Read:
-    """Return what comes of reading a text, in a thread where it is long."""
-    if isinstance(text, str) and len(text) > _READ_AT_ONCE:
-        return await asyncio.to_thread(read)
-    return read()
-
-
-def _length(entry: NewEntry) -> int:
-    """Return how many characters an entry has to be read: one that is not valid may hold anything."""
-    texts = (getattr(entry, name) for name in SHOWN)
-    return sum(len(text) for text in texts if isinstance(text, str))
-
-
-def _slices(entries: Sequence[NewEntry]) -> Iterator[Sequence[NewEntry]]:
-    """Yield entries that are read in one go, in order: some, or one that is long."""
-    start = length = 0
-    for place, entry in enumerate(entries):
-        length += _length(entry) + _FRAME
-        if length > _READ_AT_ONCE:
-            yield entries[start : place + 1]
-            start, length = place + 1, 0
-    yield entries[start:]
 
 
 _Gate = tuple[str, str, str | None]

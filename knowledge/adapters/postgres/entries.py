@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.postgres.adding import add_entries, known_entry
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, locked_in_order
-from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.deleting import delete_entries, forget_project, leave_points
-from knowledge.adapters.postgres.rows import COLUMN_NAMES, ENTRY_COLUMNS, captured_at, to_entry, to_row, told_entry
-from knowledge.adapters.postgres.tables import contexts, knowledge_staging, projects
-from knowledge.errors import Conflict, NotFound, NotOpen, StorageUnavailable
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, captured_at, to_entry, told_entry
+from knowledge.adapters.postgres.tables import knowledge_staging, projects
+from knowledge.errors import Conflict, NotFound, NotOpen
 from knowledge.models import (
     TRUSTED,
     Captured,
-    CaptureOutcome,
     Entry,
     EntryId,
     EntryStatus,
@@ -38,97 +35,6 @@ from knowledge.ports import MOST_OF_TASK, Claim, EntryStore, Selection
 
 _E = knowledge_staging.c
 _VOUCHED = sa.or_(_E.verified_by.is_not(None), _E.entry_type != EntryType.FAILURE_SOLUTION)
-_TOLD = [_E[name] for name in COLUMN_NAMES]
-_PROJECT = (
-    insert(projects)
-    .values(workspace=sa.bindparam("workspace"), project_id=sa.bindparam("project_id"))
-    .on_conflict_do_nothing()
-    .returning(projects.c.project_id)
-    .cte("project")
-)
-# The entry is made of what the project's insert gives, so that the project comes first, as in a batch: holding the
-# entry's keys while waiting for a project that a batch inserts would be a deadlock.
-_OF_ITS_TASK = sa.exists().where(
-    # spelt out: the row that is inserted, and not a table to be read
-    contexts.c.workspace == sa.literal_column("knowledge_staging.workspace"),
-    contexts.c.project_id == sa.literal_column("knowledge_staging.project_id"),
-    contexts.c.task_id == sa.literal_column("knowledge_staging.task_id"),
-)
-_INFORMED = _OF_ITS_TASK.label("informed")
-_WAS_INFORMED = sa.and_(
-    _E.status == EntryStatus.STAGED,
-    _OF_ITS_TASK.where(contexts.c.created_at <= sa.literal_column("knowledge_staging.timestamp")),
-).label("informed")
-_INSERT_ONE = (
-    insert(knowledge_staging)
-    .from_select(
-        _TOLD,
-        sa.select(*(sa.bindparam(column.name, type_=column.type) for column in _TOLD)).select_from(
-            sa.select(sa.func.count()).select_from(_PROJECT).subquery("project_first")
-        ),
-    )
-    .on_conflict_do_nothing()
-    .returning(_E.id, _INFORMED)
-)
-_INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _INFORMED)
-
-
-_DELETED_MEANWHILE = Captured(
-    outcome=CaptureOutcome.REFUSED, error="it was deleted while it was captured; capture it again"
-)
-"""The answer to an entry that a unique key kept out, and that is not there any more."""
-
-_KNOWN_BY = ("idempotency_key", "project_id", "task_id", "run_id", "content_hash")
-"""What an entry is known again by: its key, else what it says of which task and run."""
-
-_NONE: sa.ColumnElement[str] = sa.literal_column("''")
-"""Spelt out, so that the index of events is seen to fit, whatever the parameters are."""
-
-
-def _given(name: str, **columns: sa.types.TypeEngine[Any]) -> sa.TableValuedAlias:
-    """Return arrays that are bound by the names of their columns as a table: one statement, however many rows."""
-    arrays = [sa.bindparam(each, type_=sa.ARRAY(type_)) for each, type_ in columns.items()]
-    told = [sa.column(each, type_) for each, type_ in columns.items()]
-    return sa.func.unnest(*arrays).table_valued(*told, with_ordinality="place").render_derived(name=name)
-
-
-def _in_place() -> sa.Select[Any]:
-    """Select, of entries that are told, the rows that keep them out: by its idempotency key first, else its content."""
-    told = _given("told", **dict.fromkeys(_KNOWN_BY, sa.Text()))
-    same_key = (_E.idempotency_key == told.c.idempotency_key,)
-    same_event = (
-        _E.project_id == told.c.project_id,
-        sa.func.coalesce(_E.task_id, _NONE) == sa.func.coalesce(told.c.task_id, _NONE),
-        sa.func.coalesce(_E.run_id, _NONE) == sa.func.coalesce(told.c.run_id, _NONE),
-        _E.content_hash == told.c.content_hash,
-    )
-    columns = (_E.id, _E.status, _E.agent_key, *(_E[name] for name in _KNOWN_BY), _WAS_INFORMED)
-    found = sa.union_all(  # and not one condition with OR, which Postgres looks up in none of the two indexes
-        *(
-            sa.select(*columns, sa.literal_column(str(rank)).label("rank"))
-            .where(_E.workspace == sa.bindparam("workspace"), *same)
-            .correlate(told)
-            for rank, same in enumerate((same_key, same_event))
-        )
-    ).subquery("found")
-    there = sa.select(found).order_by(found.c.rank).limit(1).lateral("there")
-    return sa.select(told.c.place, there).join_from(told, there, sa.true())
-
-
-def _give_keys() -> sa.Update:
-    given = _given("given", entry_id=UUID_TYPE(), its_key=sa.Text())
-    ids = sa.bindparam("entry_id", type_=sa.ARRAY(UUID_TYPE))
-    mine = (_E.workspace == sa.bindparam("of_workspace"), _E.id == sa.any_(ids))
-    return (
-        sa.update(knowledge_staging)
-        .where(_E.id == given.c.entry_id, _E.idempotency_key.is_(None), locked_in_order(*mine))
-        .values(idempotency_key=given.c.its_key)
-    )
-
-
-# Built once: a replayed batch is told in them, and so is each single capture that comes twice.
-_IN_PLACE, _GIVE_KEYS = _in_place(), _give_keys()
-
 _UNRESOLVED = sa.or_(
     _E.status == EntryStatus.OPEN,
     sa.and_(_E.status == EntryStatus.QUARANTINED, _E.solution_steps.is_(None), _E.revision_approach.is_(None)),
@@ -183,91 +89,10 @@ class PostgresEntries(EntryStore):
         self._workspace = workspace
 
     async def add(self, entries: Sequence[Entry]) -> list[Captured]:
-        told = [
-            (each.idempotency_key, each.project_id, each.task_id, each.run_id, each.content_hash) for each in entries
-        ]
-        first: dict[tuple[str | None, ...], Entry] = {}  # what a batch tells again is written and looked up once
-        for entry, event in zip(entries, told, strict=True):
-            first.setdefault(event, entry)
-        rows = [to_row(entry) | {"workspace": self._workspace} for entry in first.values()]
-        if len(rows) == 1:  # one statement is a transaction of its own: one round trip, one fsync
-            async with reading(self._engine) as connection:
-                stored = {row.id: row.informed for row in await connection.execute(_INSERT_ONE, rows[0])}
-        else:
-            async with transaction(self._engine) as connection:
-                stored = await self._add_many(connection, rows)
-        kept_out: dict[tuple[str | None, ...], Entry] = {}
-        for entry, event in zip(entries, told, strict=True):
-            if entry.entry_id not in stored:
-                kept_out.setdefault(event, entry)
-        there = dict(zip(kept_out, await self._there(list(kept_out.values())), strict=True))
-        return [
-            Captured(
-                outcome=CaptureOutcome.ACCEPTED,
-                entry_id=entry.entry_id,
-                status=entry.status,
-                informed=stored[entry.entry_id],
-            )
-            if entry.entry_id in stored
-            else there[event] or _DELETED_MEANWHILE
-            for entry, event in zip(entries, told, strict=True)
-        ]
-
-    async def _add_many(self, connection: AsyncConnection, rows: list[dict[str, Any]]) -> dict[Any, bool]:
-        if not rows:
-            return {}
-        # in one order, so that two batches never wait for each other's projects
-        named = [{"workspace": self._workspace, "project_id": p} for p in sorted({row["project_id"] for row in rows})]
-        await connection.execute(insert(projects).on_conflict_do_nothing(), named)
-        return {row.id: row.informed for row in await connection.execute(_INSERT_MANY, _by_event(rows))}
-
-    async def _there(self, entries: Sequence[Entry]) -> list[Captured | None]:
-        """Return what is there in place of each; what has no idempotency key takes that of the first that has one."""
-        rows = await self._in_place_of(entries)
-        owners: dict[str, UUID] = {}
-        given: set[UUID] = set()
-        for entry, row in zip(entries, rows, strict=True):
-            key = entry.idempotency_key
-            if key is None or row is None or row.idempotency_key is not None or key in owners or row.id in given:
-                continue
-            if entry.low_trust and entry.agent_key != row.agent_key:
-                continue
-            owners[key] = row.id
-            given.add(row.id)
-        if owners:
-            await self._give(owners)
-            rows = await self._in_place_of(entries)  # for of two with one key, the other may have it now
-        return [None if row is None else _answer(row, entry) for entry, row in zip(entries, rows, strict=True)]
-
-    async def _give(self, owners: Mapping[str, UUID]) -> None:
-        """Give entries idempotency keys, unless they have one by now, or another entry has theirs."""
-        try:
-            await self._give_at_once(owners)
-        except (IntegrityError, StorageUnavailable):
-            # Another entry came with one of the keys just now, or a batch that has some of them in another order, and
-            # Postgres broke off one of the two. One by one, nobody waits while holding what others wait for.
-            for key, entry_id in owners.items():
-                with suppress(IntegrityError):
-                    await self._give_at_once({key: entry_id})
-
-    async def _give_at_once(self, owners: Mapping[str, UUID]) -> None:
-        asked = {"of_workspace": self._workspace, "entry_id": list(owners.values()), "its_key": list(owners)}
-        async with reading(self._engine) as connection:
-            await connection.execute(_GIVE_KEYS, asked)
+        return await add_entries(self._engine, self._workspace, entries)
 
     async def known(self, entry: Entry) -> Captured | None:
-        (row,) = await self._in_place_of([entry])
-        return None if row is None else _answer(row, entry)
-
-    async def _in_place_of(self, entries: Sequence[Entry]) -> list[sa.Row[*tuple[Any, ...]] | None]:
-        """Return the row that keeps each entry out, in order, by one statement however many there are."""
-        if not entries:
-            return []
-        asked = {name: [getattr(entry, name) for entry in entries] for name in _KNOWN_BY}
-        async with reading(self._engine) as connection:
-            found = await connection.execute(_IN_PLACE, {"workspace": self._workspace, **asked})
-            rows = {row.place: row for row in found}
-        return [rows.get(place) for place in range(1, len(entries) + 1)]
+        return await known_entry(self._engine, self._workspace, entry)
 
     async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
         same = (
@@ -524,31 +349,3 @@ class PostgresEntries(EntryStore):
     async def forget_project(self, project_id: str) -> bool:
         async with alone(self._engine, self._workspace) as connection:
             return await forget_project(connection, self._workspace, project_id)
-
-
-def _answer(row: sa.Row[*tuple[Any, ...]], entry: Entry) -> Captured:
-    """Return the answer to an entry that this row keeps out."""
-    told = (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)
-    if (row.content_hash, row.project_id, row.task_id, row.run_id) != told:
-        return Captured(
-            outcome=CaptureOutcome.REFUSED,
-            field="idempotency_key",
-            error="was used before for another entry",
-            entry_id=EntryId(row.id),
-        )
-    return Captured(
-        outcome=CaptureOutcome.DUPLICATE,
-        entry_id=EntryId(row.id),
-        status=EntryStatus(row.status),
-        informed=row.informed,
-    )
-
-
-def _by_event(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows by their events, so that two batches never wait for each other's; those of one key as they came."""
-    events = [(row["project_id"], row["task_id"] or "", row["run_id"] or "", row["content_hash"]) for row in rows]
-    of_key: dict[Any, tuple[str, ...]] = {}
-    for row, event in zip(rows, events, strict=True):
-        of_key.setdefault(row["idempotency_key"] or event, event)
-    places = [of_key[row["idempotency_key"] or event] for row, event in zip(rows, events, strict=True)]
-    return [rows[index] for index in sorted(range(len(rows)), key=places.__getitem__)]
