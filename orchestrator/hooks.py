@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from inspect import signature
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 from uuid import UUID
@@ -56,8 +57,10 @@ _EVIDENCE = frozenset(
 _KEYS = frozenset({"project_id", "task_id", "run_id"})
 
 _NEED_NOT_BE = frozenset(
-    {"error_message", "run_id", "task_description", "task_type", "technology", "verified_by", "when_to_try"}
+    {"agent_type", "error_message", "run_id", "task_description", "task_id", "task_type", "technology", "verified_by"}
+    | {"when_to_try"}
 )
+"""Told blank they are untold, of an event that does without; but not what would be a lesson: that was to be told."""
 
 _Told = ParamSpec("_Told")
 _Event = Callable[Concatenate[TaskEventService, _Told], Coroutine[Any, Any, Kept]]
@@ -67,10 +70,13 @@ def _hook(
     event: _Event[_Told],
 ) -> Callable[Concatenate[OrchestratorHooks, _Told], Coroutine[Any, Any, Kept]]:
     """Return the hook of an event, with its name and arguments."""
+    untold = {name for name, each in signature(event).parameters.items() if each.default is None} & _NEED_NOT_BE
 
     @functools.wraps(event)
     async def tell(self: OrchestratorHooks, /, *told: _Told.args, **named: _Told.kwargs) -> Kept:
-        fitting = {name: _told(name, value) for name, value in named.items()}
+        fitting = {
+            name: None if name in untold and _is_blank(value) else _told(name, value) for name, value in named.items()
+        }
         strange = _take_out_strange(fitting)
         kept = await self.keep(event.__name__, lambda: getattr(self.knowledge.events, event.__name__)(*told, **fitting))
         return self._without(event.__name__, kept, strange) if strange and kept.degraded is None else kept
@@ -80,15 +86,14 @@ def _hook(
 
 
 def _told(name: str, value: object) -> object:
-    """Return what is told of an event as it can be kept: ids as the texts that a context has them as.
-
-    A blank text of what need not be told tells nothing.
-    """
-    if name in _NEED_NOT_BE and isinstance(value, str) and not value.strip():
-        return None
+    """Return what is told of an event as it can be kept: ids as the texts that a context has them as."""
     if name in _EVIDENCE:
         return _fitting(value)
     return _as_key(value) if name in _KEYS else value
+
+
+def _is_blank(value: object) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 def _as_key(value: Any) -> Any:

@@ -805,6 +805,20 @@ async def test_blank_fields_that_need_not_be_told_tell_nothing(hooks: Orchestrat
     assert (len(context.patterns), context.degraded) == (1, None)
 
 
+@pytest.mark.parametrize("blank", ["", " \n"])
+async def test_a_gate_may_be_of_no_task_and_no_agent_but_a_failure_is_of_both(
+    hooks: OrchestratorHooks, blank: str
+) -> None:
+    """A decision on something else than a task cost the lesson where its task was told as a blank."""
+    told: dict[str, Any] = {"project_id": "first", "gate_type": "review", "proposal": "Cache the carts in Redis"}
+    decided = await hooks.gate_decided(**told, accepted=True, task_id=blank, agent_type=blank, run_id=blank)
+    assert (len(decided.entry_ids), decided.degraded) == (1, None)
+    for field in ("task_id", "agent_type"):
+        failed = await fails(hooks, **{field: blank})
+        assert failed.entry_ids == ()
+        assert field in (failed.degraded or "")
+
+
 async def test_a_solution_that_says_not_to_do_what_was_handed_out_is_no_success_of_that(
     hooks: OrchestratorHooks,
 ) -> None:
