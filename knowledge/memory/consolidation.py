@@ -43,14 +43,15 @@ MOST_COMPARED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding:
-    """A leased entry and its texts with their vectors.
+    """A leased entry and its texts, as they were told and as the model read them, with their vectors.
 
     Its keys, and how often each term occurs in its texts, are worked out once: several steps ask for them. `gists`: the
-    same of what the model reads, of those texts of which that is less.
+    same of what was read, of those texts of which that is less.
     """
 
     entry: Entry
     told: Mapping[View, str]
+    read: Mapping[View, str]
     vectors: Mapping[View, Vector]
     match_key: str = field(init=False)
     written_key: str = field(init=False)
@@ -62,8 +63,7 @@ class Embedding:
         object.__setattr__(self, "match_key", texts.match_key(self.entry))
         object.__setattr__(self, "written_key", texts.written_key(self.entry))
         object.__setattr__(self, "counts", {view: term_counts(text) for view, text in self.told.items()})
-        read = texts.as_embedded(self.entry)
-        gists = {view: term_counts(read[view]) for view, text in self.told.items() if read.get(view, text) != text}
+        gists = {view: term_counts(text) for view, text in self.read.items() if text != self.told[view]}
         object.__setattr__(self, "gists", gists)
 
 

@@ -35,6 +35,7 @@ from knowledge.models import (
     Point,
     PointId,
     Vector,
+    View,
 )
 from knowledge.ports import Progress, Selection, Stores
 from knowledge.steps import step
@@ -63,11 +64,12 @@ _SLICE = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Embedded:
-    """A leased batch with the vectors of its texts; `entries` are those that are not dead."""
+    """A leased batch with the vectors of its texts, as they were `read`; `entries` are those that are not dead."""
 
     lease: Lease
     in_use: SpaceInUse
     entries: Sequence[Entry]
+    read: Mapping[EntryId, Mapping[View, str]]
     vectors: Mapping[str, Vector]
     truncated: int
     dead: Sequence[DeadEntry]
@@ -194,6 +196,7 @@ class EmbeddingRun:
             lease=batch.lease,
             in_use=batch.in_use,
             entries=[entry for entry in batch.lease.entries if entry.entry_id not in gone],
+            read=embedded.read,
             vectors=embedded.vectors,
             truncated=embedded.truncated,
             dead=embedded.dead,
@@ -339,8 +342,9 @@ async def _first_stored(storing: deque[asyncio.Task[None]]) -> None:
 def _taken_apart(embedded: _Embedded) -> list[Embedding]:
     embeddings = []
     for entry in embedded.entries:
-        vectors = {view: embedded.vectors[text] for view, text in texts.as_embedded(entry).items()}
-        embeddings.append(Embedding(entry=entry, told=texts.views(entry), vectors=vectors))
+        read = embedded.read[entry.entry_id]
+        vectors = {view: embedded.vectors[text] for view, text in read.items()}
+        embeddings.append(Embedding(entry=entry, told=texts.views(entry), read=read, vectors=vectors))
     return embeddings
 
 

@@ -14,7 +14,7 @@ from knowledge.logs import get_logger
 from knowledge.memory import texts
 from knowledge.memory.finishing import FINISH_SECONDS, to_the_end
 from knowledge.memory.spaces import SpaceInUse, bind_space
-from knowledge.models import DeadEntry, EmbeddingSpace, Entry, Vector
+from knowledge.models import DeadEntry, EmbeddingSpace, Entry, EntryId, Vector, View
 from knowledge.models import Embedded as Answer
 from knowledge.ports import Claim, Embedder, Selection, Stores
 
@@ -70,8 +70,13 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded:
-    """The vectors of a batch's texts. `truncated`: how many texts were cut; `dead`: entries with a refused text."""
+    """The vectors of a batch's texts.
 
+    `read`: the texts of each entry as the model read them. `truncated`: how many were cut; `dead`: entries with a
+    refused text.
+    """
+
+    read: Mapping[EntryId, Mapping[View, str]]
     vectors: Mapping[str, Vector]
     truncated: int
     dead: Sequence[DeadEntry]
@@ -172,23 +177,30 @@ class Leasing:
         return await (batch.begun or self._embed(batch.in_use.embedder, batch.lease.entries))
 
     async def _embed(self, embedder: Embedder, entries: Sequence[Entry]) -> Embedded:
-        """Embed every text of the entries, each distinct one once; a batch that is refused is halved to find which."""
-        distinct = list(dict.fromkeys(text for entry in entries for text in texts.as_embedded(entry).values()))
+        """Embed every text of the entries, each distinct one once."""
+        return await self._embed_read(embedder, entries, await texts.all_as_embedded(entries))
+
+    async def _embed_read(
+        self, embedder: Embedder, entries: Sequence[Entry], read: Mapping[EntryId, Mapping[View, str]]
+    ) -> Embedded:
+        """Embed the texts that are to be read; a batch that is refused is halved to find which."""
+        distinct = list(dict.fromkeys(text for entry in entries for text in read[entry.entry_id].values()))
         try:
             vectors, truncated = await self._vectors(embedder, distinct)
         except TextRejected as error:
             if len(entries) == 1:
                 dead = DeadEntry(entry_id=entries[0].entry_id, reason=str(error))
-                return Embedded(vectors={}, truncated=0, dead=[dead])
+                return Embedded(read=read, vectors={}, truncated=0, dead=[dead])
             middle = len(entries) // 2
-            one = await self._embed(embedder, entries[:middle])
-            other = await self._embed(embedder, entries[middle:])
+            one = await self._embed_read(embedder, entries[:middle], read)
+            other = await self._embed_read(embedder, entries[middle:], read)
             return Embedded(
+                read=read,
                 vectors={**one.vectors, **other.vectors},
                 truncated=one.truncated + other.truncated,
                 dead=[*one.dead, *other.dead],
             )
-        return Embedded(vectors=vectors, truncated=truncated, dead=[])
+        return Embedded(read=read, vectors=vectors, truncated=truncated, dead=[])
 
     async def _vectors(self, embedder: Embedder, told: Sequence[str]) -> tuple[dict[str, Vector], int]:
         """Return vectors by text, and how many texts were cut; no call takes more texts than it gains by."""

@@ -74,7 +74,7 @@ async def _points(
 
     Where any is refused, the slice is halved to find which.
     """
-    read = {entry.entry_id: texts.as_embedded(entry) for entry in entries}
+    read = await texts.all_as_embedded(entries)
     wanted = list(dict.fromkeys(text for of_entry in read.values() for text in of_entry.values()))
     try:
         made = await in_use.embedder.embed(wanted, "document")

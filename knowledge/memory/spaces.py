@@ -13,7 +13,7 @@ import numpy as np
 from knowledge.memory import texts
 from knowledge.memory.locality import Within, refuse_remote
 from knowledge.mismatch import mismatch
-from knowledge.models import BoundSpace, Entry, TermStatistics, Vector
+from knowledge.models import BoundSpace, Entry, TermStatistics, Vector, View
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import recalibrate, shipped
 from knowledge.search.cosines import stretch, stretched
@@ -85,7 +85,8 @@ async def recalibrate_if_grown(stores: Stores, bound: BoundSpace, documents_befo
     if now is None or now.space.fingerprint != bound.space.fingerprint:
         return
     entries, vectors = await stores.spaces.sample_situations(now.space, 2 * ENOUGH_SITUATIONS)
-    told = [texts.in_short(entry) for entry in entries]
+    read = await texts.all_as_embedded(entries)
+    told = [read[entry.entry_id][View.SITUATION] for entry in entries]
     scores = await asyncio.to_thread(unrelated_scores, told, vectors, now.mean_terms, stretch(now))
     await stores.spaces.recalibrate(now.space, recalibrate(shipped(now.space.model), scores))
 

@@ -6,13 +6,25 @@ long error the model reads the gist, on both sides; what is shown, compared and 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 
-from knowledge.models import AppliesWhen, Distilled, EntryType, Evidence, NewEntry, PatternId, View, Words
+from knowledge.models import (
+    AppliesWhen,
+    Distilled,
+    Entry,
+    EntryId,
+    EntryType,
+    Evidence,
+    NewEntry,
+    PatternId,
+    View,
+    Words,
+)
 from knowledge.search.gist import gist
 
 _SYSTEM_ERRORS = frozenset(errno.errorcode.values()) | {
@@ -35,6 +47,8 @@ _RANGE = re.compile(r"[<>=!~]{1,3} ?[0-9][0-9A-Za-z.*+!-]{0,30}(?: ?, ?[<>=!~]{1
 
 _AN = re.compile(r"(?i:(?!uni(?!n)|us[aeiu]|ut[ei]|u[ix]\b|eu|one\b|once\b)[aeiou])|[FHLMNRSX](?:[A-Z0-9]|\b)")
 """What is spoken with a vowel first."""
+_READ_AT_ONCE = 20_000
+"""Characters of errors that are read while others wait: they take 10 ms."""
 _MOST_CONDITIONS = 3
 """Conditions told in a sentence."""
 
@@ -90,6 +104,16 @@ def as_embedded(entry: NewEntry) -> dict[View, str]:
     read = views(entry)
     read[View.SITUATION] = in_short(entry)
     return read
+
+
+async def all_as_embedded(entries: Sequence[Entry]) -> dict[EntryId, dict[View, str]]:
+    """Return the texts of entries as the model reads them; in a thread where they are long: logs may take a second."""
+
+    def read() -> dict[EntryId, dict[View, str]]:
+        return {entry.entry_id: as_embedded(entry) for entry in entries}
+
+    long = sum(len(entry.error_message or "") for entry in entries) > _READ_AT_ONCE
+    return await asyncio.to_thread(read) if long else read()
 
 
 def in_short(entry: NewEntry) -> str:

@@ -368,8 +368,9 @@ def _alike(wanted: Point, found: Point) -> bool:
 
 async def _embedded(embedder: Embedder, bare: Sequence[StoredPoint]) -> dict[PointId, Vector]:
     """Embed the texts of points. Raises TextRejected that names the entry whose text is refused: halved to find it."""
+    read = await asyncio.to_thread(lambda: [embedded_text(stored) for stored in bare])
     try:
-        made = await embedder.embed([embedded_text(stored) for stored in bare], "document")
+        made = await embedder.embed(read, "document")
     except TextRejected as error:
         if len(bare) == 1:
             entry_id = bare[0].entry.entry_id

@@ -38,7 +38,7 @@ from tests.support.entries import CART, failure, rejection, stored
 def embedding(entry: NewEntry, entry_id: UUID | None = None) -> Embedding:
     kept = stored(entry, entry_id)
     told = texts.views(kept)
-    return Embedding(entry=kept, told=told, vectors={view: np.ones(2, dtype=np.float32) for view in told})
+    return Embedding(entry=kept, told=told, read=told, vectors={view: np.ones(2, dtype=np.float32) for view in told})
 
 
 def decided(
@@ -160,7 +160,9 @@ def told(situation: str, resolution: str, *, at: float = 0.0, number: int | None
         failure(failure_description=situation, solution_steps=resolution, **further),
         UUID(int=number) if number is not None else None,
     )
-    return Embedding(entry=kept, told=texts.views(kept), vectors={View.SITUATION: toward(at)})
+    return Embedding(
+        entry=kept, told=texts.views(kept), read=texts.as_embedded(kept), vectors={View.SITUATION: toward(at)}
+    )
 
 
 def comparing(model: str = "all-MiniLM-L6-v2") -> Comparing:
