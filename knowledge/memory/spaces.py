@@ -54,12 +54,17 @@ async def bind_space(stores: Stores, entries: Sequence[Entry], *, known: SpaceIn
     if bound is None or (await _embedder_of(stores, bound)) is None:
         space = await stores.embedder.space()
         await refuse_remote(stores, space)
-        counted = (term_counts(texts.situation(entry)) for entry in entries)
-        length = mean_terms(counted) if len(entries) >= _ENOUGH_FOR_A_MEAN else DEFAULT_MEAN_TERMS
+        length = await asyncio.to_thread(_mean_terms, entries)
         bound = await stores.spaces.bind(space, mean_terms=length, calibration=shipped(space.model))
     if known is None or known.bound.space.fingerprint != bound.space.fingerprint:
         await stores.index.ensure(bound.space)
     return SpaceInUse(bound=bound, embedder=Within(stores, await stores.embedder.of_space(bound.space)))
+
+
+def _mean_terms(entries: Sequence[Entry]) -> float:
+    if len(entries) < _ENOUGH_FOR_A_MEAN:
+        return DEFAULT_MEAN_TERMS
+    return mean_terms(term_counts(texts.situation(entry)) for entry in entries)
 
 
 async def was_left(stores: Stores, bound: BoundSpace) -> bool:

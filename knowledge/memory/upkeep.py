@@ -20,7 +20,7 @@ from knowledge.forms import as_id, as_whole
 from knowledge.logs import get_logger
 from knowledge.memory.beside import Beside
 from knowledge.memory.locality import Within
-from knowledge.memory.points import embedded_text, from_stored
+from knowledge.memory.points import embedded_text, from_stored, stored_text
 from knowledge.memory.reaching import reach_if_possible
 from knowledge.memory.settling import settle, settle_points
 from knowledge.memory.spaces import SpaceInUse, space_in_use
@@ -37,6 +37,7 @@ from knowledge.models import (
 )
 from knowledge.ports import Embedder, Progress, Stores, UpkeepStore
 from knowledge.provenance import UNHEARD, Auditor
+from knowledge.turns import let_others_run
 
 log = get_logger(__name__)
 
@@ -46,6 +47,11 @@ MAX_DEAD = 1000
 PAGE = 256
 SAMPLE = 20
 """Ids a report names of each kind of fault."""
+
+_SLICE = 32
+"""Points compared before others have their turn, ours: some 10 ms; one with a long text by itself."""
+_LONG = 10_000
+"""Characters of such a text."""
 
 _FLOAT16 = 2e-3
 """A component of a vector of length 1 may differ by this much after it was kept as float16."""
@@ -143,6 +149,9 @@ class KnowledgeUpkeepService:
         wrong: list[_Pair] = []
         async for pair in self._pairs(bound):
             report = replace(report, points=report.points + (pair.stored is not None))
+            long = pair.stored is not None and len(stored_text(pair.stored)) > _LONG
+            if long or report.points % _SLICE == 0:
+                await let_others_run()
             if self._fault(bound, pair):
                 again = await self._again(bound, pair.point_id)
                 if fault := self._fault(bound, again):

@@ -15,6 +15,8 @@ from knowledge.search.traces import read_trace
 MOST_CHARS = 300
 """Characters of an error that are all read, and those kept of a longer one (docs/evaluation.md: 600 find less)."""
 
+_MOST_READ = 16_000
+"""Bytes of an error that are looked through, of its beginning and its end: a question has no more."""
 _LONGEST_LINE = 200
 _BEFORE = 60
 """Characters of a longer line that are kept before the word that says what went wrong."""
@@ -47,6 +49,7 @@ def gist(error: str) -> str:
     """
     if len(error) <= MOST_CHARS:
         return error
+    error = both_ends(error, _MOST_READ)
     trace = read_trace(error)
     lines = _distinct(trace.rest if trace else error)
     ranks = [_rank(line) for line in lines]
