@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from knowledge.errors import NotFound
 from knowledge.forms import as_id, as_relevance, as_whole, check_flag
 from knowledge.memory import texts
 from knowledge.memory.applying import read_facts
-from knowledge.memory.limits import check_text
+from knowledge.memory.limits import MAX_TEXT_BYTES, check_text
 from knowledge.memory.outcomes import joined_to
 from knowledge.memory.ranking import Match, rank, rank_for_gate
 from knowledge.memory.searching import Question, search
@@ -22,6 +24,8 @@ MAX_RESULTS = 100
 _DECIDED = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
 _MAX_QUERY_CHARS = 16_000
 """A longer question keeps its ends, as what is embedded of an entry does; at four bytes each it fits MAX_TEXT_BYTES."""
+_READ_AT_ONCE = 20_000
+"""Characters of a failure that are read while others wait: they take some 20 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +105,7 @@ class RAGQueryService:
         check_flag("only_if_sure", only_if_sure)
         _check_told(agent_type=agent_type, task_type=task_type, technology=technology)
         question = Question(
-            text=self._failure(failure_description, error_message),
+            text=await self._failure(failure_description, error_message),
             where=replace(self._failures(), agent_type=agent_type, task_type=task_type, technology=technology),
             floor=_floor(min_relevance, self.failure_relevance),
             max_results=_checked(max_results),
@@ -146,7 +150,7 @@ class RAGQueryService:
         For measurements: what would be said of a failure that is not known.
         """
         question = Question(
-            text=self._failure(failure_description, error_message),
+            text=await self._failure(failure_description, error_message),
             where=replace(self._failures(), without=frozenset(without)),
             floor=self.failure_relevance,
             max_results=3,
@@ -180,14 +184,19 @@ class RAGQueryService:
         shown = _shown(rank(found.matches, limit=question.max_results))
         return Answer(patterns=shown, confidence=found.confidence, sure=found.speak)
 
-    def _failure(self, failure: str, error: str | None) -> str:
+    async def _failure(self, failure: str, error: str | None) -> str:
         """Return what is asked of a failure, of a long error its gist. Raises InvalidInput, naming the field."""
         failure = _asked("failure_description", failure)
-        if error is not None:
-            error = _asked("error_message", error)
-            if self.redaction:  # first: half a secret is none that is known again
-                failure, error = _redacted_together(failure, error)
-        return _ends(texts.failure_in_short(failure, error))
+        if error is None:
+            return failure
+        error = _asked("error_message", error, most=_as_an_entry_has(error))  # its gist is short
+        read = partial(self._in_short, failure, error)
+        return _ends(await asyncio.to_thread(read) if len(failure) + len(error) > _READ_AT_ONCE else read())
+
+    def _in_short(self, failure: str, error: str) -> str:
+        if self.redaction:  # first: half a secret is none that is known again
+            failure, error = _redacted_together(failure, error)
+        return texts.failure_in_short(failure, error)
 
     def _redacted(self, question: Question) -> Question:
         """Return what is asked in the words that entries are stored in."""
@@ -220,19 +229,27 @@ def _floor(told: float | None, usual: float) -> float:
     return as_relevance("min_relevance", told)
 
 
-def _asked(field: str, text: str) -> str:
+def _asked(field: str, text: str, *, most: int = _MAX_QUERY_CHARS) -> str:
     """Return a text that is asked for, of a long one both ends. Raises InvalidInput, naming the field, for no text."""
     if isinstance(text, str):
-        text = _ends(text)
+        text = _ends(text, most)
     check_text(field, text)
     return text
 
 
-def _ends(text: str) -> str:
+def _as_an_entry_has(text: object) -> int:
+    """Return how many characters of a text an entry could hold."""
+    size = len(text.encode(errors="replace")) if isinstance(text, str) else 0
+    if size <= MAX_TEXT_BYTES:
+        return MAX_TEXT_BYTES
+    return MAX_TEXT_BYTES if isinstance(text, str) and text.isascii() else _MAX_QUERY_CHARS
+
+
+def _ends(text: str, most: int = _MAX_QUERY_CHARS) -> str:
     """Return a text, or its beginning and its end, no word torn: half a secret is none that is known again."""
-    if len(text) <= _MAX_QUERY_CHARS:
+    if len(text) <= most:
         return text
-    half, text = _MAX_QUERY_CHARS // 2, text.strip()
+    half, text = most // 2, text.strip()
     return f"{text[:half].rsplit(maxsplit=1)[0]}\n{text[-half:].split(maxsplit=1)[-1]}"
 
 
