@@ -14,21 +14,29 @@ _NAME = re.compile(r"^[A-Za-z][A-Za-z_.-]*(?:\s+(?=[\dv<>=!~^])|(?=[<>=!~]=|[<>]
 """What a version is of, before it: `Python 3.12.1`, `pydantic==2.7`."""
 _WILDCARD = re.compile(r"(?:={2,3}\s*)?v?(\d+(?:\.\d+)*)\.[xX*](?:\.[xX*])?$")
 _ABOUT = re.compile(r"([~^])\s*v?(\d+(?:\.\d+)*)$")
-_ALONE = re.compile(r"(v?\d\S*)(?:\s+[(\[|].*)?", re.DOTALL)
+_ALONE = re.compile(r"(v?\d\S*)(?:\s+(?:[(\[]|\|(?!\|| ?v?\d)).*)?", re.DOTALL)
+_SEVERAL = re.compile(
+    r"\|\| ?v?\d|\b(?:and|or|also|through|on)\s+v?\d|^\D*\d+(?:\.\d+)?\s?[-\u2013]\s?v?\d+(?:\.\d+)?$"
+    r"|\d(?:\.x)?\+(?:\s|$)|\b1\.\d+\.\d+_\d",
+    re.IGNORECASE,
+)
+"""More than one version, or an end that is open; Java's `1.8.0_402`, of which nobody knows whether it is called 8."""
 
 _PRINTED = re.compile(
     r"(?:(?:[A-Za-z][\w.+#-]{0,30}:?|\([^()]{1,80}\))\s+){0,4}"
-    r"(?:[A-Za-z][a-z]{0,11}[/-]|go|v=?|\")?(?P<version>\d+(?:\.\d+)*)(?P<suffix>[-+_.][A-Za-z0-9][\w.+-]{0,60})?\"?"
+    r"(?:[A-Za-z][a-z]{0,11}[/-]|[a-z][a-z0-9./_-]{0,60}[:@]|go|v=?|\")?(?P<version>\d++(?:\.\d++)*+)(?P<suffix>(?:[-+_](?!\d+\.\d)|\.(?!\d))[A-Za-z0-9][\w.+-]{0,60}|p\d+|[a-z]\b)?\"?"
     r"(?:,? build .*|\s+(?:[(\[].*|(?:on|for|from|linux|darwin|windows|LTS)\b.*|sha=.*"
     r"|\d{4}-\d\d-\d\d.*|\d{1,2} [A-Z][a-z]{2} .*))?",
     re.DOTALL,
 )
 """What `--version` of a program prints, the tag of an image, a release of a distribution or a cloud: `Docker version
-26.1.0, build 9714adc`, `22-alpine`, `1.29.3-gke.1282000`."""
+26.1.0, build 9714adc`, `node:22-alpine`, `1.29.3-gke.1282000`."""
 _PRE = re.compile(
     r"[-+_.]?(?:a|alpha|b|beta|c|rc|cr|m|ea|pre|preview|dev|snapshot|nightly|canary|next)(?:[\d.+_-]|$)", re.IGNORECASE
 )
 """What is not released yet: it may lie before the release that it names."""
+_PATCH = re.compile(r"p\d+|[a-z]")
+"""The patch level of OpenSSL, OpenSSH, Ruby and sudo: `1.1.1w`, `9.6p1`."""
 _END_OF_A_RANGE = re.compile(
     r"(?i:\s*(?:\S+\s+)?(?:above|after|at|before|below|between|from|less|max|maximum|min|minimum|more|newer|not?|older|over"
     r"|since|than|to|under|until|up|without)\s)"
@@ -81,7 +89,7 @@ def lies_within(wanted: str, told: str) -> bool | None:
         within = _specifiers(wanted)
     except InvalidSpecifier:
         return None
-    if _END_OF_A_RANGE.match(told):
+    if _END_OF_A_RANGE.match(told) or _SEVERAL.search(told.strip()):
         return None
     alone = _NAME.sub("", told.strip())
     try:
@@ -90,8 +98,8 @@ def lies_within(wanted: str, told: str) -> bool | None:
             return False if _apart(within, _range(alone)) else None
     except (InvalidSpecifier, InvalidVersion):
         version = _printed(told.strip())
-        if version is None:
-            return None
+    if version is None or _beside_an_end(version, within):
+        return None
     return within.contains(version, prereleases=True) or (None if _may_begin(version, within) else False)
 
 
@@ -131,12 +139,24 @@ def _version(told: str) -> Version | None:
     return None if alone is None else Version(alone[1])
 
 
+def _beside_an_end(version: Version, within: SpecifierSet) -> bool:
+    """Return whether it is not said if a range was meant to hold a candidate or a patch level of a release it names.
+
+    `<2` means no candidate of 2 (PEP 440).
+    """
+    if not (version.is_prerelease or version.is_postrelease):
+        return False
+    release = Version(version.base_version)
+    return any(each.operator != "<" and Version(each.version.removesuffix(".*")) == release for each in within)
+
+
 def _printed(told: str) -> Version | None:
     """Return the release that a program prints as its own; None where that is not sure."""
     found = _PRINTED.fullmatch(told)
     if found is None or _PRE.match(found["suffix"] or ""):
         return None
-    return Version(found["version"])
+    patched = _PATCH.fullmatch(found["suffix"] or "")
+    return Version(f"{found['version']}.post0" if patched else found["version"])
 
 
 def _may_begin(version: Version, within: SpecifierSet) -> bool:

@@ -17,7 +17,7 @@ from knowledge.search.passing import without_passing
 from knowledge.search.traces import read_trace
 
 MOST_CHARS = 300
-"""Characters of an error that are all read, and those kept of a longer one (docs/evaluation.md: 600 find less)."""
+"""Characters of an error that are all read, and those kept of a longer one (docs/adr/0022: 600 find less)."""
 
 _LONGEST_LINE = 130
 """Characters of a line that is one of several, both ends of a longer one: a reason stands at the end."""

@@ -74,10 +74,12 @@ def test_a_sentence_of_versions_alone_is_a_condition(sentence: str) -> None:
     ("told", "version"),
     [
         ("go1.22.3", "1.22.3"), ("go version go1.22.3 linux/amd64", "1.22.3"), ("22.1.0-alpine", "22.1.0"),
+        ("node:22.1.0-alpine", "22.1.0"),
         ("3.12.4-slim-bookworm", "3.12.4"), ("1.29.3-gke.1282000", "1.29.3"), ("v1.29.3+k3s1", "1.29.3"),
         ("v1.29.4-eks-036c24b", "1.29.4"), ("Docker version 26.1.0, build 9714adc", "26.1.0"),
         ("PostgreSQL 16.2.0 on x86_64-pc-linux-gnu, compiled by gcc (GCC) 12.2.0, 64-bit", "16.2.0"),
-        ("psql (PostgreSQL) 16.2.1 (Debian 16.2-1.pgdg120+2)", "16.2.1"), ('java version "1.8.0_392"', "1.8.0"),
+        ("psql (PostgreSQL) 16.2.1 (Debian 16.2-1.pgdg120+2)", "16.2.1"),
+        ("3.11.8 | packaged by conda-forge | (main, Feb 16 2024)", "3.11.8"),
         ('openjdk version "21.0.2" 2024-01-16 LTS', "21.0.2"), ("gcc (Ubuntu 13.2.0-4ubuntu3) 13.2.0", "13.2.0"),
         ("pip 24.0.1 from /usr/lib/python3/dist-packages/pip (python 3.12)", "24.0.1"),
         ("nginx version: nginx/1.25.4", "1.25.4"), ("Redis server v=7.2.4 sha=00000000:0 malloc=jemalloc", "7.2.4"),
@@ -100,13 +102,35 @@ def test_a_version_may_be_told_as_its_program_prints_it(told: str, version: str)
     [
         "older than 3.10.2", "up to 3.10.2", "not 3.10.2", "at least 3.10.2", "before go1.22.3", "3.10.2 or 3.11.4",
         "Ubuntu 22.04.1 with Python 3.10.2", "1.22.3-rc1-alpine", "21-ea+3", "4.0.0-M1.x", "3.10.2 and later",
-        "between 3.10.1 and 3.11", "python3", "r2024b", "build 9714adc", "since version 3.10.2",
+        "between 3.10.1 and 3.11", "python3", "r2024b", "build 9714adc", "since version 3.10.2", "18 || 20",
+        "16 || 18 || 20", "18-20", "7.4-8.1", "v18 (LTS) and v20", "18 (also 20)", "2.7+", "18.x+", "18 | 20",
+        "5.5.5-10.11.6-MariaDB",
+        'java version "1.8.0_392"', "1.8.0_402", "Python 2.7 on 3.11 host",
     ],
 )  # fmt: skip
 def test_what_may_be_another_version_than_the_first_that_is_told_is_none(told: str) -> None:
     for wanted in ("<1", ">100"):
         told_of = Facts(technology="it", version=told)
         assert holds(AppliesWhen(technology="it", version=wanted), told_of) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted", "expected"),
+    [
+        ("OpenSSL 1.1.1w  11 Sep 2023", "<1.1.1", False), ("1.1.1w", "<=1.1.1", None), ("1.1.1w", "<1.2", True),
+        ("Sudo version 1.9.13p3", "<1.9.5", False), ("ruby 2.7.8p225 (2023-03-30)", "<2.7.5", False),
+        ("9.6p1", "<9.2", False), ("go1.22.9rc1", "<1.22.5", None), ("Python 3.13.0rc2", ">=3.13", None),
+        ("Python 3.13.0rc2", "<3.13", False), ("Python 3.13.0rc2", ">=3.12", True), ("5.4.0-beta", ">=5.4", None),
+        ("3.0.0.RC1", "<2", False), ("Python 3.11.8+ (heads/3.11:abc)", "<3.11.5", None),
+    ],
+)  # fmt: skip
+def test_a_candidate_and_a_patch_level_lie_beside_their_release(
+    told: str,
+    wanted: str,
+    expected: bool | None,  # noqa: FBT001
+) -> None:
+    """Of `1.1.1w` the last number was cut off, and it lay below 1.1.1."""
+    assert holds(AppliesWhen(technology="it", version=wanted), Facts(technology="it", version=told)) is expected
 
 
 @given(st.text(alphabet='av1. -+(),/":\n', max_size=200))
