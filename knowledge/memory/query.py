@@ -239,10 +239,8 @@ def _asked(field: str, text: str, *, most: int = _MAX_QUERY_CHARS) -> str:
 
 def _as_an_entry_has(text: object) -> int:
     """Return how many characters of a text an entry could hold."""
-    size = len(text.encode(errors="replace")) if isinstance(text, str) else 0
-    if size <= MAX_TEXT_BYTES:
-        return MAX_TEXT_BYTES
-    return MAX_TEXT_BYTES if isinstance(text, str) and text.isascii() else _MAX_QUERY_CHARS
+    fits = not isinstance(text, str) or text.isascii() or len(text.encode(errors="replace")) <= MAX_TEXT_BYTES
+    return MAX_TEXT_BYTES if fits else _MAX_QUERY_CHARS
 
 
 def _ends(text: str, most: int = _MAX_QUERY_CHARS) -> str:

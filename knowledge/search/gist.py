@@ -111,9 +111,8 @@ def _read(error: str) -> tuple[list[str], list[_Worth]]:
     trace = read_trace(error)
     distinct: dict[str, tuple[str, _Worth]] = {}
     for told in (trace.rest if trace else error).splitlines():
-        line = without_passing(_FRAME.sub("", both_ends(_spoken(told), _MOST_OF_A_LINE, " ")).strip()).removeprefix(
-            "_ "
-        )
+        said = both_ends(_spoken(told), _MOST_OF_A_LINE, " ")
+        line = without_passing(_FRAME.sub("", said).strip()).removeprefix("_ ")
         if _WORD.search(line):
             distinct.setdefault(_NUMBER.sub("0", line), (line, _worth(line)))
     lines, worth = [line for line, _ in distinct.values()], [each for _, each in distinct.values()]

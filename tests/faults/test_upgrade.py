@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.adapters.qdrant_server import connect
-from knowledge.models import EntryId
+from knowledge.models import EntryId, NewEntry
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from tests.faults.old_release import OldRelease
@@ -26,6 +26,16 @@ from tests.support.qdrant_over_edge import QdrantProcess
 from tests.support.revisions import database_of
 
 OLD = "0001"
+LOG = (
+    "\n".join(f"INFO part {number} of the catalogue was read" for number in range(20)) + "\nERROR the price is missing"
+)
+
+
+def shared_case(number: int, *, run_id: str) -> NewEntry:
+    """Return a failure that both versions tell of; of the long error of one, the new one embeds the gist."""
+    case = number % 4
+    error = LOG if case == 0 else None
+    return failure(failure_description=f"shared case {case} broke", error_message=error, run_id=run_id)
 
 
 class Now:
@@ -55,7 +65,7 @@ class OldWriter:
     async def once(self) -> None:
         for _ in range(3):
             told = failure(failure_description=f"old case {self.number} broke", run_id=f"old {self.number}")
-            shared = failure(failure_description=f"shared case {self.number % 4} broke", run_id=f"old {self.number}")
+            shared = shared_case(self.number, run_id=f"old {self.number}")
             own = await self.old.capture(told)
             self.alive.append(await self.old.capture(shared))
             self.number += 1
@@ -102,7 +112,7 @@ async def work(knowledge: Knowledge, rounds: int) -> list[EntryId]:
     left = []
     for number in range(rounds):
         told = failure(failure_description=f"new case {number} broke", run_id=f"new {number}")
-        shared = failure(failure_description=f"shared case {number % 4} broke", run_id=f"new {number}")
+        shared = shared_case(number, run_id=f"new {number}")
         gone = await knowledge.capture.capture(told)
         left.append(await knowledge.capture.capture(shared))
         await knowledge.checkpoints.process_all()
@@ -120,9 +130,10 @@ async def all_is_there(knowledge: Knowledge, alive: list[EntryId]) -> None:
     report = await knowledge.upkeep.verify()
     assert report.sound, report
     for number in range(4):
-        asked = f"shared case {number} broke"
-        found = await knowledge.queries.query_for_failure(asked, min_relevance=0, max_results=20)
-        assert found[0].problem == asked
+        asked = shared_case(number, run_id="asked")
+        told, error = str(asked.failure_description), asked.error_message
+        found = await knowledge.queries.query_for_failure(told, error, min_relevance=0, max_results=20)
+        assert found[0].problem.partition("\n")[0] == told
 
 
 async def documents(knowledge: Knowledge) -> int:
