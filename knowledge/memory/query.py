@@ -240,7 +240,7 @@ def _asked(field: str, text: str, *, most: int = _MAX_QUERY_CHARS) -> str:
 def _as_an_entry_has(text: object) -> int:
     """Return how many characters of a text an entry could hold."""
     fits = not isinstance(text, str) or text.isascii() or len(text.encode(errors="replace")) <= MAX_TEXT_BYTES
-    return MAX_TEXT_BYTES if fits else _MAX_QUERY_CHARS
+    return MAX_TEXT_BYTES - 1 if fits else _MAX_QUERY_CHARS  # and a line's end between the two ends
 
 
 def _ends(text: str, most: int = _MAX_QUERY_CHARS) -> str:
