@@ -226,6 +226,7 @@ def _kept(answer: int) -> bool:
 
 def _become(told: dict[str, Any], ends: array.array[int]) -> list[str]:
     """Be the process that was asked for: its streams, environment and directory; return its command."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what runs the tests may ignore it, under nohup
     for number, end in enumerate(ends[:3]):
         os.dup2(end, number)
     for end in ends:
