@@ -57,8 +57,17 @@ _EVIDENCE = frozenset(
 _KEYS = frozenset({"project_id", "task_id", "run_id"})
 
 _NEED_NOT_BE = frozenset(
-    {"agent_type", "error_message", "run_id", "task_description", "task_id", "task_type", "technology", "verified_by"}
-    | {"when_to_try"}
+    {
+        "agent_type",
+        "error_message",
+        "run_id",
+        "task_description",
+        "task_id",
+        "task_type",
+        "technology",
+        "verified_by",
+        "when_to_try",
+    }
 )
 """Told blank they are untold, of an event that does without; but not what would be a lesson: that was to be told."""
 

@@ -12,7 +12,7 @@ from knowledge.forms import as_id, as_whole
 from knowledge.memory.agents import overrules, without_fate
 from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import taken_for_outcome, told_before
-from knowledge.memory.preparing import Preparing, aside_if_long
+from knowledge.memory.preparing import Preparing
 from knowledge.memory.settling import settle_if_possible
 from knowledge.models import (
     TRUSTED,
@@ -31,6 +31,7 @@ from knowledge.models import (
 from knowledge.ports import Progress, Stores
 from knowledge.provenance import UNHEARD, Auditor
 from knowledge.steps import step
+from knowledge.turns import aside_if_long
 
 MAX_LISTED = 1000
 _SLICE = 500
@@ -292,7 +293,8 @@ class KnowledgeCaptureService:
     ) -> EntryId:
         """Give an open entry of a type what resolves it, told in a field, and stage it; return whose evidence it is."""
         entry_id = EntryId(as_id("entry_id", entry_id))
-        resolution = await aside_if_long(resolution, lambda: self._preparing.as_stored(field, resolution))
+        length = len(str(resolution))  # whatever it is: what is no text is refused there
+        resolution = await aside_if_long(length, lambda: self._preparing.as_stored(field, resolution))
         when_to_try = when_to_try if when_to_try is None else self._preparing.as_stored("when_to_try", when_to_try)
         entries = self.stores.entries
         told: dict[str, str | None] = {field: resolution, "verified_by": verified_by, "when_to_try": when_to_try}
@@ -306,7 +308,7 @@ class KnowledgeCaptureService:
                 entry = await self._overruled(found, told)
             else:
                 shown = (resolution, verified_by, when_to_try)
-                by = await aside_if_long(resolution, lambda: self._preparing.judged(*shown))
+                by = await aside_if_long(length, lambda: self._preparing.judged(*shown))
                 entry = await entries.resolve(entry_id, **told, by=by)
         except NotFound:
             return await self._told_before(entry_id, resolution)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
 from uuid import uuid4
 
 from knowledge.errors import InvalidInput
@@ -16,13 +15,10 @@ from knowledge.memory.suspicion import SHOWN, UNREVIEWED, suspicions
 from knowledge.memory.validation import content_hash, first_status, validate
 from knowledge.models import Entry, EntryId, EntryStatus, EntryType, NewEntry, Provenance, Review
 from knowledge.ports import Clock
+from knowledge.turns import AT_ONCE
 
-_READ_AT_ONCE = 20_000
-"""Characters that are read while others wait: of an agent they take 10 to 20 ms (measured)."""
 _FRAME = 300
 """Characters whose reading takes as long as what an entry takes by itself."""
-
-_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +40,7 @@ class Preparing:
         All captures pass here. What is long is read in a thread, a slice at a time: of 15 MB it takes 10 s, and others
         have a context to get meanwhile.
         """
-        if sum(map(_length, entries)) <= _READ_AT_ONCE:
+        if sum(map(_length, entries)) <= AT_ONCE:
             return [self._read(told) for told in entries]
         prepared: list[Entry | InvalidInput] = []
         for told in _slices(entries):
@@ -94,13 +90,6 @@ class Preparing:
         )
 
 
-async def aside_if_long(text: object, read: Callable[[], _Read]) -> _Read:
-    """Return what comes of reading a text, in a thread where it is long."""
-    if isinstance(text, str) and len(text) > _READ_AT_ONCE:
-        return await asyncio.to_thread(read)
-    return read()
-
-
 def _length(entry: NewEntry) -> int:
     """Return how many characters an entry has to be read: one that is not valid may hold anything."""
     texts = (getattr(entry, name) for name in SHOWN)
@@ -112,7 +101,7 @@ def _slices(entries: Sequence[NewEntry]) -> Iterator[Sequence[NewEntry]]:
     start = length = 0
     for place, entry in enumerate(entries):
         length += _length(entry) + _FRAME
-        if length > _READ_AT_ONCE:
+        if length > AT_ONCE:
             yield entries[start : place + 1]
             start, length = place + 1, 0
     yield entries[start:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,13 +18,12 @@ from knowledge.models import EntryType, Evidence, FactsTold, Pattern, PatternId,
 from knowledge.ports import Stores
 from knowledge.redaction import redact
 from knowledge.steps import step
+from knowledge.turns import aside_if_long
 
 MAX_RESULTS = 100
 _DECIDED = frozenset({EntryType.GATE_REJECTION, EntryType.GATE_APPROVAL})
 _MAX_QUERY_CHARS = 16_000
 """A longer question keeps its ends, as what is embedded of an entry does; at four bytes each it fits MAX_TEXT_BYTES."""
-_READ_AT_ONCE = 20_000
-"""Characters of a failure that are read while others wait: they take some 20 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,8 +188,7 @@ class RAGQueryService:
         if error is None:
             return failure
         error = _asked("error_message", error, most=_as_an_entry_has(error))  # its gist is short
-        read = partial(self._in_short, failure, error)
-        return _ends(await asyncio.to_thread(read) if len(failure) + len(error) > _READ_AT_ONCE else read())
+        return _ends(await aside_if_long(len(failure) + len(error), partial(self._in_short, failure, error)))
 
     def _in_short(self, failure: str, error: str) -> str:
         if self.redaction:  # first: half a secret is none that is known again

@@ -6,7 +6,6 @@ long error the model reads the gist, on both sides; what is shown, compared and 
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import re
 from collections import Counter
@@ -26,6 +25,7 @@ from knowledge.models import (
     Words,
 )
 from knowledge.search.gist import gist
+from knowledge.turns import aside_if_long
 
 _SYSTEM_ERRORS = frozenset(errno.errorcode.values()) | {
     *("EBADENGINE", "EINTEGRITY", "EJSONPARSE", "ELIFECYCLE", "ENEEDAUTH", "ENOTFOUND", "EPEERINVALID", "ERESOLVE"),
@@ -47,8 +47,6 @@ _RANGE = re.compile(r"[<>=!~]{1,3} ?[0-9][0-9A-Za-z.*+!-]{0,30}(?: ?, ?[<>=!~]{1
 
 _AN = re.compile(r"(?i:(?!uni(?!n)|us[aeiu]|ut[ei]|u[ix]\b|eu|one\b|once\b)[aeiou])|[FHLMNRSX](?:[A-Z0-9]|\b)")
 """What is spoken with a vowel first."""
-_READ_AT_ONCE = 20_000
-"""Characters of errors that are read while others wait: they take 10 ms."""
 _MOST_CONDITIONS = 3
 """Conditions told in a sentence."""
 
@@ -112,8 +110,7 @@ async def all_as_embedded(entries: Sequence[Entry]) -> dict[EntryId, dict[View, 
     def read() -> dict[EntryId, dict[View, str]]:
         return {entry.entry_id: as_embedded(entry) for entry in entries}
 
-    long = sum(len(entry.error_message or "") for entry in entries) > _READ_AT_ONCE
-    return await asyncio.to_thread(read) if long else read()
+    return await aside_if_long(sum(len(entry.error_message or "") for entry in entries), read)
 
 
 def in_short(entry: NewEntry) -> str:

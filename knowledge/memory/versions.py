@@ -22,13 +22,14 @@ _SEVERAL = re.compile(
 )
 """More than one version, or an end that is open; Java's `1.8.0_402`, of which nobody knows whether it is called 8."""
 
-_PRINTED = re.compile(
-    r"(?:(?:[A-Za-z][\w.+#-]{0,30}:?|\([^()]{1,80}\))\s+){0,4}"
-    r"(?:[A-Za-z][a-z]{0,11}[/-]|[a-z][a-z0-9./_-]{0,60}[:@]|go|v=?|\")?(?P<version>\d++(?:\.\d++)*+)(?P<suffix>(?:[-+_](?!\d+\.\d)|\.(?!\d))[A-Za-z0-9][\w.+-]{0,60}|p\d+|[a-z]\b)?\"?"
-    r"(?:,? build .*|\s+(?:[(\[].*|(?:on|for|from|linux|darwin|windows|LTS)\b.*|sha=.*"
-    r"|\d{4}-\d\d-\d\d.*|\d{1,2} [A-Z][a-z]{2} .*))?",
-    re.DOTALL,
+_OF = r"(?:(?:[A-Za-z][\w.+#-]{0,30}:?|\([^()]{1,80}\))\s+){0,4}"
+_BEFORE = r"(?:[A-Za-z][a-z]{0,11}[/-]|[a-z][a-z0-9./_-]{0,60}[:@]|go|v=?|\")?"
+_SUFFIX = r"(?:[-+_](?!\d+\.\d)|\.(?!\d))[A-Za-z0-9][\w.+-]{0,60}|p\d+|[a-z]\b"
+_BEHIND = (
+    r",? build .*|\s+(?:[(\[].*|(?:on|for|from|linux|darwin|windows|LTS)\b.*|sha=.*"
+    r"|\d{4}-\d\d-\d\d.*|\d{1,2} [A-Z][a-z]{2} .*)"
 )
+_PRINTED = re.compile(rf"{_OF}{_BEFORE}(?P<version>\d++(?:\.\d++)*+)(?P<suffix>{_SUFFIX})?\"?(?:{_BEHIND})?", re.DOTALL)
 """What `--version` of a program prints, the tag of an image, a release of a distribution or a cloud: `Docker version
 26.1.0, build 9714adc`, `node:22-alpine`, `1.29.3-gke.1282000`."""
 _PRE = re.compile(

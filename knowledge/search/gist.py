@@ -10,7 +10,6 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
-from itertools import pairwise
 
 from knowledge.ends import both_ends
 from knowledge.search.passing import without_passing
@@ -115,12 +114,13 @@ def _read(error: str) -> tuple[list[str], list[_Worth]]:
         line = without_passing(_FRAME.sub("", said).strip()).removeprefix("_ ")
         if _WORD.search(line):
             distinct.setdefault(_NUMBER.sub("0", line), (line, _worth(line)))
-    lines, worth = [line for line, _ in distinct.values()], [each for _, each in distinct.values()]
-    for (place, line), (after, _) in pairwise(enumerate(lines)):
-        announces = line.endswith(":") or len(line.split()) <= _ANNOUNCES
-        if worth[place] is not _Worth.OTHER and announces:
-            worth[after] = min(worth[after], worth[place])
-    return lines, worth
+    lines = [line for line, _ in distinct.values()]
+    before = (_Worth.OTHER, *(worth if _announces(line) else _Worth.OTHER for line, worth in distinct.values()))
+    return lines, [min(worth, announced) for (_, worth), announced in zip(distinct.values(), before, strict=False)]
+
+
+def _announces(line: str) -> bool:
+    return line.endswith(":") or len(line.split()) <= _ANNOUNCES
 
 
 def _spoken(line: str) -> str:
