@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from enum import Enum, auto
 from itertools import accumulate
+
+from knowledge.search.gist import telling_lines
 
 INDENT = "  "
 """Of each line of a text but the first; it counts."""
 _CUT = " ... (cut)"
+
+
+class Keep(Enum):
+    """What of a text that is too long is kept."""
+
+    BEGINNING = auto()
+    ENDS = auto()
+    """The beginning and the end: a refused proposal ends with why."""
+    ERRORS = auto()
+    """Both ends, and between them the lines that say what went wrong: of a log, they stand anywhere."""
 
 
 def _shares() -> bytes:
@@ -41,13 +54,10 @@ def tokens(text: str) -> int:
     return -(-sum(text.encode().translate(_SHARES)) // _TOKEN)
 
 
-def shared(texts: Sequence[str], most_tokens: int) -> list[str] | None:
-    """Cut the longest texts to one length, so that all fit into so many tokens; None where that leaves too little.
-
-    Of three texts each the first one, a problem, is cut in its middle.
-    """
+def shared(texts: Sequence[tuple[str, Keep]], most_tokens: int) -> list[str] | None:
+    """Cut the longest texts to one length, so that all fit into so many tokens; None where that leaves too little."""
     room = most_tokens * _TOKEN
-    sizes = sorted(_size(text, room) for text in texts)
+    sizes = sorted(_size(text, room) for text, _ in texts)
     limit = sizes[-1]
     left = room
     for position, size in enumerate(sizes):
@@ -58,19 +68,35 @@ def shared(texts: Sequence[str], most_tokens: int) -> list[str] | None:
         left -= size
     if limit < 60 and limit < sizes[-1]:
         return None
-    return [_cut(text, limit, ends=number % 3 == 0) for number, text in enumerate(texts)]
+    return [_cut(text, limit, keep) for text, keep in texts]
 
 
-def _cut(text: str, limit: int, *, ends: bool) -> str:
-    """Return a text of at most this size; with `ends` its beginning and its end, else its beginning.
-
-    A problem ends with the error, or with why it was refused.
-    """
+def _cut(text: str, limit: int, keep: Keep) -> str:
+    """Return a text of at most this size."""
     if _size(text, limit) <= limit:
         return text
     room = max(0, limit - _size(_CUT))
-    last = _last(text, room // 2) if ends else ""
-    return _first(text, room - _size(last)).rstrip() + _CUT + last
+    if keep is Keep.BEGINNING:
+        return _first(text, room).rstrip() + _CUT
+    said = _said_between(text, *_ends(text, room * 2 // 3), room // 3) if keep is Keep.ERRORS else ""
+    first, last = _ends(text, room - _size(said))
+    return first.rstrip() + _CUT + said + last
+
+
+def _ends(text: str, room: int) -> tuple[str, str]:
+    last = _last(text, room // 2)
+    return _first(text, room - _size(last)), last
+
+
+def _said_between(text: str, first: str, last: str, room: int) -> str:
+    """Return the lines between both ends that say what went wrong, and that more is cut behind them."""
+    shown = {*first.splitlines(), *last.splitlines()}
+    between = text[len(first) : len(text) - len(last)]
+    said = ""
+    for line in telling_lines(between, room):
+        if line not in shown and _size(f"{said}\n{line}{_CUT}") <= room:
+            said += f"\n{line}"
+    return said + _CUT if said else ""
 
 
 def _size(text: str, most: int | None = None) -> int:

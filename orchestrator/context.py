@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, Protocol, runtime_checkable
 from uuid import uuid4
 
@@ -20,8 +21,9 @@ from knowledge.memory.texts import normalised
 from knowledge.models import Context, ContextId, EntryType, FactsTold, Pattern, PatternId, Task
 from knowledge.names import CONTEXT_CLOSING, CONTEXT_OPENING
 from knowledge.steps import step
+from knowledge.turns import aside_if_long
 from orchestrator.breaker import CircuitBreaker
-from orchestrator.budget import INDENT, shared, tokens
+from orchestrator.budget import INDENT, Keep, shared, tokens
 from orchestrator.deadline import within
 from orchestrator.harmless import harmless
 
@@ -54,18 +56,24 @@ def label(success_count: int) -> str:
 def render(patterns: Sequence[Pattern], *, max_tokens: int) -> tuple[str, tuple[Pattern, ...]]:
     """Return the block for up to three patterns, never above `max_tokens`, and the patterns in it.
 
-    Long texts are cut where it shows, problems in their middle. Patterns that do not fit even so are left out, the
-    last first; the text is empty if none fits.
+    Long texts are cut where it shows, problems in their middle, of which the lines stay that say what went wrong.
+    Patterns that do not fit even so are left out, the last first; the text is empty if none fits.
     """
     shown = list(patterns[:CONTEXT_PATTERNS])
     while shown:
-        texts = [harmless(text) or "-" for p in shown for text in (p.problem, p.solution, p.when_to_try)]
+        texts = [(harmless(text) or "-", keep) for pattern in shown for text, keep in _texts(pattern)]
         frame = tokens(_block(shown, [""] * len(texts)))
         cut = shared(texts, max_tokens - frame)
         if cut is not None:
-            return _block(shown, cut), tuple(shown)
+            return _block(shown, [harmless(text) for text in cut]), tuple(shown)
         shown.pop()
     return "", ()
+
+
+def _texts(pattern: Pattern) -> tuple[tuple[str, Keep], ...]:
+    is_failure = pattern.entry_type is EntryType.FAILURE_SOLUTION
+    problem = (pattern.problem, Keep.ERRORS if is_failure else Keep.ENDS)
+    return problem, (pattern.solution, Keep.BEGINNING), (pattern.when_to_try, Keep.BEGINNING)
 
 
 def _indented(text: str) -> str:
@@ -237,7 +245,7 @@ class OrchestratorContextBuilder:
         found = await self.knowledge.queries.query_for_task(
             task.description, agent_type, task.type, task.technology, only_if_sure=True, facts=task.facts
         )
-        built = _with_patterns(context, found, self.knowledge.settings)
+        built = await _with_patterns(context, found, self.knowledge.settings)
         if built.patterns and not asked.handed_out:  # nobody sees what came too late
             asked.found = built
             await self.knowledge.contexts.record(built, task, agent_type)
@@ -250,9 +258,11 @@ class OrchestratorContextBuilder:
         return replace(context, degraded=reason)
 
 
-def _with_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:
+async def _with_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:
     chosen = choose(found, limit=settings.context_max_patterns)
-    block, shown = render(chosen, max_tokens=settings.context_max_tokens)
+    block, shown = await aside_if_long(
+        sum(len(pattern.problem) for pattern in chosen), partial(render, chosen, max_tokens=settings.context_max_tokens)
+    )
     return replace(context, text=f"{context.text}\n\n{block}", patterns=shown) if shown else context
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 from knowledge.ends import both_ends
@@ -77,6 +78,15 @@ class _Worth(IntEnum):
     OTHER = 3
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line as it was told, what of it counts, and how it speaks of what went wrong."""
+
+    told: str
+    read: str
+    worth: _Worth
+
+
 def gist(error: str) -> str:
     """Return an error, of one longer than `MOST_CHARS` the lines that say what went wrong, in order.
 
@@ -87,36 +97,56 @@ def gist(error: str) -> str:
     """
     if len(error) <= MOST_CHARS:
         return error
-    lines, worth = _read(error)
-    telling = _by_turns(worth)
+    lines = _read(error)
+    telling = _by_turns(lines)
     if not telling:
-        return both_ends("\n".join(lines), MOST_CHARS)
-    longest = _LONGEST_ALONE if worth.count(min(worth)) == 1 else _LONGEST_LINE
+        return both_ends("\n".join(line.read for line in lines), MOST_CHARS)
+    longest = _LONGEST_ALONE if _best_alone(lines) else _LONGEST_LINE
     kept: dict[int, str] = {}
     left = MOST_CHARS
     for place in (*telling, *_beside(telling, len(lines))):
         room = min(left, longest)
         longest = _LONGEST_LINE
-        if len(lines[place]) > room < _LEAST:
+        if len(lines[place].read) > room < _LEAST:
             continue
-        kept[place] = both_ends(lines[place], room, " ")
+        kept[place] = both_ends(lines[place].read, room, " ")
         left -= len(kept[place]) + 1
     return "\n".join(kept[place] for place in sorted(kept))
 
 
-def _read(error: str) -> tuple[list[str], list[_Worth]]:
-    """Return the distinct lines of an error, but for the way there of a stack trace, each with what it is worth."""
+def telling_lines(error: str, most_chars: int) -> list[str]:
+    """Return the lines of an error that say what went wrong, as they stand in it and in order, each once.
+
+    The most telling first, as for the gist, as many as have room in so many characters. Of a long one that has none,
+    stays what the gist has of it.
+    """
+    lines = _read(error)
+    kept: dict[int, str] = {}
+    left = most_chars
+    for place in _by_turns(lines):
+        for shown in (lines[place].told, both_ends(lines[place].read, _LONGEST_LINE, " ")):
+            if len(shown) < left:
+                kept[place] = shown
+                left -= len(shown) + 1
+                break
+    return [kept[place] for place in sorted(kept)]
+
+
+def _read(error: str) -> list[_Line]:
+    """Return the distinct lines of an error, but for the way there of a stack trace."""
     error = _COLOUR.sub("", error)
     trace = read_trace(error)
-    distinct: dict[str, tuple[str, _Worth]] = {}
+    distinct: dict[str, _Line] = {}
+    announced = _Worth.OTHER
     for told in (trace.rest if trace else error).splitlines():
         said = both_ends(_spoken(told), _MOST_OF_A_LINE, " ")
-        line = without_passing(_FRAME.sub("", said).strip()).removeprefix("_ ")
-        if _WORD.search(line):
-            distinct.setdefault(_NUMBER.sub("0", line), (line, _worth(line)))
-    lines = [line for line, _ in distinct.values()]
-    before = (_Worth.OTHER, *(worth if _announces(line) else _Worth.OTHER for line, worth in distinct.values()))
-    return lines, [min(worth, announced) for (_, worth), announced in zip(distinct.values(), before, strict=False)]
+        read = without_passing(_FRAME.sub("", said).strip()).removeprefix("_ ")
+        if not _WORD.search(read) or (key := _NUMBER.sub("0", read)) in distinct:
+            continue
+        worth = _worth(read)
+        distinct[key] = _Line(told, read, min(worth, announced))
+        announced = worth if _announces(read) else _Worth.OTHER
+    return list(distinct.values())
 
 
 def _announces(line: str) -> bool:
@@ -140,18 +170,24 @@ def _worth(line: str) -> _Worth:
     return _Worth.SAYS_LOW if _LOW.search(line) else _Worth.SAYS
 
 
-def _by_turns(worth: Sequence[_Worth]) -> list[int]:
+def _by_turns(lines: Sequence[_Line]) -> list[int]:
     """Return the places of the lines that say what went wrong, the most telling kind first."""
     ordered: list[int] = []
     for kind in (_Worth.NAMED, _Worth.SAYS, _Worth.SAYS_LOW):
         if kind is _Worth.SAYS_LOW and ordered:
             break
-        of_kind = deque(place for place, each in enumerate(worth) if each is kind)
+        of_kind = deque(place for place, line in enumerate(lines) if line.worth is kind)
         while of_kind:
             ordered.append(of_kind.popleft())
             if of_kind:
                 ordered.append(of_kind.pop())
     return ordered
+
+
+def _best_alone(lines: Sequence[_Line]) -> bool:
+    """Return whether one line says it better than all others."""
+    best = min(line.worth for line in lines)
+    return sum(line.worth is best for line in lines) == 1
 
 
 def _beside(telling: Sequence[int], lines: int) -> list[int]:

@@ -158,7 +158,19 @@ def _as_told(record: dict[str, str], one: Pattern, number: int) -> bool:
 
 
 def told_of(text: str, whole: str) -> bool:
-    """Return whether a text is a whole one, or its beginning and perhaps its end with a sign of the cut between."""
+    """Return whether a text is a whole one, or its beginning and perhaps more of its lines, with signs of the cuts."""
     pairs = ((text[: at.start()], text[at.end() :]) for at in re.finditer(r" \.\.\. \(cut\)", text))
-    cut = (whole.startswith(first) and whole.endswith(last.lstrip()) for first, last in pairs)
-    return text == whole or any(len(text) <= len(whole) + len(" ... (cut)\n") and each for each in cut)
+    cut = (whole.startswith(first) and _more_of(rest, whole) for first, rest in pairs)
+    return text == whole or any(len(text) <= len(whole) + 2 * len(" ... (cut)\n") and each for each in cut)
+
+
+def _more_of(rest: str, whole: str) -> bool:
+    """Return whether this is the end of a text, perhaps behind lines of it and the sign of a cut."""
+    if whole.endswith(rest.lstrip()):
+        return True
+    pairs = ((rest[: at.start()], rest[at.end() :]) for at in re.finditer(r" \.\.\. \(cut\)", rest))
+    lines = whole.split("\n")
+    return any(
+        whole.endswith(last.lstrip()) and all(line in lines for line in between.lstrip("\n").split("\n"))
+        for between, last in pairs
+    )
