@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from knowledge.errors import InvalidInput
-from knowledge.models import Captured, CaptureOutcome, EntryId, NewEntry
+from knowledge.memory.texts import situation
+from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryType, NewEntry
 
 _NEW_ENTRY = TypeAdapter(NewEntry)
 _LONGEST_NAME = 100
@@ -44,6 +45,12 @@ def write_entry(entry: NewEntry) -> dict[str, Any]:
     if entry.applies_when is not None:
         told["applies_when"] = {name: value for name, value in told["applies_when"].items() if value is not None}
     return told
+
+
+def to_be_resolved(entry: Entry) -> str:
+    """Return what has to be resolved: what a person said against a proposal, rather than the proposal."""
+    objected = entry.entry_type is EntryType.GATE_REJECTION and entry.human_feedback
+    return objected or situation(entry)
 
 
 class Resolves(Protocol):

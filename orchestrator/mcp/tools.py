@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
-from uuid import UUID
+from datetime import datetime
+from typing import Any
 
-from pydantic import Field, StrictBool, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from knowledge.ends import both_ends
 from knowledge.errors import NotFound, Unavailable
 from knowledge.memory.events import Kept
 from knowledge.models import (
     CheckpointReport,
-    CheckpointType,
     Context,
     ContextId,
+    Entry,
     EntryId,
-    FactsTold,
+    EntryType,
     NewEntry,
     Pattern,
     PatternId,
@@ -30,10 +31,21 @@ from knowledge.models import (
 from orchestrator.breaker import Breakers, CircuitBreaker
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context import OrchestratorContextBuilder
-from orchestrator.entries import in_our_words, read_entry, resolve_entry
+from orchestrator.entries import in_our_words, read_entry, resolve_entry, to_be_resolved
+from orchestrator.mcp.arguments import (
+    ContextOf,
+    FailureQuestion,
+    GateQuestion,
+    OpenOf,
+    OutcomeTold,
+    Reached,
+    Resolution,
+    TaskQuestion,
+)
 from orchestrator.mcp.events import GateDecided, TaskFailed, TaskSolved, as_told
 
-_FORBID: dict[str, Any] = {"extra": "forbid"}
+_MOST_TOLD = 1000
+"""Bytes of what waits for its resolution that a list tells."""
 _ENTRY_FIELDS = {
     "entry_type": "failure_solution: something failed and was mended. gate_rejection: a person turned a proposal down."
     " gate_approval: a proposal passed at the first attempt.",
@@ -59,92 +71,6 @@ _ENTRY_FIELDS = {
     "idempotency_key": "A name of yours for this event: told again, nothing is stored twice.",
 }
 
-Text = Annotated[str, Field(min_length=1)]
-AgentType = Annotated[str | None, Field(description="What kind of agent asks, such as backend.")]
-TaskType = Annotated[str | None, Field(description="What kind of task, such as bugfix.")]
-Technology = Annotated[str | None, Field(description="Such as python.")]
-MaxResults = Annotated[int, Field(ge=1, le=100, description="How many patterns at most.")]
-Facts = Annotated[
-    FactsTold | None,
-    Field(description="What is known of where it is done: technology, its version, tool, error."),
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Resolution:
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    entry_id: Annotated[UUID, Field(description="The open entry, as capture named it.")]
-    solution_steps: Annotated[str | None, Field(description="Of a failure: what mended it.")] = None
-    revision_approach: Annotated[str | None, Field(description="Of a rejection: the accepted revision.")] = None
-    verified_by: Annotated[str | None, Field(description="What showed that it works. Required for a failure.")] = None
-    when_to_try: Annotated[str | None, Field(description="When this is worth trying again.")] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TaskQuestion:
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    task_description: Annotated[Text, Field(description="The task that is about to be assigned.")]
-    agent_type: AgentType = None
-    task_type: TaskType = None
-    technology: Technology = None
-    max_results: MaxResults = 5
-    facts: Facts = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FailureQuestion:
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    failure_description: Annotated[Text, Field(description="What failed.")]
-    error_message: Annotated[str | None, Field(description="The error, as it was printed.")] = None
-    agent_type: AgentType = None
-    task_type: TaskType = None
-    technology: Technology = None
-    max_results: MaxResults = 3
-    facts: Facts = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _GateQuestion:
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    gate_type: Annotated[Text, Field(description="The gate, such as design_review.")]
-    proposal: Annotated[Text, Field(description="What is about to be proposed.")]
-    project_id: Annotated[str | None, Field(description="The project; its own decisions count more.")] = None
-    max_results: MaxResults = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ContextOf:
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    task_description: Annotated[Text, Field(description="The task that is about to be assigned.")]
-    agent_type: Annotated[Text, Field(description="The type of the agent that gets it, such as backend.")]
-    task_type: TaskType = None
-    technology: Technology = None
-    project_id: Annotated[str | None, Field(description="The task's project; outcomes need it.")] = None
-    task_id: Annotated[str | None, Field(description="The task's id; outcomes go by it.")] = None
-    run_id: Annotated[str | None, Field(description="The attempt at the task.")] = None
-    facts: Facts = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reached:
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    project_id: Annotated[Text, Field(description="The project that reached a checkpoint.")]
-    checkpoint_type: Annotated[
-        CheckpointType,
-        Field(description="What was reached. A project that is complete or cancelled gives up what is still open."),
-    ] = CheckpointType.PHASE_COMPLETION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    context_id: Annotated[UUID, Field(description="The context, as build_context named it.")]
-    pattern_id: Annotated[UUID, Field(description="The pattern of it that was tried.")]
-    worked: Annotated[StrictBool, Field(description="Whether it solved the task.")]
-    project_id: Annotated[str | None, Field(description="The task's project, unless the context has it.")] = None
-    task_id: Annotated[str | None, Field(description="The task's id, unless the context has it.")] = None
-    run_id: Annotated[str | None, Field(description="The attempt; an attempt counts once.")] = None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryCaptured:
@@ -158,6 +84,27 @@ class PatternsFound:
     """Patterns, best first."""
 
     patterns: list[Pattern]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """An entry that waits for its resolution; of what was `told` of a long one, both ends."""
+
+    entry_id: EntryId
+    entry_type: EntryType
+    project_id: str
+    task_id: str | None
+    run_id: str | None
+    gate_type: str | None
+    captured_at: datetime
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unresolved:
+    """Entries that wait for their resolution, the latest first."""
+
+    unresolved: list[Waiting]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +167,7 @@ async def _capture(caller: Caller, told: Mapping[str, Any]) -> EntryCaptured:
 
 
 async def _resolve(caller: Caller, told: Mapping[str, Any]) -> EntryCaptured:
-    asked: _Resolution = _read(_Resolution, told)
+    asked: Resolution = _read(Resolution, told)
     resolved = await resolve_entry(
         caller.knowledge.capture,
         EntryId(asked.entry_id),
@@ -232,21 +179,43 @@ async def _resolve(caller: Caller, told: Mapping[str, Any]) -> EntryCaptured:
     return EntryCaptured(entry_id=resolved)
 
 
+async def _unresolved(caller: Caller, told: Mapping[str, Any]) -> Unresolved:
+    asked: OpenOf = _read(OpenOf, told)
+    last = None if asked.after is None else EntryId(asked.after)
+    found = await caller.knowledge.capture.unresolved(project_id=asked.project_id, limit=asked.limit, after=last)
+    return Unresolved(unresolved=[_as_waiting(entry) for entry in found])
+
+
+def _as_waiting(entry: Entry) -> Waiting:
+    return Waiting(
+        entry_id=entry.entry_id,
+        entry_type=entry.entry_type,
+        project_id=entry.project_id,
+        task_id=entry.task_id,
+        run_id=entry.run_id,
+        gate_type=entry.gate_type,
+        captured_at=entry.captured_at,
+        told=both_ends(to_be_resolved(entry), _MOST_TOLD),
+    )
+
+
 async def _query_for_task(caller: Caller, told: Mapping[str, Any]) -> PatternsFound:
-    asked: _TaskQuestion = _read(_TaskQuestion, told)
+    asked: TaskQuestion = _read(TaskQuestion, told)
     found = await caller.knowledge.queries.query_for_task(
         asked.task_description,
         asked.agent_type,
         asked.task_type,
         asked.technology,
         asked.max_results,
+        min_relevance=asked.min_relevance,
+        only_if_sure=asked.only_if_sure,
         facts=asked.facts,
     )
     return PatternsFound(patterns=found)
 
 
 async def _query_for_failure(caller: Caller, told: Mapping[str, Any]) -> PatternsFound:
-    asked: _FailureQuestion = _read(_FailureQuestion, told)
+    asked: FailureQuestion = _read(FailureQuestion, told)
     found = await caller.knowledge.queries.query_for_failure(
         asked.failure_description,
         asked.error_message,
@@ -254,21 +223,27 @@ async def _query_for_failure(caller: Caller, told: Mapping[str, Any]) -> Pattern
         asked.task_type,
         asked.max_results,
         technology=asked.technology,
+        min_relevance=asked.min_relevance,
+        only_if_sure=asked.only_if_sure,
         facts=asked.facts,
     )
     return PatternsFound(patterns=found)
 
 
 async def _query_for_gate(caller: Caller, told: Mapping[str, Any]) -> PatternsFound:
-    asked: _GateQuestion = _read(_GateQuestion, told)
+    asked: GateQuestion = _read(GateQuestion, told)
     found = await caller.knowledge.queries.query_for_gate(
-        asked.gate_type, asked.proposal, project_id=asked.project_id, max_results=asked.max_results
+        asked.gate_type,
+        asked.proposal,
+        project_id=asked.project_id,
+        max_results=asked.max_results,
+        min_relevance=asked.min_relevance,
     )
     return PatternsFound(patterns=found)
 
 
 async def _build_context(caller: Caller, told: Mapping[str, Any]) -> Context:
-    asked: _ContextOf = _read(_ContextOf, told)
+    asked: ContextOf = _read(ContextOf, told)
     task = Task(
         description=asked.task_description,
         type=asked.task_type,
@@ -284,12 +259,12 @@ async def _build_context(caller: Caller, told: Mapping[str, Any]) -> Context:
 
 
 async def _checkpoint(caller: Caller, told: Mapping[str, Any]) -> CheckpointReport:
-    asked: _Reached = _read(_Reached, told)
+    asked: Reached = _read(Reached, told)
     return await caller.knowledge.checkpoints.process_checkpoint(asked.project_id, asked.checkpoint_type)
 
 
 async def _record_outcome(caller: Caller, told: Mapping[str, Any]) -> OutcomeKept:
-    asked: _Told = _read(_Told, told)
+    asked: OutcomeTold = _read(OutcomeTold, told)
     counted = await caller.knowledge.outcomes.record_outcome(
         ContextId(asked.context_id),
         PatternId(asked.pattern_id),
@@ -348,16 +323,26 @@ TOOLS: dict[str, KnowledgeTool] = {
             title="Resolve an open entry",
             says="Give an open failure its verified solution, or an open rejection the revision that was accepted.",
             operations=("capture.resolve_failure", "capture.resolve_gate_rejection"),
-            arguments=_schema(_Resolution),
+            arguments=_schema(Resolution),
             answer=TypeAdapter(EntryCaptured),
             call=_resolve,
+        ),
+        KnowledgeTool(
+            name="list_unresolved",
+            title="What waits for its resolution",
+            says="Return open failures and rejections, the latest first: resolve takes the id of one.",
+            operations=("capture.unresolved",),
+            arguments=_schema(OpenOf),
+            answer=TypeAdapter(Unresolved),
+            call=_unresolved,
+            reads=True,
         ),
         KnowledgeTool(
             name="query_for_task",
             title="What to know before a task",
             says="Return how situations like that of a task were resolved before, best first.",
             operations=("queries.query_for_task",),
-            arguments=_schema(_TaskQuestion),
+            arguments=_schema(TaskQuestion),
             answer=TypeAdapter(PatternsFound),
             call=_query_for_task,
             reads=True,
@@ -367,7 +352,7 @@ TOOLS: dict[str, KnowledgeTool] = {
             title="How such failures were solved",
             says="Return how failures like this one were solved before, best first.",
             operations=("queries.query_for_failure",),
-            arguments=_schema(_FailureQuestion),
+            arguments=_schema(FailureQuestion),
             answer=TypeAdapter(PatternsFound),
             call=_query_for_failure,
             reads=True,
@@ -377,7 +362,7 @@ TOOLS: dict[str, KnowledgeTool] = {
             title="What was decided on such proposals",
             says="Return what people objected to in proposals like this one, and what passed at once, best first.",
             operations=("queries.query_for_gate",),
-            arguments=_schema(_GateQuestion),
+            arguments=_schema(GateQuestion),
             answer=TypeAdapter(PatternsFound),
             call=_query_for_gate,
             reads=True,
@@ -388,7 +373,7 @@ TOOLS: dict[str, KnowledgeTool] = {
             says="Return the text to hand to an agent with its task, with what is known where any of it fits."
             " Tell what came of its patterns with record_outcome.",
             operations=("queries.query_for_task", "contexts.record"),
-            arguments=_schema(_ContextOf),
+            arguments=_schema(ContextOf),
             answer=TypeAdapter(Context),
             call=_build_context,
         ),
@@ -397,7 +382,7 @@ TOOLS: dict[str, KnowledgeTool] = {
             title="Reach a checkpoint",
             says="Embed what a project has captured, so that it is found from now on.",
             operations=("checkpoints.process_checkpoint",),
-            arguments=_schema(_Reached),
+            arguments=_schema(Reached),
             answer=TypeAdapter(CheckpointReport),
             call=_checkpoint,
         ),
@@ -406,7 +391,7 @@ TOOLS: dict[str, KnowledgeTool] = {
             title="Tell what came of a pattern",
             says="Tell whether a pattern of a context solved the task: what worked ranks higher from now on.",
             operations=("outcomes.record_outcome", "queries.get"),
-            arguments=_schema(_Told),
+            arguments=_schema(OutcomeTold),
             answer=TypeAdapter(OutcomeKept),
             call=_record_outcome,
         ),

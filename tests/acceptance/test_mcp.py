@@ -90,6 +90,10 @@ async def the_loop(client: Client) -> None:
 
     opened = await done(client, "capture", **entry(success_verified=False, solution_steps=None))
     assert "verified_by" in await refused(client, "resolve", entry_id=opened["entry_id"], solution_steps="zero")
+    (waiting,) = (await done(client, "list_unresolved", project_id="web-shop"))["unresolved"]
+    assert waiting["entry_id"] == opened["entry_id"]
+    assert waiting["told"].startswith(SITUATION)
+    assert (await done(client, "list_unresolved", after=opened["entry_id"]))["unresolved"] == []
     told = {"solution_steps": "treat a missing price as zero", "verified_by": "pytest"}
     assert await done(client, "resolve", entry_id=opened["entry_id"], **told) == opened
     report = await done(client, "checkpoint", project_id="web-shop")
@@ -100,6 +104,11 @@ async def the_loop(client: Client) -> None:
     assert pattern["solution"] == "treat a missing price as zero"
     asked = {"task_description": SITUATION, "agent_type": "backend"}
     assert (await done(client, "query_for_task", **asked))["patterns"] != []
+    assert (await done(client, "list_unresolved"))["unresolved"] == []
+    unlike = {"failure_description": "the parcel labels are printed upside down"}
+    assert (await done(client, "query_for_failure", **unlike, min_relevance=0))["patterns"] != []
+    assert (await done(client, "query_for_failure", **unlike, only_if_sure=True))["patterns"] == []
+    assert (await done(client, "query_for_failure", **unlike, min_relevance=1))["patterns"] == []
     context = await done(client, "build_context", **asked, project_id="other", task_id="T-1")
     assert "[ORCHESTRATOR CONTEXT" in context["text"]
     ids = {"context_id": context["context_id"], "pattern_id": pattern["pattern_id"]}
@@ -207,6 +216,7 @@ async def test_the_events_of_an_orchestrator_are_tools_and_its_gates_can_be_aske
 AGENT = {"capture", "resolve"}
 ORCHESTRATOR = {
     "query_for_task", "query_for_failure", "query_for_gate", "build_context", "checkpoint", "record_outcome",
+    "list_unresolved",
 }  # fmt: skip
 
 
@@ -226,6 +236,7 @@ async def test_t6_a_key_is_shown_the_tools_it_may_use_and_refused_the_others_if_
     asked: dict[str, dict[str, Any]] = {
         "capture": entry(),
         "resolve": {"entry_id": "0" * 32, "solution_steps": "x", "verified_by": "y"},
+        "list_unresolved": {},
         "query_for_task": {"task_description": SITUATION},
         "query_for_failure": {"failure_description": SITUATION},
         "query_for_gate": {"gate_type": "design_review", "proposal": "Rename the table"},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from knowledge.memory.texts import situation
-from knowledge.models import Entry, EntryType
+from knowledge.models import Entry
 from orchestrator.cli.terminal import notes, out, print_json, print_text
+from orchestrator.entries import to_be_resolved
 from orchestrator.harmless import harmless
 
 _BEGINNING = 200
@@ -24,7 +24,7 @@ def print_unresolved(entries: Sequence[Entry], *, as_json: bool) -> None:
     for entry in entries:
         out.print(f"{entry.entry_id}  {entry.entry_type}", style="bold", markup=False)
         print_text(f"   {_whence(entry)}")
-        print_text(f"   {_one_line(_told(entry))[:_BEGINNING]}")
+        print_text(f"   {_one_line(to_be_resolved(entry))[:_BEGINNING]}")
     notes.print("hardwon resolve ENTRY --solution or --revision tells what solved one", markup=False)
 
 
@@ -32,12 +32,6 @@ def _whence(entry: Entry) -> str:
     at = (("project", entry.project_id), ("task", entry.task_id), ("run", entry.run_id), ("gate", entry.gate_type))
     told = [f"{name} {_one_line(value)}" for name, value in at if value]
     return ", ".join([f"{entry.captured_at:%Y-%m-%d %H:%M} UTC", *told])
-
-
-def _told(entry: Entry) -> str:
-    """Return what has to be resolved: what a person said against a proposal, rather than the proposal."""
-    objected = entry.entry_type is EntryType.GATE_REJECTION and entry.human_feedback
-    return objected or situation(entry)
 
 
 def _one_line(text: str) -> str:
