@@ -74,16 +74,14 @@ async def embedder_outage(
         )
         async with open_knowledge(settings, embedder=embedder) as knowledge:
             choices = moods(rng, retry_after)
-            server.moods = lambda: rng.choice(choices)
-            ends = time.monotonic() + seconds
+            ends = time.monotonic() + seconds  # in the middle of a checkpoint, too
+            server.moods = lambda: rng.choice(choices) if time.monotonic() < ends else None
             number = failed = 0
             while time.monotonic() < ends or (await knowledge.stats()).entries.get(EntryStatus.STAGED, 0):
                 if time.monotonic() < ends:
                     for _ in range(3):
                         await knowledge.capture.capture(lesson(number, sharing=1))
                         number += 1
-                else:
-                    server.moods = None
                 failed += not await _checkpoint(knowledge)
             recovered = time.monotonic() - ends
             counts = (await knowledge.stats()).entries
