@@ -102,7 +102,7 @@ class QdrantEdgeIndex(VectorIndex):
             shard = self._shard(space)
             if limit < 1 or wanted.impossible:
                 return []
-            return search_both(shard, dense.tolist(), lexical, _filter(wanted), limit)
+            return search_both(shard, dense.tolist(), lexical, _filter(shard, wanted), limit)
 
     async def nearest(
         self, space: EmbeddingSpace, dense: Sequence[Vector], where: Where, *, limit: int, at_least: float
@@ -113,19 +113,19 @@ class QdrantEdgeIndex(VectorIndex):
         if limit < 1 or wanted.impossible:
             return [[] for _ in dense]
         found: list[list[PointId]] = []
-        kept = _filter(wanted)
         for start in range(0, len(dense), _ASKED_AT_ONCE):
-            requests = [
-                edge.QueryRequest(
-                    limit=limit,
-                    query=edge.Query.Nearest(vector.tolist(), using=shape.DENSE),
-                    filter=kept,
-                    score_threshold=at_least,
-                )
+            queries = [
+                edge.Query.Nearest(vector.tolist(), using=shape.DENSE)
                 for vector in dense[start : start + _ASKED_AT_ONCE]
             ]
             with translated(await self._made(space)):
-                pages = self._shard(space).query_batch(edge.QueryBatchRequest(requests))
+                shard = self._shard(space)
+                kept = _filter(shard, wanted)
+                requests = [
+                    edge.QueryRequest(limit=limit, query=query, filter=kept, score_threshold=at_least)
+                    for query in queries
+                ]
+                pages = shard.query_batch(edge.QueryBatchRequest(requests))
             found += [[_id(hit.id) for hit in page] for page in pages]
             await let_others_run()
         return found
@@ -139,8 +139,7 @@ class QdrantEdgeIndex(VectorIndex):
         await self._keep(space, len(point_ids))
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
-        until = edge.RangeDateTime(lte=shape.write_moment(now, "now"))
-        expired = _within(workspace, edge.FieldCondition(shape.EXPIRES_AT, range=until))
+        expired = _expired(workspace, shape.write_moment(now, "now"))
         deleted = 0
         if not (await self._made(space)).exists():
             return 0
@@ -467,12 +466,18 @@ def _within(workspace: str, *conditions: _Condition, without: Collection[PointId
     )
 
 
-def _filter(wanted: shape.Conditions) -> edge.Filter:
-    live = edge.RangeDateTime(gt=shape.write_moment(wanted.live_at, "live_at"))
+def _filter(shard: edge.EdgeShard, wanted: shape.Conditions) -> edge.Filter:
+    """Return the filter of a search. That a point is live is only asked for where one is not.
+
+    Asking each point costs as much as comparing its vector (1.2 ms among 10,000), to look for one that is not 0.05 ms.
+    """
+    now = shape.write_moment(wanted.live_at, "live_at")
+    expired = edge.ScrollRequest(limit=1, filter=_expired(wanted.workspace, now), with_payload=False)
+    is_live = edge.FieldCondition(shape.EXPIRES_AT, range=edge.RangeDateTime(gt=now))
     return _within(
         wanted.workspace,
         *(edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in wanted.one_of),
-        edge.FieldCondition(shape.EXPIRES_AT, range=live),
+        *([is_live] if shard.scroll(expired)[0] else []),
         *(
             edge.Filter(
                 should=[edge.FieldCondition(field, match=edge.MatchAny(list(values))), edge.IsEmptyCondition(field)]
@@ -481,6 +486,10 @@ def _filter(wanted: shape.Conditions) -> edge.Filter:
         ),
         without=wanted.without,
     )
+
+
+def _expired(workspace: str, now: str) -> edge.Filter:
+    return _within(workspace, edge.FieldCondition(shape.EXPIRES_AT, range=edge.RangeDateTime(lte=now)))
 
 
 def search_both(

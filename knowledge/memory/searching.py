@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from knowledge.errors import IndexUnavailable
@@ -12,7 +13,17 @@ from knowledge.memory.fitting import ENOUGH, fit, fits
 from knowledge.memory.judging import Judged, Scored, judge
 from knowledge.memory.ranking import Match
 from knowledge.memory.spaces import SpaceInUse, space_in_use, was_left
-from knowledge.models import BoundSpace, Evidence, Hit, PointId, SparseVector, TermStatistics, Vector, Where
+from knowledge.models import (
+    BoundSpace,
+    EmbeddingSpace,
+    Evidence,
+    Hit,
+    PointId,
+    SparseVector,
+    TermStatistics,
+    Vector,
+    Where,
+)
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import relevance
 from knowledge.search.cosines import stretch, stretched
@@ -65,6 +76,14 @@ class _Encoded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Ahead:
+    """A question on its way through the model of this process, and the space that its vector will be of."""
+
+    space: EmbeddingSpace
+    vector: asyncio.Task[Vector]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Nearest:
     """The points worth reading of what a search found, the highest fused score first, and those next to them.
 
@@ -82,24 +101,39 @@ async def search(stores: Stores, question: Question) -> Found:
 
     Asked again where another model came into use meanwhile, and the index of the one before was dropped.
     """
-    while True:
-        in_use = await space_in_use(stores)
-        if in_use is None:
-            return Found(matches=(), confidence=0.0, speak=False)
-        try:
-            return await _search(stores, in_use, question)
-        except IndexUnavailable:
-            if not await was_left(stores, in_use.bound):
-                raise
+    async with _embedded_ahead(stores, question.text) as ahead:
+        while True:
+            in_use = await space_in_use(stores)
+            if in_use is None:
+                return Found(matches=(), confidence=0.0, speak=False)
+            try:
+                return await _search(stores, in_use, question, ahead)
+            except IndexUnavailable:
+                if not await was_left(stores, in_use.bound):
+                    raise
 
 
-async def _search(stores: Stores, in_use: SpaceInUse, question: Question) -> Found:
+@asynccontextmanager
+async def _embedded_ahead(stores: Stores, text: str) -> AsyncIterator[_Ahead | None]:
+    """Embed a question while Postgres is asked by which model; only in this process, where it may be in vain."""
+    if stores.embedder.enough_at_once is None:
+        yield None
+        return
+    vector = asyncio.create_task(_embedded(stores.embedder, text))
+    try:
+        yield _Ahead(space=await stores.embedder.space(), vector=vector)
+    finally:
+        vector.cancel()
+        await asyncio.gather(vector, return_exceptions=True)
+
+
+async def _search(stores: Stores, in_use: SpaceInUse, question: Question, ahead: _Ahead | None) -> Found:
     """Ask for matches anywhere first.
 
     Only where too few of these fit, and what was left out may, once more among what fits.
     """
     where = question.where
-    asked = await _encode(stores, in_use.embedder, question.text)
+    asked = await _encode(stores, in_use, question.text, ahead)
     bound = await _on_a_scale(stores, in_use.bound)
     anywhere = replace(where, agent_type=None, task_type=None, technology=None, gate_type=None)
     nearest = await _find(stores, bound, asked, question, anywhere)
@@ -143,9 +177,11 @@ def enough(matches: Sequence[Match], question: Question) -> bool:
     return len(fitting) >= min(ENOUGH, question.max_results)
 
 
-async def _encode(stores: Stores, embedder: Embedder, text: str) -> _Encoded:
+async def _encode(stores: Stores, in_use: SpaceInUse, text: str, ahead: _Ahead | None) -> _Encoded:
     counts = term_counts(text)
-    dense, statistics = await asyncio.gather(_embedded(embedder, text), _statistics(stores, list(counts)))
+    fits = ahead is not None and ahead.space.fingerprint == in_use.bound.space.fingerprint
+    embedding = ahead.vector if ahead and fits else _embedded(in_use.embedder, text)
+    dense, statistics = await asyncio.gather(embedding, _statistics(stores, list(counts)))
     lexical, weight = query_vector(counts, statistics)
     return _Encoded(dense=dense, lexical=lexical, weight=weight, reading=read_question(text, statistics))
 

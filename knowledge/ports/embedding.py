@@ -15,7 +15,8 @@ class Embedder(Protocol):
     def enough_at_once(self) -> int | None:
         """How many texts one call embeds as quickly, each, as it would more of them; None: the more the better.
 
-        With a number, calls wait in line: one may be made while another is under way, and follows it without a pause.
+        With a number, it works in this process: a call made in vain sends nothing anywhere, and calls wait in line, so
+        that one may be made while another is under way, and follows it without a pause.
         """
         return None
 

@@ -275,3 +275,32 @@ async def test_a_text_that_the_new_model_refuses_is_named_and_the_change_goes_on
         await knowledge.store_upkeep.reembed(new, force=True)
     await knowledge.capture.delete(refused.entry_ids[0])
     assert (await knowledge.store_upkeep.reembed(new, force=True)).switched
+
+
+class InThisProcess(HashingEmbedder):
+    """An embedder that questions are given to before anybody knows whether it is the one in use."""
+
+    @property
+    def enough_at_once(self) -> int | None:
+        return 64
+
+
+async def test_g22_a_question_on_its_way_through_the_old_model_is_embedded_again_by_the_new_one(
+    knowledge: Knowledge,
+) -> None:
+    """G22: both make vectors of as many dimensions, so that nothing else would tell them apart."""
+    old, new = InThisProcess(model="old"), InThisProcess(model="new")
+    await knowledge.store_upkeep.reembed(old, force=True)
+    await learn(knowledge, failure(), MOON)
+    (before, *_) = await knowledge.queries.query_for_failure(CART, min_relevance=0.0)
+
+    async def switch() -> None:
+        await knowledge.store_upkeep.reembed(new, force=True)
+
+    asked = wired(knowledge, Trips({"spaces.bound:before:1": switch}))
+    texts = old.texts
+    (after, *_) = await asked.queries.query_for_failure(CART, min_relevance=0.0)
+    assert (after.pattern_id, round(after.relevance, 6)) == (before.pattern_id, round(before.relevance, 6))
+    assert old.texts == texts + 1, "asked ahead"
+    nothing = knowledge.in_workspace("empty")
+    assert await nothing.queries.query_for_failure(CART, min_relevance=0.0) == []

@@ -512,7 +512,8 @@ async def test_a_row_with_a_strange_expiry_stops_neither_pruning_nor_scanning(
     np.testing.assert_allclose(found.dense, live.dense, atol=1e-6)
     assert found.lexical.indices == live.lexical.indices
     np.testing.assert_allclose(found.lexical.values, live.lexical.values, rtol=1e-6)
-    assert await found_ids(index, space) == {live.point_id}
+    # a search may give its id, which Postgres knows nothing of: a query fetches words by ids and shows none for it
+    assert live.point_id in await found_ids(index, space) <= {live.point_id, PointId(odd)}
 
 
 # Counting and scanning
