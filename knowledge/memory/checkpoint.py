@@ -28,6 +28,9 @@ from knowledge.steps import step
 
 log = get_logger(__name__)
 
+_ENDS = frozenset({CheckpointType.PROJECT_COMPLETION, CheckpointType.CANCELLATION})
+"""Checkpoints at which what was never resolved is abandoned."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointEmbeddingService:
@@ -96,43 +99,38 @@ class CheckpointEmbeddingService:
     ) -> CheckpointReport:
         if distill:
             self.distillation.check()
-        stores = self.stores
-        report = await stores.checkpoints.start(project_id, checkpoint_type, stores.clock.now())
-        ends = {CheckpointType.PROJECT_COMPLETION, CheckpointType.CANCELLATION}
-        cancelled = checkpoint_type is CheckpointType.CANCELLATION
-        if project_id is not None and checkpoint_type in ends:
-            abandoned = await stores.entries.abandon(project_id, unvouched=cancelled)
-            report = replace(report, abandoned=abandoned)
-        selection = Selection(project_id=project_id, only_vouched=cancelled)
-        with garbage_seldom.borrowed():  # until what was made of it is gone, with nothing to be looked for
-            report = await self._embedded(report, selection, progress)
-        report = await self._finish(report)
-        return await self._distilled(report) if distill else report
-
-    async def _embedded(
-        self, report: CheckpointReport, selection: Selection, progress: Progress | None
-    ) -> CheckpointReport:
-        """Embed what is selected; return what came of it. Where that fails, it is noted as far as it got."""
+        report = await self.stores.checkpoints.start(project_id, checkpoint_type, self.stores.clock.now())
         run = EmbeddingRun(
             stores=self.stores,
             batch=self.batch,
             lease=self.lease,
             retention_years=self.retention_years,
             report=report,
-            selection=selection,
+            selection=Selection(project_id=project_id, only_vouched=checkpoint_type is CheckpointType.CANCELLATION),
             progress=progress,
         )
+        await self._run(run)
+        report = await self._finish(run.report)
+        return await self._distilled(report) if distill else report
+
+    async def _run(self, run: EmbeddingRun) -> None:
+        """Abandon what nobody resolves any more and embed the rest. Where that fails, it is noted as far as it got."""
         try:
-            async with asyncio.timeout(self.deadline.total_seconds()):
-                await run.run()
+            if run.report.project_id is not None and run.report.checkpoint_type in _ENDS:
+                abandoned = await self.stores.entries.abandon(
+                    run.report.project_id, unvouched=run.selection.only_vouched
+                )
+                run.report = replace(run.report, abandoned=abandoned)
+            with garbage_seldom.borrowed():  # until what was made of it is gone, with nothing to be looked for
+                async with asyncio.timeout(self.deadline.total_seconds()):
+                    await run.run()
         except TimeoutError:
             late = f"the checkpoint did not end within {self.deadline}: the rest stays staged for the next one"
             await if_in_time(self._finish(replace(run.report, error=late)))
             raise TookTooLong(late) from None
-        except HardwonError as error:  # where Postgres is gone, so is the record of it
-            await if_in_time(self._finish(replace(run.report, error=str(error))))
+        except BaseException as error:  # where Postgres is gone, so is the record of it
+            await if_in_time(self._finish(replace(run.report, error=_reason(error))))
             raise
-        return run.report
 
     async def _distilled(self, report: CheckpointReport) -> CheckpointReport:
         told = await self.distillation.distil()
@@ -146,6 +144,13 @@ class CheckpointEmbeddingService:
         await self.stores.checkpoints.finish(report)
         log.info("checkpoint_finished", checkpoint_id=str(report.checkpoint_id), embedded=report.embedded)
         return report
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a checkpoint ended, in words for whoever reads its record."""
+    if isinstance(error, HardwonError):
+        return str(error)
+    return "it was cancelled" if isinstance(error, asyncio.CancelledError) else f"unforeseen: {type(error).__name__}"
 
 
 def _checkpoint_type(given: CheckpointType | str) -> CheckpointType:

@@ -19,9 +19,11 @@ from knowledge.memory.spaces import SpaceInUse
 from knowledge.models import (
     BoundSpace,
     Decision,
+    EmbeddingSpace,
     EntryId,
     EntryType,
     Founder,
+    LeaseToken,
     PointId,
     Vector,
     View,
@@ -46,7 +48,9 @@ class Consolidating:
 
     stores: Stores
     _commonness: Commonness = field(init=False)
-    _on_their_way: deque[list[Founder]] = field(default_factory=lambda: deque(maxlen=_BATCHES_ON_THEIR_WAY))
+    _on_their_way: deque[tuple[EmbeddingSpace, list[Founder]]] = field(
+        default_factory=lambda: deque(maxlen=_BATCHES_ON_THEIR_WAY)
+    )
     _readings: dict[str, Reading] = field(default_factory=dict)
     """Situations taken apart, those used last at the end: many are near those of the next batch as well."""
 
@@ -54,13 +58,12 @@ class Consolidating:
         """Begin with nothing seen."""
         self._commonness = Commonness(stores=self.stores)
 
-    async def around(self, in_use: SpaceInUse, embeddings: Sequence[Embedding]) -> Nearby | None:
-        """Return the patterns that the entries may join, and what it takes to compare them."""
+    async def around(self, batch: LeaseToken, in_use: SpaceInUse, embeddings: Sequence[Embedding]) -> Nearby | None:
+        """Return the patterns that the entries of a batch may join, and what it takes to compare them."""
         model = in_use.bound.space.model
         if likeness.shipped(model) is None or not embeddings:
-            self._commonness.saw([])
             return None
-        self._commonness.saw([embedding.counts[View.SITUATION] for embedding in embeddings])
+        self._commonness.saw(batch, [embedding.counts[View.SITUATION] for embedding in embeddings])
         candidates = await self._candidates(in_use.bound, embeddings)
         nearby = Nearby(
             comparing=await self._comparing(model, embeddings, candidates),
@@ -77,27 +80,30 @@ class Consolidating:
         embedded = await in_use.embedder.embed(missing.resolutions, "document")
         return replace(nearby, resolutions=dict(zip(missing.resolutions, embedded.vectors, strict=True)))
 
-    def decided(self, decisions: Sequence[Decision]) -> None:
+    def decided(self, space: EmbeddingSpace, decisions: Sequence[Decision]) -> None:
         """Remember what a batch founded, until the index has it."""
-        self._on_their_way.append(
-            [
-                Founder(pattern_id=decision.pattern_id, words=decision.entry, situation=point.vector)
-                for decision in decisions
-                if decision.founds
-                for point in decision.points
-                if point.view is View.SITUATION
-            ]
-        )
+        founders = [
+            Founder(pattern_id=decision.pattern_id, words=decision.entry, situation=point.vector)
+            for decision in decisions
+            if decision.founds
+            for point in decision.points
+            if point.view is View.SITUATION
+        ]
+        self._on_their_way.append((space, founders))
 
-    def counting(self, batches: int) -> AbstractAsyncContextManager[None]:
-        """Let the lexicon count the terms of so many batches, the oldest."""
+    def given_back(self, batch: LeaseToken) -> None:
+        """Forget the terms of a batch that is to be embedded again."""
+        self._commonness.forget(batch)
+
+    def counting(self, batches: Collection[LeaseToken]) -> AbstractAsyncContextManager[None]:
+        """Let the lexicon count the terms of batches."""
         return self._commonness.counting(batches)
 
     async def _candidates(
         self, bound: BoundSpace, embeddings: Sequence[Embedding]
     ) -> Mapping[EntryId, Sequence[Candidate]]:
         stored = await self._stored(bound, embeddings)
-        late = self._late(embeddings)
+        late = self._late(bound.space, embeddings)
         candidates: dict[EntryId, Sequence[Candidate]] = {}
         for embedding in embeddings:
             entry_id = embedding.entry.entry_id
@@ -133,9 +139,14 @@ class Consolidating:
             for entry_id, near in points.items()
         }
 
-    def _late(self, embeddings: Sequence[Embedding]) -> Mapping[EntryId, Sequence[Founder]]:
-        """Return the nearest patterns of batches that the index may not have yet."""
-        late = [founder for batch in self._on_their_way for founder in batch]
+    def _late(self, space: EmbeddingSpace, embeddings: Sequence[Embedding]) -> Mapping[EntryId, Sequence[Founder]]:
+        """Return the nearest patterns of batches that the index may not have yet; none that another model embedded."""
+        late = [
+            founder
+            for of_space, founders in self._on_their_way
+            if of_space.fingerprint == space.fingerprint
+            for founder in founders
+        ]
         if not late:
             return {}
         asking = np.array([embedding.vectors[View.SITUATION] for embedding in embeddings])

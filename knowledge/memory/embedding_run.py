@@ -2,7 +2,8 @@
 
 Four batches are under way at most, each at another step, so that Postgres, a remote embedder and we work at the same
 time; a fifth is leased ahead, and waits in the line of an embedder that has one (`leasing`). Each step is taken by one
-batch at a time, in the order in which the entries were captured.
+batch at a time, and decisions are made in the order in which the entries were captured. A small batch may be in the
+index before a large one that was decided first, which then finds what it was overtaken by.
 """
 
 from __future__ import annotations
@@ -210,7 +211,8 @@ class EmbeddingRun:
         except IndexUnavailable:
             if not await was_left(self.stores, embedded.in_use.bound):
                 raise
-            return  # given back, and embedded again by the model in use
+            self._consolidating.given_back(embedded.lease.claim.token)
+            return  # and embedded again by the model in use
         finally:
             await to_the_end(embedded.lease.end(give_back=not whole))
         report = self.report
@@ -249,7 +251,7 @@ class EmbeddingRun:
                 await stores.index.upsert(bound.space, points)
         finally:
             self._on_their_way.remove(kept)
-        # what batches behind this one decided about as well, they are about to write themselves
+        # what other batches decided about as well, they are about to write themselves, and look then
         coming = set[PointId]().union(*self._on_their_way)
         left = [point.point_id for point in points if point.point_id not in coming]
         async with self._marking:
@@ -278,14 +280,15 @@ class EmbeddingRun:
         if len(marked) < len(decisions):
             await self._take_back(decisions, marked)
             self._end_if_endless({decision.entry.entry_id for decision in decisions} - marked)
-        await self._words.add(words, last=self._leasing.left <= 0)
+        await self._words.add(embedded.lease.claim.token, words, last=self._leasing.left <= 0)
         return marked
 
     async def _decide(
         self, embedded: _Embedded, embeddings: Sequence[Embedding], embedded_at: datetime, expires_at: datetime
     ) -> tuple[list[Decision], Mapping[PointId, bool]]:
-        nearby = await self._consolidating.around(embedded.in_use, embeddings)
-        async with self.stores.patterns.deciding(embedded.lease.claim.token) as deciding:
+        token, space = embedded.lease.claim.token, embedded.in_use.bound.space
+        nearby = await self._consolidating.around(token, embedded.in_use, embeddings)
+        async with self.stores.patterns.deciding(token) as deciding:
             held = await deciding.held([embedding.entry.entry_id for embedding in embeddings])
             keys = {key for embedding in embeddings for key in (embedding.match_key, embedding.written_key)}
             known = await deciding.patterns_by_key(sorted(keys))
@@ -297,8 +300,7 @@ class EmbeddingRun:
                 workspace=self.stores.workspace,
                 nearby=nearby and nearby.among(await deciding.existing(nearby.patterns)),
             )
-            self._consolidating.decided(decisions)
-            space = embedded.in_use.bound.space
+            self._consolidating.decided(space, decisions)
             kept = await deciding.write(decisions, space, embedded_at=embedded_at, expires_at=expires_at)
         return decisions, kept
 

@@ -165,7 +165,8 @@ class Leasing:
         return Batch(lease=lease, in_use=in_use, begun=begun)
 
     def _limit(self) -> int:
-        if self.stores.embedder.enough_at_once is None:
+        embedder = self.in_use.embedder if self.in_use else self.stores.embedder
+        if embedder.enough_at_once is None:
             return self.batch
         some = max(_FEWEST, int(self.left * _SHARE))
         if 0 < self.left - some < _FEWEST // 2:  # a batch of their own would cost more than they

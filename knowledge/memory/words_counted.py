@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from knowledge.memory.consolidating import Consolidating
 from knowledge.memory.points import stored_text
-from knowledge.models import EmbeddingSpace, PointId
+from knowledge.models import EmbeddingSpace, LeaseToken, PointId
 from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
 
@@ -26,7 +26,7 @@ class WordsCounted:
     stores: Stores
     consolidating: Consolidating
     _waiting: dict[PointId, Collection[int]] = field(default_factory=dict)
-    _batches: int = 0
+    _batches: list[LeaseToken] = field(default_factory=list)
     _leftover: asyncio.Task[None] | None = None
 
     def begin(self, space: EmbeddingSpace) -> None:
@@ -45,17 +45,17 @@ class WordsCounted:
             self._leftover.cancel()
             await asyncio.gather(self._leftover, return_exceptions=True)
 
-    async def add(self, words: Mapping[PointId, Collection[int]], *, last: bool) -> None:
+    async def add(self, batch: LeaseToken, words: Mapping[PointId, Collection[int]], *, last: bool) -> None:
         """Take in the words of a batch and count when it is worth it. `last`: only the last batches are to come."""
         self._waiting |= words
-        self._batches += 1
+        self._batches.append(batch)
         if len(self._waiting) >= (_BEFORE_THE_LAST if last else _AT_ONCE):
             await self.count()
 
     async def count(self) -> None:
         """Count all that wait."""
         words, self._waiting = self._waiting, {}
-        batches, self._batches = self._batches, 0
+        batches, self._batches = self._batches, []
         async with self.consolidating.counting(batches):
             if words:
                 await self.stores.points.count_words(words)

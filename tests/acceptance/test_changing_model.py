@@ -17,9 +17,9 @@ from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.tables import vectors
 from knowledge.errors import Conflict, EmbedderUnavailable, IndexUnavailable, StorageUnavailable, TextRejected
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
-from knowledge.models import Embedded
+from knowledge.models import Embedded, EntryStatus
 from knowledge.wiring import Knowledge
-from tests.conftest import SetClock
+from tests.conftest import Opens, SetClock
 from tests.support.documents import GUIDE, add
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART, capture, failure, learn
@@ -304,3 +304,22 @@ async def test_g22_a_question_on_its_way_through_the_old_model_is_embedded_again
     assert old.texts == texts + 1, "asked ahead"
     nothing = knowledge.in_workspace("empty")
     assert await nothing.queries.query_for_failure(CART, min_relevance=0.0) == []
+
+
+async def test_g22_what_a_checkpoint_founded_by_the_old_model_is_not_compared_by_the_new_one(opens: Opens) -> None:
+    """G22: what was decided and is not in the index yet was; here the dimensions differ, so that it broke."""
+    async with opens(embedder=HashingEmbedder(dims=256, model="old"), checkpoint_batch=4) as knowledge:
+        await learn(knowledge, failure())
+        parts = [
+            failure(task_id=f"{n}", failure_description=f"part {n} fell", solution_steps=f"mend {n}") for n in range(24)
+        ]
+        await capture(knowledge, *parts)
+
+        async def change() -> None:
+            new = HashingEmbedder(dims=128, model="all-MiniLM-L6-v2")  # one whose texts are compared
+            await knowledge.store_upkeep.reembed(new, force=True)
+
+        working = wired(knowledge, Trips({"patterns.mark_embedded:before:2": change}))
+        await working.checkpoints.process_all()
+        assert (await knowledge.stats()).entries == {EntryStatus.EMBEDDED: 25}
+        assert (await knowledge.upkeep.verify()).sound

@@ -405,6 +405,31 @@ async def test_a_checkpoint_that_is_broken_off_stores_what_is_decided_and_gives_
     assert await number(small, "SELECT count(*) FROM points") == embedded == (await small.stats()).points
 
 
+@pytest.mark.parametrize(
+    ("place", "wrong", "told"),
+    [
+        ("patterns.mark_embedded:before:2", ValueError("a defect of ours"), "unforeseen: ValueError"),
+        ("patterns.mark_embedded:before:2", asyncio.CancelledError(), "it was cancelled"),
+        ("entries.abandon:before:1", StorageUnavailable("Postgres went away"), "Postgres went away"),
+    ],
+    ids=["a defect", "a cancellation", "a store that fails at once"],
+)
+async def test_however_a_checkpoint_ends_its_record_says_so(
+    small: Knowledge, place: str, wrong: BaseException, told: str
+) -> None:
+    """It stayed as one that is at work for ever."""
+
+    async def end() -> None:
+        raise wrong
+
+    await capture(small, *different(22))
+    with pytest.raises(type(wrong)):
+        await wired(small, Trips({place: end})).checkpoints.process_checkpoint("web-shop", "project_completion")
+    query = "SELECT count(*) FROM checkpoints WHERE finished_at IS NULL OR report->>'error' IS DISTINCT FROM '{}'"
+    assert await number(small, query.format(told)) == 0
+    assert await number(small, "SELECT count(*) FROM checkpoints") == 1
+
+
 async def test_a_process_that_hangs_while_it_decides_holds_up_others_for_a_while_only(
     small: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
