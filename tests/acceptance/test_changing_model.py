@@ -15,7 +15,14 @@ from jobs.table import run_job
 from knowledge.adapters.postgres import counting
 from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.tables import vectors
-from knowledge.errors import Conflict, EmbedderUnavailable, IndexUnavailable, StorageUnavailable, TextRejected
+from knowledge.errors import (
+    Conflict,
+    EmbedderUnavailable,
+    IndexUnavailable,
+    SpaceMismatch,
+    StorageUnavailable,
+    TextRejected,
+)
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.models import Embedded, EntryStatus
 from knowledge.wiring import Knowledge
@@ -322,4 +329,17 @@ async def test_g22_what_a_checkpoint_founded_by_the_old_model_is_not_compared_by
         working = wired(knowledge, Trips({"patterns.mark_embedded:before:2": change}))
         await working.checkpoints.process_all()
         assert (await knowledge.stats()).entries == {EntryStatus.EMBEDDED: 25}
+        assert (await knowledge.upkeep.verify()).sound
+
+
+async def test_g22_a_store_of_documents_alone_stays_with_the_model_that_embedded_them(opens: Opens) -> None:
+    """G22: the first checkpoint under another model took it over, and no document was found until all were paid again."""
+    async with opens(embedder=HashingEmbedder(model="old")) as knowledge:
+        await add(knowledge, "guide.md", GUIDE)
+    async with opens(embedder=another()) as knowledge:
+        await capture(knowledge, failure())
+        with pytest.raises(SpaceMismatch):
+            await knowledge.checkpoints.process_all()
+    async with opens(embedder=HashingEmbedder(model="old")) as knowledge:
+        assert (await knowledge.checkpoints.process_all()).embedded == 1
         assert (await knowledge.upkeep.verify()).sound

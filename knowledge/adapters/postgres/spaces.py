@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.embedding_space import mean_cosine
 from knowledge.adapters.postgres.database import reading, transaction, within
+from knowledge.adapters.postgres.document_tables import kb_chunks, kb_vectors
 from knowledge.adapters.postgres.rows import behind_point, entry_behind_point, to_entry
 from knowledge.adapters.postgres.tables import embedding_spaces, lexicon, points, vectors, workspaces
 from knowledge.mismatch import mismatch
@@ -93,8 +94,11 @@ class PostgresSpaces(SpaceStore):
 
     @staticmethod
     async def _unbind_unused(connection: AsyncConnection, old: EmbeddingSpace, new: EmbeddingSpace) -> None:
-        held = sa.exists().where(vectors.c.point_id == points.c.id, behind_point())
-        if await connection.scalar(sa.select(held)):
+        learned = sa.exists().where(vectors.c.point_id == points.c.id, behind_point())
+        of_documents = sa.exists().where(
+            kb_vectors.c.space == old.fingerprint, kb_chunks.c.text_hash == kb_vectors.c.text_hash
+        )
+        if await connection.scalar(sa.select(sa.or_(learned, of_documents))):
             raise mismatch(old, new)
         await connection.execute(sa.update(embedding_spaces).where(_S.active).values(active=False))
 
