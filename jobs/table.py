@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
@@ -12,7 +14,7 @@ from jobs.workspaces import in_each_workspace
 from knowledge.errors import Conflict, HardwonError, InvalidInput
 from knowledge.logs import get_logger
 from knowledge.memory.retention import add_years
-from knowledge.ports import CANCELLED
+from knowledge.ports import CANCELLED, JobStore
 from knowledge.wiring import Knowledge
 
 log = get_logger(__name__)
@@ -25,7 +27,7 @@ SWEPT_AT_ONCE = 4
 cores with an embedder that takes no time, and an endpoint takes half a second for each."""
 
 TAKEOVER_AFTER = timedelta(hours=1)
-"""A run that died is repeated by another process after this time."""
+"""A run that gives no sign of life for so long died, and is repeated by another process."""
 
 
 TRIES = 5
@@ -177,19 +179,38 @@ async def run_job(knowledge: Knowledge | RunsJobs, name: str, *, once_per_slot: 
     if not once_per_slot:
         return await job.work(knowledge)
     slot = slot_of(job, knowledge.stores.clock.now())
-    begun = await knowledge.jobs.begin(
+    tried = await knowledge.jobs.begin(
         name, slot, takeover_after=TAKEOVER_AFTER, retry_after=job.retry_after, tries=TRIES
     )
-    if not begun:
+    if tried is None:
         return None
     error: str | None = CANCELLED
     try:
-        done = await job.work(knowledge)
+        async with _kept_alive(knowledge.jobs, name, slot, tried):
+            done = await job.work(knowledge)
         error = None
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"
         raise
     finally:
-        await knowledge.jobs.finish(name, slot, error)
+        await knowledge.jobs.finish(name, slot, tried, error)
     log.info("job_finished", job=name, slot=slot.isoformat(), dealt_with=done)
     return done
+
+
+@asynccontextmanager
+async def _kept_alive(jobs: JobStore, name: str, slot: datetime, tried: int) -> AsyncIterator[None]:
+    """Give signs of life while a job is at work: a prune may take longer than a dead one is given."""
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(TAKEOVER_AFTER.total_seconds() / 4)
+            with suppress(HardwonError):  # the next sign may get through
+                await jobs.alive(name, slot, tried)
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)

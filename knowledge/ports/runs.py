@@ -44,16 +44,23 @@ class JobStore(Protocol):
 
     async def begin(
         self, job: str, slot: datetime, *, takeover_after: timedelta, retry_after: timedelta, tries: int
-    ) -> bool:
-        """Return whether this process is to run the slot, which no other then is.
+    ) -> int | None:
+        """Return the number of the try if this process is to run the slot, which no other then is, else None.
 
-        A run that died is taken over after `takeover_after`. One that failed is repeated, up to `tries` in all: after
-        `retry_after`, then twice that, and so on; one that was cancelled at once.
+        A run that gave no sign of life for `takeover_after` died, and is taken over. One that failed is repeated, up to
+        `tries` in all: after `retry_after`, then twice that, and so on; one that was cancelled at once.
         """
         ...
 
-    async def finish(self, job: str, slot: datetime, error: str | None) -> None:
-        """Record the end of a run: an error, CANCELLED, or None if it did its work. Those of long ago go."""
+    async def alive(self, job: str, slot: datetime, tried: int) -> None:
+        """Record that a try is still at work."""
+        ...
+
+    async def finish(self, job: str, slot: datetime, tried: int, error: str | None) -> None:
+        """Record the end of a try, unless it was taken over: an error, CANCELLED, or None if it did its work.
+
+        Those of long ago go.
+        """
         ...
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:

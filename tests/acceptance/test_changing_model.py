@@ -333,7 +333,7 @@ async def test_g22_what_a_checkpoint_founded_by_the_old_model_is_not_compared_by
 
 
 async def test_g22_a_store_of_documents_alone_stays_with_the_model_that_embedded_them(opens: Opens) -> None:
-    """G22: the first checkpoint under another model took it over, and no document was found until all were paid again."""
+    """G22: the first checkpoint under another model took it over, and no document was found."""
     async with opens(embedder=HashingEmbedder(model="old")) as knowledge:
         await add(knowledge, "guide.md", GUIDE)
     async with opens(embedder=another()) as knowledge:

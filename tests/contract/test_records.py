@@ -339,7 +339,8 @@ async def winners(
 ) -> int:
     """Let eight replicas begin at once; return how many may run."""
     limits = {"takeover_after": takeover_after, "retry_after": retry_after}
-    return sum(await asyncio.gather(*(jobs.begin(job, slot, tries=3, **limits) for _ in range(8))))
+    begun = await asyncio.gather(*(jobs.begin(job, slot, tries=3, **limits) for _ in range(8)))
+    return sum(tried is not None for tried in begun)
 
 
 async def test_of_eight_replicas_one_runs_a_slot(store: Store) -> None:
@@ -351,7 +352,7 @@ async def test_of_eight_replicas_one_runs_a_slot(store: Store) -> None:
 
 async def test_a_slot_that_was_run_is_never_run_again(store: Store) -> None:
     assert await winners(store.jobs) == 1
-    await store.jobs.finish("prune", SLOT, None)
+    await store.jobs.finish("prune", SLOT, 1, None)
     await asyncio.sleep(0.02)
     assert await winners(store.jobs, timedelta(milliseconds=1), retry_after=timedelta(0)) == 0
 
@@ -361,25 +362,50 @@ async def test_a_run_that_died_is_taken_over_by_one_after_its_time(store: Store)
     await asyncio.sleep(1)
     assert await winners(store.jobs, retry_after=timedelta(0)) == 0, "it may be alive"
     assert await winners(store.jobs, timedelta(seconds=1)) == 1
-    await store.jobs.finish("prune", SLOT, None)
+    await store.jobs.finish("prune", SLOT, 2, None)
     assert await winners(store.jobs, timedelta(0)) == 0
+
+
+async def test_a_run_that_gives_signs_of_life_is_not_taken_over_however_long_it_takes(store: Store) -> None:
+    assert await winners(store.jobs) == 1
+    await asyncio.sleep(0.6)
+    await store.jobs.alive("prune", SLOT, 1)
+    await asyncio.sleep(0.6)
+    assert await winners(store.jobs, timedelta(seconds=1)) == 0
+    await asyncio.sleep(0.6)
+    assert await winners(store.jobs, timedelta(seconds=1)) == 1
+
+
+async def test_a_run_that_was_taken_over_says_nothing_of_the_one_that_did(store: Store) -> None:
+    """It was on record as finished while the other was at work, and that one's failure had the slot run again."""
+    dead_after = timedelta(seconds=0.5)
+    assert await winners(store.jobs) == 1
+    await asyncio.sleep(0.6)
+    assert await winners(store.jobs, dead_after) == 1
+    await asyncio.sleep(0.6)
+    await store.jobs.alive("prune", SLOT, 1)
+    await store.jobs.finish("prune", SLOT, 1, None)
+    assert await winners(store.jobs, dead_after) == 1, "the second one was at work, and died"
+    await store.jobs.finish("prune", SLOT, 3, None)
+    await store.jobs.finish("prune", SLOT, 2, "late")
+    assert await winners(store.jobs, timedelta(0), retry_after=timedelta(0)) == 0
 
 
 async def test_a_run_that_failed_is_repeated_by_one_after_waits_that_double_and_not_for_ever(store: Store) -> None:
     wait = timedelta(seconds=0.4)
     assert await winners(store.jobs) == 1
-    await store.jobs.finish("prune", SLOT, "ValueError()")
+    await store.jobs.finish("prune", SLOT, 1, "ValueError()")
     assert await winners(store.jobs, retry_after=wait) == 0, "not yet"
     await asyncio.sleep(0.4)
     assert await winners(store.jobs, retry_after=wait) == 1, "the second try"
     await asyncio.sleep(0.02)
     assert await winners(store.jobs, retry_after=timedelta(0)) == 0, "it runs"
-    await store.jobs.finish("prune", SLOT, "ValueError()")
+    await store.jobs.finish("prune", SLOT, 2, "ValueError()")
     await asyncio.sleep(0.4)
     assert await winners(store.jobs, retry_after=wait) == 0, "the next wait is twice as long"
     await asyncio.sleep(0.4)
     assert await winners(store.jobs, retry_after=wait) == 1, "the third try"
-    await store.jobs.finish("prune", SLOT, "ValueError()")
+    await store.jobs.finish("prune", SLOT, 3, "ValueError()")
     await asyncio.sleep(0.02)
     assert await winners(store.jobs, retry_after=timedelta(0)) == 0, "three are enough"
 
@@ -389,16 +415,16 @@ async def test_runs_of_long_ago_are_no_longer_on_record(store: Store) -> None:
     for days in (0, 1, 91):
         slot = SLOT + timedelta(days=days)
         assert await winners(store.jobs, slot=slot) == 1
-        await store.jobs.finish("prune", slot, None)
+        await store.jobs.finish("prune", slot, 1, None)
     assert await winners(store.jobs, slot=SLOT) == 1, "as if it had never been run"
     assert await winners(store.jobs, slot=SLOT + timedelta(days=1)) == 0, "ninety days before"
 
 
 async def test_a_run_that_was_cancelled_may_begin_again_at_once(store: Store) -> None:
     assert await winners(store.jobs) == 1
-    await store.jobs.finish("prune", SLOT, CANCELLED)
+    await store.jobs.finish("prune", SLOT, 1, CANCELLED)
     assert await winners(store.jobs) == 1
-    await store.jobs.finish("prune", SLOT, None)
+    await store.jobs.finish("prune", SLOT, 2, None)
     assert await winners(store.jobs) == 0
 
 

@@ -185,7 +185,7 @@ class InMemoryJobs(JobStore):
 
     async def begin(
         self, job: str, slot: datetime, *, takeover_after: timedelta, retry_after: timedelta, tries: int
-    ) -> bool:
+    ) -> int | None:
         now = self._state.ticks()
         run = self._state.job_runs.get((job, slot))
         attempts = 0
@@ -195,13 +195,20 @@ class InMemoryJobs(JobStore):
             died = run.finished is None and run.started < now - takeover_after.total_seconds()
             due = run.error is not None and attempts < tries and run.finished is not None and run.finished < now - wait
             if not died and not due:
-                return False
+                return None
         self._state.job_runs[job, slot] = JobRun(started=now, attempts=attempts + 1)
-        return True
+        return attempts + 1
 
-    async def finish(self, job: str, slot: datetime, error: str | None) -> None:
+    async def alive(self, job: str, slot: datetime, tried: int) -> None:
+        if run := self._at_work(job, slot, tried):
+            self._state.job_runs[job, slot] = replace(run, started=self._state.ticks())
+
+    def _at_work(self, job: str, slot: datetime, tried: int) -> JobRun | None:
         run = self._state.job_runs.get((job, slot))
-        if run is not None:
+        return run if run is not None and run.attempts == tried and run.finished is None else None
+
+    async def finish(self, job: str, slot: datetime, tried: int, error: str | None) -> None:
+        if run := self._at_work(job, slot, tried):
             self._state.job_runs[job, slot] = replace(run, finished=self._state.ticks(), error=error)
         for each in [key for key in self._state.job_runs if key[0] == job and key[1] < slot - RUNS_KEPT]:
             del self._state.job_runs[each]

@@ -146,6 +146,12 @@ class PostgresCheckpoints(CheckpointStore):
             )
 
 
+def _at_work(job: str, slot: datetime, tried: int) -> sa.Update:
+    """Return an update of a try, of nothing where another one took it over."""
+    run = job_run.c
+    return sa.update(job_run).where(run.job == job, run.slot == slot, run.attempts == tried, run.finished_at.is_(None))
+
+
 class PostgresJobs(JobStore):
     """Job runs of the whole store."""
 
@@ -154,7 +160,7 @@ class PostgresJobs(JobStore):
 
     async def begin(
         self, job: str, slot: datetime, *, takeover_after: timedelta, retry_after: timedelta, tries: int
-    ) -> bool:
+    ) -> int | None:
         run = job_run.c
         new = insert(job_run).values(job=job, slot=slot)
         died = sa.and_(run.finished_at.is_(None), run.started_at < sa.func.now() - takeover_after)
@@ -167,13 +173,17 @@ class PostgresJobs(JobStore):
             where=sa.or_(died, failed),
         ).returning(run.attempts)
         async with reading(self._engine) as connection:
-            return (await connection.execute(claim)).first() is not None
+            tried: int | None = await connection.scalar(claim)
+        return tried
 
-    async def finish(self, job: str, slot: datetime, error: str | None) -> None:
-        update = sa.update(job_run).where(job_run.c.job == job, job_run.c.slot == slot)
+    async def alive(self, job: str, slot: datetime, tried: int) -> None:
+        async with reading(self._engine) as connection:
+            await connection.execute(_at_work(job, slot, tried).values(started_at=sa.func.now()))
+
+    async def finish(self, job: str, slot: datetime, tried: int, error: str | None) -> None:
         long_over = sa.delete(job_run).where(job_run.c.job == job, job_run.c.slot < slot - RUNS_KEPT)
         async with reading(self._engine) as connection:
-            await connection.execute(update.values(finished_at=sa.func.now(), error=error))
+            await connection.execute(_at_work(job, slot, tried).values(finished_at=sa.func.now(), error=error))
             await connection.execute(long_over)
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:

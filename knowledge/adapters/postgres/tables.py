@@ -422,7 +422,7 @@ job_run = sa.Table(
     sa.Column("attempts", sa.Integer, nullable=False, server_default="1"),
     sa.Column("error", sa.Text),
 )
-"""One row a job and slot: the guard that lets one of many replicas run it."""
+"""One row a job and slot: lets one of many replicas run it. `started_at` moves on while it is at work."""
 
 embedding_spaces = sa.Table(
     "embedding_spaces",
