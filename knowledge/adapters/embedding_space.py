@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,6 @@ from knowledge.errors import TextRejected
 from knowledge.models import EmbeddingSpace, Vector
 
 Made = TypeVar("Made")
-Result = TypeVar("Result")
 
 _SHORTEST = 1e-12
 """A vector shorter than this has no direction."""
@@ -66,20 +64,6 @@ def mean_cosine(vectors: Vector) -> float:
     """Return the mean cosine of all pairs of two vectors or more, each of length 1."""
     one, other = np.triu_indices(len(vectors), k=1)
     return float(np.mean(np.sum(vectors[one] * vectors[other], axis=1)))
-
-
-async def all_of(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Run all side by side and return their results in order; the first error ends the others and is raised itself."""
-    failed: BaseException | None = None
-    tasks: list[asyncio.Task[Result]] = []
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks.extend(group.create_task(part) for part in work)
-    except BaseExceptionGroup as errors:
-        failed = errors.exceptions[0]
-    if failed is not None:
-        raise failed
-    return [task.result() for task in tasks]
 
 
 class Recent(Generic[Made]):

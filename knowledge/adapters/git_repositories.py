@@ -11,7 +11,7 @@ import shutil
 import struct
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -45,6 +45,8 @@ _TIMEOUT_SECONDS: Final = 30.0
 _MOST_BYTES: Final = 500_000_000
 _TURNS: WeakValueDictionary[SourceId, asyncio.Lock] = WeakValueDictionary()
 """One fetch of a source at a time."""
+_LEAVING: Final[set[asyncio.Task[None]]] = set()
+"""Held here, since the event loop alone does not keep a task from being collected."""
 _DAMAGED: Final = (ChecksumMismatch, FileFormatException, ApplyDeltaError, struct.error, zlib.error, AssertionError)
 """What dulwich raises where a file of a repository is not whole, as a power cut leaves it."""
 _UNREADABLE: Final = (
@@ -84,9 +86,16 @@ class GitRepositories(Repositories):
 
     @asynccontextmanager
     async def fetched(self, source: Source) -> AsyncIterator[tuple[str, Repository]]:
-        async with _TURNS.setdefault(source.source_id, asyncio.Lock()):
+        async with AsyncExitStack() as turn:
+            await turn.enter_async_context(_TURNS.setdefault(source.source_id, asyncio.Lock()))
+            fetching = asyncio.create_task(asyncio.to_thread(self._fetch, source))
             try:
-                repo, commit = await asyncio.to_thread(self._fetch, source)
+                repo, commit = await asyncio.shield(fetching)
+            except asyncio.CancelledError:  # its thread goes on
+                leaving = asyncio.create_task(_leave(fetching, turn.pop_all()))
+                _LEAVING.add(leaving)
+                leaving.add_done_callback(_LEAVING.discard)
+                raise
             except (*_UNREADABLE, *_DAMAGED) as exc:
                 if isinstance(exc, _DAMAGED) or self._is_of_copy(exc, source):
                     await self.forget(source.source_id)
@@ -140,6 +149,14 @@ class GitRepositories(Repositories):
         manager = Pools(url, inside=self._inside, most_bytes=_MOST_BYTES)
         client = CheckedClient(f"https://{parts.netloc}", pool_manager=manager, timeout=_TIMEOUT_SECONDS, quiet=True)
         client.fetch(parts.path, repo, determine_wants=wants, depth=1)
+
+
+async def _leave(fetching: asyncio.Task[tuple[Repo, ObjectID]], turn: AsyncExitStack) -> None:
+    """Let nobody else touch a mirror before the fetch is over that nobody waits for any more."""
+    async with turn:
+        with suppress(Exception):
+            repo, _ = await fetching
+            repo.close()
 
 
 def _why(error: Exception) -> str:

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import SecretStr
 
-from knowledge.adapters.embedding_space import Recent, all_of, fingerprinted, refuse_unembeddable
+from knowledge.adapters.embedding_space import Recent, fingerprinted, refuse_unembeddable
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.openai_replies import Answer, EndpointKind, RefusedError, read_reply
 from knowledge.ends import both_ends
 from knowledge.errors import ENDPOINT_PROVIDER, UNVERSIONED, EmbedderRejected, EmbedderUnavailable, TextRejected
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder
+from knowledge.turns import all_of
 
 if TYPE_CHECKING:
     import openai

@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from knowledge.adapters.embedding_space import all_of
 from knowledge.errors import BUNDLED_MODEL, ENDPOINT_PROVIDER, LOCAL_PROVIDER, ModelReplaced
 from knowledge.models import Embedded, EmbeddingSpace, Vector
 from knowledge.ports import Embedder, SpaceStore
+from knowledge.turns import all_of
 
 PROBES = (
     "The build failed because a dependency could not be resolved.",

@@ -14,6 +14,7 @@ from knowledge.documents.indexing import Summariser
 from knowledge.errors import HardwonError, reason_of
 from knowledge.logs import get_logger
 from knowledge.ports import ChatModel
+from knowledge.turns import all_of
 
 log = get_logger(__name__)
 
@@ -72,6 +73,6 @@ async def _map_reduce(chat: ChatModel, title: str, text: str) -> str | None:
         async with turn:
             return await chat.answer(_MAP, f"{title}\n\n{piece}")
 
-    summaries = await asyncio.gather(*(one(piece) for piece in pieces(text)))
+    summaries = await all_of(one(piece) for piece in pieces(text))
     told = await chat.answer(_REDUCE, f"{title}\n\n" + "\n\n".join(summaries))
     return told.strip() or None

@@ -17,6 +17,7 @@ from knowledge.memory.spaces import SpaceInUse, bind_space
 from knowledge.models import DeadEntry, EmbeddingSpace, Entry, EntryId, Vector, View
 from knowledge.models import Embedded as Answer
 from knowledge.ports import Claim, Embedder, Selection, Stores
+from knowledge.turns import all_of
 
 log = get_logger(__name__)
 
@@ -206,14 +207,7 @@ class Leasing:
     async def _vectors(self, embedder: Embedder, told: Sequence[str]) -> tuple[dict[str, Vector], int]:
         """Return vectors by text, and how many texts were cut; no call takes more texts than it gains by."""
         few = embedder.enough_at_once or len(told)
-        calls = [asyncio.create_task(self._call(embedder, told[at : at + few])) for at in range(0, len(told), few)]
-        try:
-            answers = await asyncio.gather(*calls)
-        except BaseException:
-            for call in calls:
-                call.cancel()
-            await asyncio.gather(*calls, return_exceptions=True)
-            raise
+        answers = await all_of(self._call(embedder, told[at : at + few]) for at in range(0, len(told), few))
         vectors = itertools.chain.from_iterable(answer.vectors for answer in answers)
         return dict(zip(told, vectors, strict=True)), sum(len(answer.truncated) for answer in answers)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread, current_thread
+from threading import Event, Thread, current_thread
 from typing import Any
 from uuid import uuid4
 
@@ -585,6 +585,42 @@ async def test_a_repository_is_read_beside_what_else_goes_on(
     assert sorted(map(len, told)) == [4, 1_500_000]
     assert len(read_in) >= 3
     assert current_thread() not in read_in
+
+
+async def test_a_fetch_that_nobody_waits_for_any_more_is_over_before_the_next_one_begins(
+    writes: Writes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread cannot be stopped: both wrote the same mirror."""
+    writes.commit({"a.md": "# A\n"})
+    begun, go, order = Event(), Event(), []
+    fetch = GitRepositories._fetch
+
+    def slowly(self: GitRepositories, source: Source) -> Any:
+        begun.set()
+        go.wait(10)
+        order.append("fetched")
+        return fetch(self, source)
+
+    monkeypatch.setattr(GitRepositories, "_fetch", slowly)
+    copies, source = GitRepositories(tmp_path / "copies"), source_of(f"file://{writes.folder}")
+
+    async def read() -> int:
+        async with copies.fetched(source) as (_, repository):
+            order.append("read")
+            return len(await repository.files())
+
+    first = asyncio.create_task(read())
+    await asyncio.to_thread(begun.wait, 10)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    begun.clear()
+    second = asyncio.create_task(read())
+    await asyncio.sleep(0.1)
+    assert not begun.is_set()
+    go.set()
+    assert await second == 1
+    assert order == ["fetched", "fetched", "read"]
 
 
 def half_made(copy: Path) -> None:

@@ -96,3 +96,24 @@ async def test_a_document_is_indexed_without_a_summary_where_none_is_to_be_had(
     await put(opened, "estate.txt", text.encode())
     assert (await opened.documents.indexing.run()).indexed == 1
     assert chat.asked == []
+
+
+async def test_no_piece_is_asked_about_once_one_failed() -> None:
+    """Each is paid for; the rest went on, of a model that was closed by then."""
+
+    class Failing(Counting):
+        async def answer(self, instructions: str, text: str, *, as_json: bool = False) -> str:
+            told = await super().answer(instructions, text, as_json=as_json)
+            if len(self.asked) > 1:
+                raise ChatUnavailable("away")
+            return told
+
+    chat = Failing()
+
+    async def allowed() -> bool:
+        return True
+
+    assert await MapReduceSummaries(open_chat=lambda: chat, allowed=allowed).summarise("estate", 5 * LONG) is None
+    asked = len(chat.asked)
+    await asyncio.sleep(0.05)
+    assert len(chat.asked) == asked <= 2 * AT_ONCE < len(pieces(5 * LONG))
