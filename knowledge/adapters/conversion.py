@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from knowledge.documents.parsing import Unreadable, suffix
 from knowledge.documents.ports import Converted, Converter
@@ -62,8 +62,8 @@ class SubprocessConverter(Converter):
             raise Unreadable("its format is read with an extra: install hardwon[documents]")
         async with self._turn:
             await asyncio.to_thread(_check_archive, suffix(uri), content)
-            told = json.loads(await self._run(suffix(uri) or ".pdf", content))
-        return _joined(told)
+            told = await self._run(suffix(uri) or ".pdf", content)
+        return await asyncio.to_thread(_joined, told)
 
     async def _run(self, ending: str, content: bytes) -> bytes:
         with tempfile.TemporaryDirectory(prefix="hardwon-convert-") as folder:
@@ -183,11 +183,12 @@ def _signs(text: str) -> int:
     return len(_SIGN.findall(text))
 
 
-def _joined(told: dict[str, Any]) -> Converted:
+def _joined(answer: bytes) -> Converted:
     """Return the text, with where its pages begin where there are pages; cut at the caps, with a note of that.
 
     Pages that hold less than the text are none: of sheets and slides the library tells tables beside the pages.
     """
+    told = json.loads(answer)
     text, pages, of_pages, unread = told["text"], told["pages"], told["of_pages"], told["unread"]
     notes = [f"Attachments that are not read: {', '.join(unread)[:300]}."] if unread else []
     starts: list[int] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Literal
 
 from knowledge.adapters.recognising import RecognisingEmbedder
@@ -83,8 +83,9 @@ class EmbedderSwitch(Embedder):
         return self._used[-1]
 
     async def aclose(self) -> None:
-        for embedder in (*self._used, *self._made):
-            await embedder.aclose()
+        async with AsyncExitStack() as closing:  # all of them, whatever one of them raises
+            for embedder in (*self._used, *self._made):
+                closing.push_async_callback(embedder.aclose)
 
 
 class _Place(Embedder):

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import qdrant_edge as edge
 
@@ -188,28 +188,35 @@ class QdrantEdgeIndex(VectorIndex):
             return [_id(found.id) for found in shard.scroll(asked)[0]]
 
     async def drop(self, space: EmbeddingSpace) -> None:
-        self._remove(await self._made(space))
+        await self._remove(await self._made(space))
 
     async def anew(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         """Drop a collection and make it anew in one turn: whoever waits for one that is being made finds it there."""
         path = self._path(space)
         async with self._making[path.name]:
-            self._remove(path)
+            await self._remove(path)
             await self._ensure(space, path, in_use=in_use)
 
-    def _remove(self, path: Path) -> None:
+    async def _remove(self, path: Path) -> None:
         with translated(path):
-            shard = self._shards.pop(path.name, None)
-            del self._unflushed[path.name]
-            if shard is not None:
-                shard.close()
-            if self.alias() == path.name:
-                self._set_alias(None)
-            if path.exists():
-                # Renamed first: a kill leaves the whole collection, or rubbish that the next start clears away.
-                gone = path.with_name(f"{_HALF_GONE}{path.name}")
-                path.rename(gone)
-                shutil.rmtree(gone)
+            gone = self._taken_away(path)
+            if gone is not None:
+                await asyncio.to_thread(shutil.rmtree, gone)
+
+    def _taken_away(self, path: Path) -> Path | None:
+        """Close a collection and give it the name of one that goes; return that, None where there was none.
+
+        A kill leaves the whole collection, or rubbish that the next start clears away.
+        """
+        shard = self._shards.pop(path.name, None)
+        del self._unflushed[path.name]
+        if shard is not None:
+            shard.close()
+        if self.alias() == path.name:
+            self._set_alias(None)
+        if not path.exists():
+            return None
+        return path.rename(path.with_name(f"{_HALF_GONE}{path.name}-{uuid4().hex}"))
 
     async def aclose(self) -> None:
         if self._lock is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import tempfile
 from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -28,6 +29,8 @@ log = get_logger(__name__)
 
 _HELD_ANEW = 120.0
 """Seconds after which the documents that are being imported are held anew; a hold lasts ten minutes."""
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 _SPACE = TypeAdapter(EmbeddingSpace)
 _Item = TypeVar("_Item")
@@ -104,7 +107,9 @@ class ArchiveService:
                 async for _, rows in _apart(slices(file, only=("documents",))):
                     await self.archive.show(rows, token=token)
         except OSError as error:
-            raise StorageUnavailable(f"there is no room to keep the archive meanwhile: {error.strerror}") from error
+            where = f"in {self.spool}" if self.spool else "in the folder of temporary files"
+            room = "there is no room to keep" if error.errno in _NO_ROOM else "nothing can keep"
+            raise StorageUnavailable(f"{room} the archive meanwhile {where}: {error.strerror or error}") from error
         points, passages, embedded = await self._refill(found["points"], progress)
         await self.audit.note("store imported", rows=sum(found.values()), new=sum(new.values()))
         log.info("store_imported", rows=sum(found.values()), new=sum(new.values()), points=points, passages=passages)

@@ -364,7 +364,10 @@ class KnowledgeCaptureService:
         await self.audit.note("entry deleted", entry=str(entry_id))
 
     async def delete_pattern(self, pattern_id: PatternId) -> None:
-        """Delete a pattern with all the entries that are evidence for it, as a project is deleted. Raises NotFound."""
+        """Delete a pattern with all the entries that are evidence for it, as a project is deleted. Raises NotFound.
+
+        So it does for one that was joined to another: more would go than was meant.
+        """
         entries, gone = self.stores.entries, 0
         pattern_id = PatternId(as_id("pattern_id", pattern_id))
         await self.stores.patterns.get(pattern_id, now=self.stores.clock.now())

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import UUID
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
@@ -32,6 +33,7 @@ from knowledge.models import (
 )
 from knowledge.ports import Stores
 from knowledge.search.traces import read_trace
+from knowledge.turns import aside_if_long
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _NOT_HANDED_OUT = "tried: passed over what was not handed out for this task and run: {}"
@@ -259,7 +261,9 @@ class TaskEventService:
         as well, until it has one: it is looked at with it. Open ones that tell again what another run told are
         abandoned first: a kill in between leaves what is to be resolved.
         """
-        repeated, who, keys = _repeated(entries, run_id), self.capture.by, self.capture.keys
+        who, keys = self.capture.by, self.capture.keys
+        read = sum(len(situation(entry)) for entry in entries if entry.status is EntryStatus.OPEN)
+        repeated = await aside_if_long(read, partial(_repeated, entries, run_id))
         if repeated:
             await self.stores.entries.abandon_repeated([entry.entry_id for entry in repeated])
         return [

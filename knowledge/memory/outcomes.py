@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.forms import as_id, check_flag
@@ -19,6 +20,7 @@ from knowledge.ports import Stores
 from knowledge.search.lexical import term_counts
 from knowledge.search.tokens import NEGATIONS, written_words
 from knowledge.search.wording import Reading, without_list_marks
+from knowledge.turns import aside_if_long
 
 ECHO = 0.8
 """A resolution that shares so much of its words with one that was handed out repeats it; ours."""
@@ -117,7 +119,7 @@ async def certain(stores: Stores, handed_out: Sequence[HandedOut], solution: str
     for pattern_id in untold:
         with suppress(NotFound):  # it went meanwhile: there is nothing left to rank
             evidence = await stores.patterns.get(pattern_id, now=stores.clock.now())
-            if _shares(solution, evidence, shown):
+            if await _aside(partial(_shares, solution, evidence, shown), solution or "", evidence):
                 found.add(pattern_id)
     return found
 
@@ -155,7 +157,8 @@ async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | No
             except NotFound:
                 continue
             words = evidence.words
-            if words.entry_id == entry.entry_id or not echoes(resolution, evidence):
+            repeated = partial(echoes, resolution, evidence)
+            if words.entry_id == entry.entry_id or not await _aside(repeated, resolution, evidence):
                 continue
             others.discard(pattern_id)
             outcome = Outcome(
@@ -186,12 +189,18 @@ async def told_before(stores: Stores, entry_id: EntryId, resolution: str) -> Ent
     if pattern_id is None:
         return None
     evidence = await stores.patterns.get(pattern_id, now=stores.clock.now())
-    if not echoes(resolution, evidence):
+    if not await _aside(partial(echoes, resolution, evidence), resolution, evidence):
         raise NotOpen(
             f"entry {entry_id} was resolved with what had been handed out, and is an outcome of pattern {pattern_id}:"
             " it cannot be given another resolution"
         )
     return evidence.words.entry_id
+
+
+async def _aside(look: Callable[[], bool], told: str, evidence: Evidence) -> bool:
+    """Return what comes of comparing a text with what a pattern says; in a thread where they are long."""
+    words = evidence.words
+    return await aside_if_long(len(told) + len(texts.resolution(words)) + len(texts.situation(words)), look)
 
 
 def echoes(told: str, evidence: Evidence) -> bool:

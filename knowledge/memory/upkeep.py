@@ -113,7 +113,7 @@ class RebuildReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
-    """What the two stores say of one point; `readable` is whether the index has something that is one."""
+    """What the two stores say of one point; `in_index` is whether the index has it, as something that is none, too."""
 
     point_id: PointId
     stored: StoredPoint | None

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -16,7 +15,7 @@ from knowledge.adapters.postgres import document_archive, tables
 from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.archive_rows import FORMAT, Rows, values
 from knowledge.adapters.postgres.counting import alone, recount
-from knowledge.adapters.postgres.database import reading, transaction, translate
+from knowledge.adapters.postgres.database import reading, snapshot, transaction
 from knowledge.adapters.postgres.document_tables import kb_vectors
 from knowledge.errors import Conflict, InvalidInput
 from knowledge.models import LeaseToken
@@ -88,15 +87,8 @@ class PostgresArchive(ArchiveStore):
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
-        try:
-            async with self._engine.connect() as plain:
-                connection = await plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-                async with connection.begin():
-                    yield _PostgresSnapshot(connection)
-        except (DBAPIError, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            if ours := translate(error):
-                raise ours from error
-            raise
+        async with snapshot(self._engine) as connection:
+            yield _PostgresSnapshot(connection)
 
     async def foreign(self, part: str, rows: Rows, *, token: LeaseToken) -> str | None:
         told = values(part, rows)
@@ -307,7 +299,7 @@ async def _add_keys(connection: AsyncConnection, part: str, told: Rows) -> int:
 
 
 async def _add_terms(connection: AsyncConnection, part: str, told: Rows) -> int:
-    """Take the greater count of each term: they only grow, so that is the later one, and twice is once."""
+    """Take the greater count of each term: that is the later one until a rebuild counts anew, and twice is once."""
     table, _ = FORMAT[part]
     counts = tables.lexicon.c
     new = insert(table)

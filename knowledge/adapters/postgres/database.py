@@ -8,8 +8,8 @@ import math
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -329,9 +329,16 @@ def _taken(connection: sa.Connection, workspace: str) -> bool:
 @asynccontextmanager
 async def transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     """Run a block in one transaction, committed at its end; a Postgres that is gone raises StorageUnavailable."""
-    try:
+    with _translated(engine):
         async with engine.begin() as connection:
             yield connection
+
+
+@contextmanager
+def _translated(engine: AsyncEngine) -> Iterator[None]:
+    """Raise our errors for the driver's."""
+    try:
+        yield
     except _OF_DRIVER as error:
         if ours := _busy(engine, error) or translate(error):
             raise ours from error
@@ -365,13 +372,19 @@ def _constraint(error: IntegrityError) -> str:
 @asynccontextmanager
 async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     """Run statements that each stand alone, without a transaction's extra round trips."""
-    try:
+    with _translated(engine):
         async with engine.connect() as plain:
             yield await plain.execution_options(isolation_level="AUTOCOMMIT")
-    except _OF_DRIVER as error:
-        if ours := _busy(engine, error) or translate(error):
-            raise ours from error
-        raise
+
+
+@asynccontextmanager
+async def snapshot(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """Run statements that all see the store as it is now, and change nothing."""
+    with _translated(engine):
+        async with engine.connect() as plain:
+            connection = await plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            async with connection.begin():
+                yield connection
 
 
 async def check_writable(engine: AsyncEngine) -> None:

@@ -451,7 +451,7 @@ lexicon = sa.Table(
     sa.Column("term", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("documents", sa.BigInteger, nullable=False),
 )
-"""In how many situations of a workspace a term was seen. Only grows; the row of term -1 counts the situations."""
+"""In how many situations of a workspace a term was seen, since the last rebuild; row -1 counts the situations."""
 
 api_keys = sa.Table(
     "api_keys",
