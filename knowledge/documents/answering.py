@@ -1,10 +1,12 @@
 """find -> gate -> draft -> verify -> render: the one way in which every system answers.
 
-Nothing is in an answer that was not found in a document which its asker may see at that moment.
+Nothing is in an answer that was not found in a document which its asker may see at that moment. What reads texts does
+so in a thread: an answer may list a thousand lines of a log, and others wait for the event loop meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -132,7 +134,7 @@ class GroundedAnswerer:
         if answer is None:
             answer, read = await self._written(request, searched, finding, scope, profile, drafter)
         answer = replace(answer, extractive=drafter.extractive)
-        answer = replace(answer, text=(profile.render or plain_text)(answer))
+        answer = replace(answer, text=await asyncio.to_thread(profile.render or plain_text, answer))
         lasts = answer.status is AnswerStatus.ANSWERED or (answer.status is AnswerStatus.NOT_FOUND and read)
         if cache is not None and lasts:
             try:
@@ -172,20 +174,24 @@ class GroundedAnswerer:
         if found.faults or draft.faults:
             draft, found = await _improved(drafter, asked, draft, found, check)
         if not drafter.extractive:
-            found = with_listings(found, shown, request.question)
+            found = await asyncio.to_thread(with_listings, found, shown, request.question)
         draft = replace(draft, missing=unanswered(draft.missing, request.question))
-        answer = _answered(
-            request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped
+        answer = await asyncio.to_thread(
+            _answered, request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped
         )
         return answer, not (draft.faults or found.faults)
 
     async def _evidence(self, passages: Sequence[Passage], scope: Scope, describe: Describe) -> list[Evidence]:
         texts = await self.quotes.visible(passages, scope)
-        return [
-            Evidence(passage, texts[passage.passage_id], header=describe(passage))
-            for passage in passages
-            if passage.passage_id in texts
-        ]
+
+        def read() -> list[Evidence]:
+            return [
+                Evidence(passage, texts[passage.passage_id], header=describe(passage))
+                for passage in passages
+                if passage.passage_id in texts
+            ]
+
+        return await asyncio.to_thread(read)
 
     async def _checked(self, asked: Asked, scope: Scope, judge: Entailment | None, draft: Draft) -> Verified:
         """Hold a draft against the documents as they are now: writing it may have taken a while."""
@@ -195,7 +201,7 @@ class GroundedAnswerer:
         current = [
             each if texts.get(each.passage.passage_id) is not None else _gone(each.passage) for each in asked.evidence
         ]
-        found = verify(draft.written, current, asked.question)
+        found = await asyncio.to_thread(verify, draft.written, current, asked.question)
         return found if judge is None else await judge.kept(asked.question, found)
 
     def _key(

@@ -34,6 +34,8 @@ MOST_LISTED: Final = 500
 NEIGHBOURS: Final = 2
 _TEMPLATES: Final = 5
 _MOST_LOGS: Final = 50
+_MOST_NUMBERED: Final = 100
+"""Lines that are looked up by their numbers, of all documents together."""
 
 _QUANTITY = re.compile(
     r"(?i)\b(how many|how often|number of|count(?:s|ed)?|total|frequen\w+|distribution|breakdown"
@@ -79,7 +81,8 @@ class LogEvidence(EvidenceSource):
         telling = [each for each in among if each.document_type is not DocumentType.CONFIG]  # settings have no errors
         meant = bool(wish.document_ids) or speaks_of_logs(question) or len(logs) == len(telling)
         found: list[Passage] = []
-        for log in numbered[:_MOST_LOGS] if wish.lines else ():
+        lined = numbered[: max(1, _MOST_NUMBERED // len(wish.lines))] if wish.lines else ()
+        for log in lined:
             found += await self._lines(log, scope, wish.lines)
         listing = _LISTING.search(question) and _ENTRIES.search(question)
         for log in logs[:_MOST_LOGS] if not wish.lines else ():
@@ -95,6 +98,8 @@ class LogEvidence(EvidenceSource):
             if found and len(logs) > _MOST_LOGS
             else []
         )
+        if wish.lines and len(lined) < len(numbered):
+            more = [f"Lines were looked up in the first {len(lined)} of {len(numbered)} documents: name the one meant."]
         return Finding(passages=tuple(found), searched=(question,) if found else (), notes=(*capped, *more))
 
     async def _lines(self, document: Document, scope: Scope, numbers: Sequence[int]) -> list[Passage]:

@@ -8,6 +8,7 @@ has. Fitted and cross-validated by `python -m benchmarks.fit_answers` (docs/eval
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
@@ -129,11 +130,10 @@ class ExtractiveDrafter(Drafter):
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
         known = await self.statistics.statistics(self.scope, list(term_counts(asked.searched)))
         question = Question(asked.searched, known)
-        found = read_sentences(question, readable)
+        found, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
         if not found:
             return Draft(sure=0.0)
         scale = await self._same_scale()
-        told = first_told(question, readable)
         if all(each.source != told for each in found):  # it is a heading alone, or of another version than is asked for
             told = min(each.source for each in found)
         best = next((each.passage.cosine for each in readable[told - 1 :] if each.passage.cosine is not None), None)
@@ -194,6 +194,11 @@ class ExtractiveDrafter(Drafter):
         space = await self.embedder.space()
         ours = shipped("all-MiniLM-L6-v2")
         return _Mapped(ours, ours if space.model == "all-MiniLM-L6-v2" else await self.statistics.scale())
+
+
+def _read(question: Question, readable: Sequence[Evidence]) -> tuple[list[Sentence], int]:
+    """Return the sentences of passages, and the first passage of what is asked about."""
+    return read_sentences(question, readable), first_told(question, readable)
 
 
 @dataclass(frozen=True, slots=True)

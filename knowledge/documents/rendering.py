@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from knowledge.documents.kb_configs import KBConfig, metadata_of
 from knowledge.documents.models import Answer, AnswerStatus, Citation, Claim
 
@@ -17,10 +19,15 @@ NOTHING_YET = "There are no documents yet, or none that you may read: add some w
 STILL_INDEXING = "The documents are still being indexed: ask again in a moment."
 
 
-def cited_of(claim: Claim, answer: Answer) -> list[Citation]:
-    """Return the citations of a claim, in order."""
-    quoted = {(quote.passage_id, quote.text) for quote in claim.quotes}
-    return [each for each in answer.citations if (each.passage_id, each.quote) in quoted]
+def cited_by(answer: Answer) -> Callable[[Claim], list[Citation]]:
+    """Return what gives the citations of a claim of an answer, in order."""
+    places = {(each.passage_id, each.quote): at for at, each in enumerate(answer.citations)}
+
+    def cited(claim: Claim) -> list[Citation]:
+        quoted = {places.get((quote.passage_id, quote.text), -1) for quote in claim.quotes}
+        return [answer.citations[at] for at in sorted(quoted) if at >= 0]
+
+    return cited
 
 
 def in_form(config: KBConfig, answer: Answer, partition: str) -> str:
@@ -28,8 +35,9 @@ def in_form(config: KBConfig, answer: Answer, partition: str) -> str:
     if answer.status is not AnswerStatus.ANSWERED:
         return config.nothing(answer)
     lines = []
+    cited = cited_by(answer)
     for claim in answer.claims:
-        named = dict.fromkeys(config.cite(each, metadata_of(each, partition)) for each in cited_of(claim, answer))
+        named = dict.fromkeys(config.cite(each, metadata_of(each, partition)) for each in cited(claim))
         lines.append(f"{claim.text} [{'; '.join(named)}]")
     text = "\n".join(lines)
     if answer.missing:
@@ -53,8 +61,9 @@ def strictly(answer: Answer) -> str:
         return NOT_IN_THE_KNOWLEDGE_BASE
     parts: list[str] = []
     told: str | None = None
+    cited = cited_by(answer)
     for claim in answer.claims:
-        titles = list(dict.fromkeys(each.title for each in cited_of(claim, answer)))
+        titles = list(dict.fromkeys(each.title for each in cited(claim)))
         named = ", ".join(f"[{title}]" for title in titles)
         parts.append(claim.text if named == told else f"According to {named}, {claim.text}")
         told = named

@@ -404,11 +404,13 @@ def _defined(text: str, first: Unit) -> Unit | None:
     The term stands on a line of its own, and further in what it means; None where it is not so.
     """
     begin = text.rfind("\n", 0, first.span.start) + 1
+    if "\n" not in first.told or text[begin : first.span.start].strip():  # a look at the lines takes longer
+        return None
     lines = _lines(text[begin : begin + 2 * MOST_OF_A_BLOCK])
     above = text[text.rfind("\n", 0, max(begin - 1, 0)) + 1 : begin]
     outer = _indent_of_a_page(lines[0].text)
     begins = not above.strip() or _indent_of_a_page(above) < outer
-    if len(lines) < _LEAST_OF_A_TERM or text[begin : first.span.start].strip() or "\n" not in first.told or not begins:
+    if len(lines) < _LEAST_OF_A_TERM or not begins:
         return None
     within = list(
         itertools.takewhile(lambda line: _indent_of_a_page(line.text) > outer and line.text.strip(), lines[1:])
