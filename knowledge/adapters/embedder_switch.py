@@ -76,6 +76,13 @@ class EmbedderSwitch(Embedder):
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
         return await self._used[-1].embed(texts, kind)
 
+    async def recognise(self, space: EmbeddingSpace) -> None:
+        await self._used[-1].recognise(space)
+
+    def forget(self) -> None:
+        for place in self._used:
+            place.forget()
+
     async def of_space(self, space: EmbeddingSpace) -> Embedder:
         for place in reversed(self._used):
             if (await place.space()).fingerprint == space.fingerprint:

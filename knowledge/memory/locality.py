@@ -44,6 +44,18 @@ class Within(Embedder):
         await refuse_remote(self.stores, await self.embedder.space())
         return await self.embedder.embed(texts, kind)
 
+    async def recognise(self, space: EmbeddingSpace) -> None:
+        """Have the embedder look whether it still makes the vectors of a space."""
+        await self.embedder.recognise(space)
+
+    def forget(self) -> None:
+        """Have the embedder forget what it embedded lately."""
+        self.embedder.forget()
+
+    async def of_space(self, space: EmbeddingSpace) -> Embedder:
+        """Return the embedder of a space, for the same texts."""
+        return Within(self.stores, await self.embedder.of_space(space))
+
     async def aclose(self) -> None:
         """Close the embedder."""
         await self.embedder.aclose()

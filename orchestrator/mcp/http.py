@@ -75,7 +75,9 @@ class McpDoor:
                 await self._ended.wait()
         except Exception as error:
             if begun.done():
-                raise
+                log.exception("mcp_ended")
+                self._manager = None  # the next request makes another one
+                return
             log.exception("mcp_not_begun")
             told = Unavailable(f"MCP cannot be started ({type(error).__name__}): the server's log says more")
             told.__cause__ = error
