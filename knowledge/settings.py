@@ -48,8 +48,10 @@ def _check_port(address: str) -> str | None:
     try:
         parts = urlsplit(address)
         port = parts.port
-    except ValueError as error:
-        raise ValueError(f"is no address: {error}") from None
+    except ValueError:  # whose own words may hold a part of a password
+        raise ValueError(
+            "is no address whose host and port can be read: a password has / ? # @ : % as %2F %3F %23 %40 %3A %25"
+        ) from None
     if port == 0:
         raise ValueError("is no address: port 0")
     return parts.hostname

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -34,6 +36,7 @@ from knowledge.memory.pruning import KnowledgePruningService
 from knowledge.memory.query import RAGQueryService
 from knowledge.memory.reviewing import ReviewService
 from knowledge.memory.revoking import RevocationService
+from knowledge.memory.spaces import space_in_use
 from knowledge.memory.store_upkeep import StoreUpkeepService
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.models import Provenance, WorkspaceStats
@@ -146,14 +149,21 @@ class Knowledge:
         """Ask both stores for the least there is, and change nothing.
 
         Raises StorageUnavailable or IndexUnavailable where one does not answer, Postgres takes no changes, or the index
-        lost its collection.
+        lost its collection; SpaceMismatch where the store is in another model's space, as far as that is soon known.
         """
         self.principal.require("stats")
         await check_writable(self.engine)
         bound = await self.stores.spaces.bound()
-        if bound is not None:
-            await self.stores.index.ids(bound.space, self.workspace, after=None, limit=1)
+        if bound is None:
+            return
+        await self.stores.index.ids(bound.space, self.workspace, after=None, limit=1)
+        with suppress(TimeoutError, Unavailable):  # an endpoint that is away takes no server out of use
+            async with asyncio.timeout(_SOON_SECONDS):
+                await space_in_use(self.stores)
 
+
+_SOON_SECONDS = 0.2
+"""How long an endpoint is waited for that was never asked what it makes; ours."""
 
 SERVICES = (
     "capture",

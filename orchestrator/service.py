@@ -37,11 +37,12 @@ LEAST_KEY_CHARS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """Where the API is served, over which data directory, by which process."""
+    """Where the API is served, over which data directory, by which process; `without_keys`: to all on this machine."""
 
     url: str
     home: str
     pid: int
+    without_keys: bool
 
 
 async def run_service(
@@ -73,10 +74,13 @@ async def run_service(
             )
             app = make_app(knowledge, doorway=doorway)
             stack.enter_context(watched_by(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
+            without_keys = key is None and not await knowledge.authenticator.any_key()
             async with _served(knowledge, app, listener):
                 gc.freeze()  # all that is there stays: a search for garbage among it would be 0.1 s of a question's 0.3
                 shown = f"[{host}]" if ":" in host else host
-                on_start(Serving(url=f"http://{shown}:{port}", home=str(settings.home), pid=os.getpid()))
+                url = f"http://{shown}:{port}"
+                home = str(settings.home)
+                on_start(Serving(url=url, home=home, pid=os.getpid(), without_keys=without_keys))
                 await asyncio.Event().wait()
 
 

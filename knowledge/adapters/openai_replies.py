@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import openai
 
 _REASON_LENGTH = 200
+_LEAST_OF_A_KEY = 8
 LONGEST_PAUSE_SECONDS = 3600.0
 """What an endpoint may ask for at most, ours: a date of a wrong clock, a moment or milliseconds sent as seconds would
 keep it from being asked for years."""
@@ -164,7 +165,9 @@ def _reason(error: openai.APIStatusError, key: str) -> str:
     said = body.get("message") or _text(body.get("detail")) if isinstance(body, dict) else body
     if (elsewhere := error.response.headers.get("location")) and 300 <= error.status_code < 400:
         said = f"it sends requests on to {elsewhere}, and none goes there"
-    told = str(said or f"status {error.status_code}").replace(key, "***")
+    told = str(said or f"status {error.status_code}")
+    if len(key) >= _LEAST_OF_A_KEY:  # a shorter one is a word, which stands in many others
+        told = told.replace(key, "***")
     # it is stored, where no NUL or half a character can be, and shown on terminals
     line = " ".join("".join(each if each.isprintable() else " " for each in told).split())
     return line[:_REASON_LENGTH].rstrip(".")

@@ -261,7 +261,8 @@ class QdrantServerIndex(VectorIndex):
             raise StoreIncompatible(
                 f"The collection {name} at {self._address} is another database's, and two that share one delete each"
                 " other's points: set HARDWON_QDRANT_PREFIX to a word of this one's own. If the database moved here and"
-                f" the one before is gone, delete that collection, and run `hardwon rebuild`."
+                " the one before is gone, delete that collection and hardwon's other one there"
+                " (hardwon_... and hardwon_documents_...), and run `hardwon rebuild`."
             )
         if _STORE not in told:
             await self._client.update_collection(name, metadata={**told, _STORE: ours})

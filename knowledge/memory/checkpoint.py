@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from knowledge.errors import HardwonError, InvalidInput, TookTooLong
+from knowledge.errors import HardwonError, InvalidInput, TookTooLong, reason_of
 from knowledge.forms import as_id, check_span
 from knowledge.interpreter import garbage_seldom
 from knowledge.logs import get_logger
@@ -126,11 +126,15 @@ class CheckpointEmbeddingService:
                     await run.run()
         except TimeoutError:
             late = f"the checkpoint did not end within {self.deadline}: the rest stays staged for the next one"
-            await if_in_time(self._finish(replace(run.report, error=late)))
+            await self._failed(run.report, TookTooLong(late))
             raise TookTooLong(late) from None
         except BaseException as error:  # where Postgres is gone, so is the record of it
-            await if_in_time(self._finish(replace(run.report, error=_reason(error))))
+            await self._failed(run.report, error)
             raise
+
+    async def _failed(self, report: CheckpointReport, error: BaseException) -> None:
+        log.warning("checkpoint_failed", checkpoint_id=str(report.checkpoint_id), reason=reason_of(error))
+        await if_in_time(self._finish(replace(report, error=_reason(error))))
 
     async def _distilled(self, report: CheckpointReport) -> CheckpointReport:
         told = await self.distillation.distil()

@@ -178,6 +178,8 @@ def checkpoint(
                         project, checkpoint_type, distill=distill, progress=told
                     )
         print_checkpoint(report, as_json=as_json)
+        if report.dead:
+            raise typer.Exit(1)
 
     run(work)
 

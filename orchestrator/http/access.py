@@ -32,6 +32,7 @@ STRANGERS_AT_ONCE = 10.0
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]+)?")
 """A Host header: a name or an address, and perhaps a port."""
 _BEARER = re.compile(r"bearer +(?P<key>\S+) *", re.IGNORECASE | re.ASCII)  # a byte of a letter may be Unicode's blank
+_OF_PROXIES = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 _HOW = "make a key (hardwon keys create), or set HARDWON_API_KEY"
 
 
@@ -98,11 +99,15 @@ class GuardedDoor:
         if doorway.operator_key is None and not await doorway.authenticator.any_key():
             if foreign := self._foreign(headers):
                 raise AccessDenied(foreign)
+            if any(_is_made_here(value) for value in given):
+                raise _NoKeyError(
+                    f"no key is made here, so yours is of another store; they do not move with it: {_HOW}"
+                )
             return ANYONE
-        found = _BEARER.fullmatch(given[0].decode("latin-1")) if len(given) == 1 else None
+        found = _bearer(given[0]) if len(given) == 1 else None
         if found is None:
             raise _NoKeyError("this server needs a key: Authorization: Bearer ...")
-        principal = await self._known(found["key"], scope)
+        principal = await self._known(found, scope)
         self._limit(principal)
         return principal
 
@@ -140,9 +145,11 @@ class GuardedDoor:
         """Return what is foreign about a request to a server without keys, None if nothing is.
 
         A page of another site may post anywhere, and then says where it comes from (Origin); or have its own name
-        resolve to this machine, and is then asked for by that name (Host).
+        resolve to this machine, and is then asked for by that name (Host). A proxy on this machine brings anybody.
         """
         given = [(name, value.decode("latin-1").lower()) for name, value in headers]
+        if any(name in _OF_PROXIES for name, _ in given):
+            return f"this server has no key, so it answers nobody who comes through a proxy: {_HOW}"
         hosts = [value for name, value in given if name == b"host"]
         for host in hosts:
             if not self._ours(host):
@@ -161,6 +168,18 @@ class GuardedDoor:
             return name in self._names or ipaddress.ip_address(name).is_loopback
         except ValueError:
             return False
+
+
+def _bearer(given: bytes) -> str | None:
+    """Return the key of an Authorization header, None where it has none."""
+    found = _BEARER.fullmatch(given.decode("latin-1"))
+    return None if found is None else found["key"]
+
+
+def _is_made_here(given: bytes) -> bool:
+    """Return whether an Authorization header has a key that some hardwon made."""
+    key = _bearer(given)
+    return key is not None and parse(key) is not None
 
 
 class _NoKeyError(Exception):

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 
 from knowledge.errors import (
     IndexUnavailable,
+    SpaceMismatch,
     StorageUnavailable,
     StoreIncompatible,
 )
@@ -125,12 +126,17 @@ def _add_health(app: FastAPI) -> None:
     @app.get("/readyz", tags=["health"])
     @free(problems=(503,))
     async def readyz(request: Request) -> Health:
-        """Say whether Postgres answers and takes changes, and the index answers and has what it is asked in."""
+        """Say whether Postgres and the index answer, take changes, and are in the space of this server's model."""
         knowledge: Knowledge = request.app.state.knowledge
         try:
             await within(READY_SECONDS, knowledge.ready())
         except TimeoutError as error:
             raise StorageUnavailable(f"the stores have not answered within {READY_SECONDS:.0f} s") from error
+        except SpaceMismatch as error:
+            raise IndexUnavailable(
+                "this process is set to another embedding model than the store is in: `hardwon doctor` says to which;"
+                " set HARDWON_EMBEDDING_MODEL to that of the store, and restart"
+            ) from error
         except (IndexUnavailable, StoreIncompatible) as error:  # whoever asks needs no key, and is told no address
             raise IndexUnavailable(
                 "the vector index does not answer, holds what is not this store's (`hardwon doctor` says which), or has"

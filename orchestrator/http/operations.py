@@ -86,8 +86,8 @@ def _add_work(app: FastAPI) -> None:
 
     @app.post("/v1/jobs/{name}", tags=["operations"])
     @performs("run_job", problems=(409, 502))
-    async def run_one_job(name: str, knowledge: Open, *, once_per_slot: bool = True) -> JobAnswer:
-        """Run a job of the scheduler now."""
+    async def run_one_job(name: str, knowledge: Open, *, once_per_slot: bool = False) -> JobAnswer:
+        """Run a job of the scheduler now; null where, `once_per_slot`, another process ran this slot, or does."""
         return JobAnswer(dealt_with=await run_job(knowledge, name, once_per_slot=once_per_slot))
 
 

@@ -48,6 +48,7 @@ async def examine() -> list[Finding]:
         opened: list[AnyKnowledge] = []
         await look("stores", stores)
         if opened:
+            await look("clocks", lambda: _clocks(opened[0]))
             await look("workspaces", lambda: _workspaces(opened[0]))
             await look("a question", lambda: _question(opened[0]))
     return findings
@@ -76,6 +77,7 @@ async def _embedder(settings: KnowledgeSettings) -> str:
 
 
 async def _stores(knowledge: AnyKnowledge, opened: list[AnyKnowledge]) -> str:
+    await knowledge.ready()
     stats = await knowledge.stats()
     if stats.points is None:
         raise IndexUnavailable(
@@ -83,9 +85,20 @@ async def _stores(knowledge: AnyKnowledge, opened: list[AnyKnowledge]) -> str:
             " lost its collection gets it back from hardwon rebuild"
         )
     opened.append(knowledge)
-    await knowledge.ready()
     entries = sum(stats.entries.values())
-    return f"both answer; {entries:,} entries, {stats.patterns:,} patterns, {stats.points:,} points"
+    told = f"both answer; {entries:,} entries, {stats.patterns:,} patterns, {stats.points:,} points"
+    if stats.points < stats.patterns:  # each has one at least
+        raise IndexUnavailable(
+            f"{told}: the index lacks some, unless a checkpoint is under way. hardwon verify says which, --repair puts"
+            " them back; if servers with an embedded index each share this Postgres, give them one Qdrant server"
+        )
+    return told
+
+
+async def _clocks(knowledge: AnyKnowledge) -> str:
+    """Compare the clocks of this machine and of Postgres, as a prune does before it deletes anything."""
+    await knowledge.pruning.prune(dry_run=True)
+    return "this machine and Postgres tell the same time"
 
 
 async def _workspaces(knowledge: AnyKnowledge) -> str:

@@ -486,6 +486,7 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
         "settings",
         "embedder",
         "stores",
+        "clocks",
         "workspaces",
         "a question",
     ]
@@ -497,7 +498,8 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
 
     told = ill(HARDWON_EMBEDDING_API_KEY="no").splitlines()
     marks = {line.split(":")[0][4:].strip(): line[:4].strip() for line in told}
-    assert marks == {"settings": "ok", "embedder": "FAIL", "stores": "ok", "workspaces": "ok", "a question": "ok"}
+    well = dict.fromkeys(("settings", "stores", "clocks", "workspaces", "a question"), "ok")
+    assert marks == well | {"embedder": "FAIL"}
     broken = ill("--json", HARDWON_TASK_RELEVANCE="7")
     assert json.loads(broken)["well"] is False
     assert "HARDWON_TASK_RELEVANCE" in broken
@@ -512,6 +514,29 @@ def test_the_doctor_finds_a_postgres_that_takes_no_changes(alone: Commands) -> N
     }
     assert found["stores"]["well"] is False
     assert "takes no changes" in found["stores"]["said"]
+
+
+def test_the_doctor_finds_that_the_index_has_fewer_points_than_there_are_patterns(alone: Commands) -> None:
+    """One that others with an index of their own share a Postgres with, or that was restored, looked well."""
+    told = [entry(task_id=f"{n}", failure_description=f"part {n} fell", solution_steps=f"mend {n}") for n in range(3)]
+    alone.json("capture", "-", told=lines(told))
+    alone.json("checkpoint")
+    drop = (
+        "import asyncio\n"
+        "from orchestrator import connect\n"
+        "async def main():\n"
+        "    async with connect() as k:\n"
+        "        space = (await k.stores.spaces.bound()).space\n"
+        "        ids = await k.stores.index.ids(space, 'default', after=None, limit=1)\n"
+        "        await k.stores.index.delete(space, ids)\n"
+        "asyncio.run(main())\n"
+    )
+    assert alone.python(drop).returncode == 0
+    found = {each["what"]: each for each in json.loads(alone.run("doctor", "--json").stdout)["findings"]}
+    assert found["stores"]["well"] is False
+    assert "the index lacks some" in found["stores"]["said"]
+    alone.json("verify", "--repair")
+    assert alone.json("doctor")["well"] is True
 
 
 def test_an_empty_database_is_migrated_once(postgres_dsn: str, endpoint: OpenAIServer, home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -196,8 +197,9 @@ def test_dead_entries_are_shown_with_their_reasons_and_staged_again(
     endpoint.poison = "poison"
     (tmp_path / "entries.jsonl").write_text(lines([entry(), entry(failure_description="poison", task_id="2")]))
     commands.here("capture", tmp_path / "entries.jsonl")
-    report = commands.here("checkpoint")
-    assert (report["embedded"], report["dead"]) == (1, 1)
+    done = CliRunner(env=commands.environment()).invoke(app, ["checkpoint", "--json"])
+    report = json.loads(done.stdout)
+    assert (report["embedded"], report["dead"], done.exit_code) == (1, 1, 1)
     (dead,) = commands.here("stats")["dead_entries"]
     assert dead["entry_id"] == report["dead_entries"][0]["entry_id"]
     assert "refuses this text" in dead["reason"]

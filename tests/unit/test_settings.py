@@ -288,3 +288,16 @@ def test_a_slow_endpoint_may_be_given_more_time(
     embedder = make_embedder(KnowledgeSettings(redaction=False))
     assert isinstance(embedder, OpenAIEmbedder)
     assert (embedder._endpoint.retry.timeout_seconds, embedder._endpoint.retry.patience_seconds) == (timeout, patience)
+
+
+@pytest.mark.parametrize("name", ["HARDWON_DATABASE_URL", "HARDWON_QDRANT_URL"])
+@pytest.mark.parametrize("sign", ["/", "#", "?"])
+def test_no_part_of_a_password_is_told_of_an_address_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, name: str, sign: str
+) -> None:
+    scheme = "postgresql" if name == "HARDWON_DATABASE_URL" else "http"
+    monkeypatch.setenv(name, f"{scheme}://hw:TopSecret{sign}Part@127.0.0.1:5599/hw")
+    with pytest.raises(InvalidSetting) as refused:
+        KnowledgeSettings()
+    assert "TopSecret" not in str(refused.value)
+    assert "%2F" in str(refused.value)

@@ -189,6 +189,10 @@ _TOLD: Mapping[tuple[type[Exception], ...], str] = {
         " was given, take it away (ALTER ROLE ... SET statement_timeout = 0); else do it again"
     ),
     (asyncpg.DiskFullError,): _FULL,
+    (asyncpg.UndefinedTableError,): (
+        "the database lacks tables of hardwon ({said}): was it made anew under a running process? Stop all that use it,"
+        " then any command makes them again"
+    ),
     (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError): (
         "a pooler between hardwon and Postgres gives its connections to others between two statements ({said}): each"
         " client needs a session of its own (PgBouncer: pool_mode = session)"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, ProgrammingError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import migrations
@@ -54,12 +54,11 @@ def alembic_config() -> Config:
 
 
 async def _revision(engine: AsyncEngine) -> str | None:
-    try:
-        async with reading(engine) as connection:
-            found: str | None = await connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
-            return found
-    except ProgrammingError:
-        return None  # an empty database has no such table
+    async with reading(engine) as connection:
+        if await connection.scalar(sa.text("SELECT to_regclass('alembic_version')")) is None:
+            return None  # the database is empty
+        found: str | None = await connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+        return found
 
 
 async def migrate(engine: AsyncEngine) -> bool:

@@ -119,6 +119,10 @@ def print_serving(serving: Serving, *, as_json: bool) -> None:
         sys.stdout.flush()
         return
     notes.print(f"hardwon serves on {serving.url} (docs at {serving.url}/docs); stop it with Ctrl-C", markup=False)
+    if serving.without_keys:
+        notes.print(
+            "no key is made yet, so whoever is on this machine may do everything: hardwon keys create", markup=False
+        )
 
 
 def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
