@@ -54,7 +54,13 @@ def _on_signals(stop: Callable[[], object]) -> None:
 
 def main() -> int:
     """Run the command; return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m jobs", description=__doc__)
+    told = "\n".join(f"  {name:<12} {JOBS[name].does}" for name in JOBS)
+    parser = argparse.ArgumentParser(
+        prog="python -m jobs",
+        description=__doc__,
+        epilog=f"jobs:\n{told}\n\ndocs/operating.md says how often cron is to run each.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
         "job", nargs="?", choices=sorted(JOBS), help="run this job once, now; without it: the scheduler"
     )
@@ -62,11 +68,11 @@ def main() -> int:
         "--once-per-slot", action="store_true", help="do nothing where another process ran this slot already"
     )
     keep_streams()
-    told = parser.parse_args()
+    asked = parser.parse_args()
     try:
         configure_logs()
         warn_of_unknown_settings()
-        asyncio.run(_once(told.job, once_per_slot=told.once_per_slot) if told.job else _always())
+        asyncio.run(_once(asked.job, once_per_slot=asked.once_per_slot) if asked.job else _always())
         sys.stdout.flush()
     except asyncio.CancelledError:
         sys.stderr.write("stopped\n")

@@ -36,13 +36,14 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job: its name, the cron fields of its trigger (UTC), the length of a slot, and its work on all workspaces.
+    """A job: its name, what it does, when (cron fields, UTC), the length of a slot, and its work on all workspaces.
 
     What failed is tried again after `retry_after`. The work returns how many things it dealt with; `of_what` says what
     those are, one and several of them.
     """
 
     name: str
+    does: str
     cron: dict[str, str]
     slot: timedelta
     retry_after: timedelta
@@ -96,6 +97,7 @@ _DOCUMENTS = ("document", "documents")
 JOBS = {
     "sweep": Job(
         name="sweep",
+        does="checkpoints where something has been staged for a day; puts back what an index lost",
         cron={"minute": "15"},
         slot=timedelta(hours=1),
         retry_after=2 * _MINUTE,
@@ -104,6 +106,7 @@ JOBS = {
     ),
     "prune": Job(
         name="prune",
+        does="deletes what is past its end: entries, keys, records",
         cron={"hour": "3"},
         slot=timedelta(days=1),
         retry_after=20 * _MINUTE,
@@ -112,6 +115,7 @@ JOBS = {
     ),
     "index": Job(
         name="index",
+        does="indexes the documents that wait for it",
         cron={"minute": "*/10"},
         slot=10 * _MINUTE,
         retry_after=_MINUTE / 3,
@@ -120,6 +124,7 @@ JOBS = {
     ),
     "sync": Job(
         name="sync",
+        does="fetches the repositories of knowledge bases",
         cron={"minute": "40"},
         slot=timedelta(hours=1),
         retry_after=2 * _MINUTE,
@@ -128,6 +133,7 @@ JOBS = {
     ),
     "reconcile": Job(
         name="reconcile",
+        does="has the index of documents be as Postgres says",
         cron={"minute": "50"},
         slot=timedelta(hours=1),
         retry_after=2 * _MINUTE,
@@ -136,6 +142,7 @@ JOBS = {
     ),
     "sweep_cases": Job(
         name="sweep_cases",
+        does="lets go of the documents of closed cases",
         cron={"hour": "*/6", "minute": "5"},
         slot=timedelta(hours=6),
         retry_after=20 * _MINUTE,
