@@ -127,6 +127,8 @@ class Comparing:
         first, second = self._profile(one), self._profile(other)
         if self.weights is None:
             return AtBest.SAME if first.reading.same_words(second.reading) else AtBest.OTHER
+        if likeness.told_apart_by_openings(first, second, cosine, self.weights):
+            return AtBest.OTHER
         overlap = self._overlaps[one, other, cosine] = likeness.overlap(first, second, cosine)
         return likeness.at_best(first, second, overlap, self.weights)
 

@@ -202,6 +202,28 @@ class AtBest(StrEnum):
     SAME = "the same"
 
 
+def told_apart_by_openings(
+    one: TextProfile, other: TextProfile, cosine: float, weights: Weights, gates: Gates = GATES
+) -> bool:
+    """Return whether `at_best` is `OTHER` for certain, whatever the rest of the texts says: for most it is.
+
+    Their first sentences are looked at, and which terms the texts have at all, not what these weigh.
+    """
+    opening = max(
+        _covered(one.opening, one.opening_weight, other.reading.term_ids),
+        _covered(other.opening, other.opening_weight, one.reading.term_ids),
+    )
+    most = Overlap(
+        cosine=cosine, shared=float(weights.shared > 0), contained=float(weights.contained > 0), opening=opening
+    )
+    unlike = likeness(most, weights) < min(gates.likeness, SUGGEST / MERGE)
+    return unlike and not _may_be_same_otherwise(one, other)
+
+
+def _may_be_same_otherwise(one: TextProfile, other: TextProfile) -> bool:
+    return (one.place is not None and other.place is not None) or one.reading.same_words(other.reading)
+
+
 def at_best(one: TextProfile, other: TextProfile, overlap: Overlap, weights: Weights, gates: Gates = GATES) -> AtBest:
     """Return what two texts can be, whatever else they share: most of those that are near are others.
 
@@ -214,7 +236,7 @@ def at_best(one: TextProfile, other: TextProfile, overlap: Overlap, weights: Wei
         common = one.words.keys() & other.words.keys()
         if _named_at_most(one, other, common) >= gates.named and _names_at_most(one, other, common) >= gates.names:
             return AtBest.SAME
-    if (one.place is not None and other.place is not None) or one.reading.same_words(other.reading):
+    if _may_be_same_otherwise(one, other):
         return AtBest.SAME
     return AtBest.LIKELY if likely >= SUGGEST / MERGE else AtBest.OTHER
 

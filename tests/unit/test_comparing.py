@@ -90,6 +90,25 @@ def test_no_text_is_more_alike_than_a_glance_allows(one: str, other: str, cosine
     assert not judged.same or at_best is AtBest.SAME
 
 
+@settings(max_examples=1500)
+@given(one=told, other=told, cosine=st.floats(-1, 1))
+def test_texts_told_apart_by_their_openings_are_others_by_all_that_they_share(
+    one: str, other: str, cosine: float
+) -> None:
+    rarity = Rarity(whole([one, other]))
+    first, second = profile(one, rarity), profile(other, rarity)
+    if likeness.told_apart_by_openings(first, second, cosine, likeness.BUNDLED):
+        overlap = likeness.overlap(first, second, cosine)
+        assert likeness.at_best(first, second, overlap, likeness.BUNDLED) is AtBest.OTHER
+
+
+def test_most_texts_are_told_apart_by_their_openings() -> None:
+    rarity = Rarity(whole(SITUATIONS))
+    pairs = [(profile(a, rarity), profile(b, rarity)) for a in SITUATIONS for b in SITUATIONS if a != b]
+    apart = sum(likeness.told_apart_by_openings(a, b, 0.5, likeness.BUNDLED) for a, b in pairs)
+    assert len(pairs) / 2 < apart < len(pairs)
+
+
 FIX = "Pin shop to 3 in cart and run 42 again."
 
 
