@@ -133,7 +133,8 @@ class CheckpointEmbeddingService:
             raise
 
     async def _failed(self, report: CheckpointReport, error: BaseException) -> None:
-        log.warning("checkpoint_failed", checkpoint_id=str(report.checkpoint_id), reason=reason_of(error))
+        if not isinstance(error, asyncio.CancelledError):  # who broke it off knows
+            log.warning("checkpoint_failed", checkpoint_id=str(report.checkpoint_id), reason=reason_of(error))
         await if_in_time(self._finish(replace(report, error=_reason(error))))
 
     async def _distilled(self, report: CheckpointReport) -> CheckpointReport:
