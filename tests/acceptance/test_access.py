@@ -18,6 +18,7 @@ from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.errors import AccessDenied, HardwonError
 from knowledge.models import NewEntry
 from knowledge.wiring import SERVICES, Knowledge
+from orchestrator.measuring import doctor
 from tests.conftest import Opens
 from tests.support.processes import entry
 
@@ -147,6 +148,12 @@ async def test_a_principal_stays_itself_in_another_workspace(knowledge: Knowledg
     with pytest.raises(AccessDenied):
         await agent.stats()
     assert await knowledge.workspaces() == ["theirs"]
+
+
+async def test_the_doctor_asks_with_any_key_that_may_query(knowledge: Knowledge) -> None:
+    clocks = await doctor.clocks(knowledge.acting_for(who(frozenset({Scope.QUERY}))))
+    assert clocks == "not compared, as this key may not prune"
+    assert await doctor.clocks(knowledge) == "this machine and Postgres tell the same time"
 
 
 def test_the_owner_and_a_server_without_keys_have_the_services_as_they_are(knowledge: Knowledge) -> None:
