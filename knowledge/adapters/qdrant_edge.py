@@ -191,9 +191,14 @@ class QdrantEdgeIndex(VectorIndex):
         await self._remove(await self._made(space))
 
     async def anew(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
-        """Drop a collection and make it anew in one turn: whoever waits for one that is being made finds it there."""
+        """Drop a collection and make it anew in one turn: whoever waits for one that is being made finds it there.
+
+        Where there is no room for that, the one that is there stays.
+        """
         path = self._path(space)
         async with self._making[path.name]:
+            with translated(path):
+                self._must_have_room()
             await self._remove(path)
             await self._ensure(space, path, in_use=in_use)
 

@@ -295,6 +295,7 @@ async def test_too_little_disk_is_refused_before_the_write_with_its_place_and_si
         index.upsert(SPACE, make_points(1, seed=2)),
         index.delete(SPACE, [points[0].point_id]),
         index.ensure(replace(SPACE, fingerprint="more")),
+        index.anew(SPACE),  # it dropped the old one first
     ):
         with pytest.raises(IndexUnavailable, match=r"MB of disk left and needs 1000000000 MB") as caught:
             await write
