@@ -100,30 +100,32 @@ class CheckpointEmbeddingService:
         if distill:
             self.distillation.check()
         report = await self.stores.checkpoints.start(project_id, checkpoint_type, self.stores.clock.now())
+        with garbage_seldom.borrowed():  # until what was made of it is gone, with nothing to be looked for
+            report = await self._embedded(report, progress)
+        report = await self._finish(report)
+        return await self._distilled(report) if distill else report
+
+    async def _embedded(self, report: CheckpointReport, progress: Progress | None) -> CheckpointReport:
+        """Abandon what nobody resolves any more and embed the rest; return what came of it.
+
+        Where that fails, it is noted as far as it got.
+        """
+        project_id, cancelled = report.project_id, report.checkpoint_type is CheckpointType.CANCELLATION
         run = EmbeddingRun(
             stores=self.stores,
             batch=self.batch,
             lease=self.lease,
             retention_years=self.retention_years,
             report=report,
-            selection=Selection(project_id=project_id, only_vouched=checkpoint_type is CheckpointType.CANCELLATION),
+            selection=Selection(project_id=project_id, only_vouched=cancelled),
             progress=progress,
         )
-        await self._run(run)
-        report = await self._finish(run.report)
-        return await self._distilled(report) if distill else report
-
-    async def _run(self, run: EmbeddingRun) -> None:
-        """Abandon what nobody resolves any more and embed the rest. Where that fails, it is noted as far as it got."""
         try:
-            if run.report.project_id is not None and run.report.checkpoint_type in _ENDS:
-                abandoned = await self.stores.entries.abandon(
-                    run.report.project_id, unvouched=run.selection.only_vouched
-                )
-                run.report = replace(run.report, abandoned=abandoned)
-            with garbage_seldom.borrowed():  # until what was made of it is gone, with nothing to be looked for
-                async with asyncio.timeout(self.deadline.total_seconds()):
-                    await run.run()
+            if project_id is not None and report.checkpoint_type in _ENDS:
+                abandoned = await self.stores.entries.abandon(project_id, unvouched=cancelled)
+                run.report = replace(report, abandoned=abandoned)
+            async with asyncio.timeout(self.deadline.total_seconds()):
+                await run.run()
         except TimeoutError:
             late = f"the checkpoint did not end within {self.deadline}: the rest stays staged for the next one"
             await self._failed(run.report, TookTooLong(late))
@@ -131,6 +133,7 @@ class CheckpointEmbeddingService:
         except BaseException as error:  # where Postgres is gone, so is the record of it
             await self._failed(run.report, error)
             raise
+        return run.report
 
     async def _failed(self, report: CheckpointReport, error: BaseException) -> None:
         if not isinstance(error, asyncio.CancelledError):  # who broke it off knows
