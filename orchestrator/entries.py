@@ -10,9 +10,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.texts import situation
-from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryType, NewEntry
+from knowledge.models import AppliesWhen, Captured, CaptureOutcome, Entry, EntryId, EntryType, NewEntry
 
 _NEW_ENTRY = TypeAdapter(NewEntry)
+_CONDITIONS = TypeAdapter(AppliesWhen)
 _LONGEST_NAME = 100
 
 
@@ -43,8 +44,22 @@ def write_entry(entry: NewEntry) -> dict[str, Any]:
     """Return an entry as a JSON object, without what was not told."""
     told: dict[str, Any] = {name: value for name, value in asdict(entry).items() if value is not None}
     if entry.applies_when is not None:
-        told["applies_when"] = {name: value for name, value in told["applies_when"].items() if value is not None}
+        told["applies_when"] = write_conditions(entry.applies_when)
     return told
+
+
+def read_conditions(told: Mapping[str, object]) -> AppliesWhen:
+    """Return a JSON object as conditions. Raises InvalidInput naming the field."""
+    try:
+        return _CONDITIONS.validate_python(dict(told))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise in_our_words(("applies_when", *first["loc"]), dict(first)) from error
+
+
+def write_conditions(conditions: AppliesWhen) -> dict[str, Any]:
+    """Return conditions as a JSON object, without what was not told."""
+    return {name: value for name, value in asdict(conditions).items() if value is not None}
 
 
 def to_be_resolved(entry: Entry) -> str:
@@ -57,7 +72,13 @@ class Resolves(Protocol):
     """A capture service, in process or over HTTP."""
 
     async def resolve_failure(
-        self, entry_id: EntryId, *, solution_steps: str, verified_by: str, when_to_try: str | None = None
+        self,
+        entry_id: EntryId,
+        *,
+        solution_steps: str,
+        verified_by: str,
+        when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open failure its verified solution."""
         ...
@@ -69,6 +90,7 @@ class Resolves(Protocol):
         revision_approach: str,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open rejection the accepted revision."""
         ...
@@ -82,6 +104,7 @@ async def resolve_entry(
     revision_approach: str | None,
     verified_by: str | None,
     when_to_try: str | None,
+    applies_when: AppliesWhen | None = None,
 ) -> EntryId:
     """Give an open entry what resolves it, told as the one field or the other; return whose evidence it is.
 
@@ -89,7 +112,11 @@ async def resolve_entry(
     """
     if revision_approach is not None and solution_steps is None:
         return await capture.resolve_gate_rejection(
-            entry_id, revision_approach=revision_approach, verified_by=verified_by, when_to_try=when_to_try
+            entry_id,
+            revision_approach=revision_approach,
+            verified_by=verified_by,
+            when_to_try=when_to_try,
+            applies_when=applies_when,
         )
     if solution_steps is None or revision_approach is not None:
         raise InvalidInput(
@@ -98,7 +125,11 @@ async def resolve_entry(
     if verified_by is None:
         raise InvalidInput("verified_by", "is required: what showed that the solution works?")
     return await capture.resolve_failure(
-        entry_id, solution_steps=solution_steps, verified_by=verified_by, when_to_try=when_to_try
+        entry_id,
+        solution_steps=solution_steps,
+        verified_by=verified_by,
+        when_to_try=when_to_try,
+        applies_when=applies_when,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from knowledge.access.keys import KeyStore
 from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
@@ -101,9 +101,17 @@ class KnowledgeCaptureService:
         )
 
     async def resolve_failure(
-        self, entry_id: EntryId, *, solution_steps: str, verified_by: str, when_to_try: str | None = None
+        self,
+        entry_id: EntryId,
+        *,
+        solution_steps: str,
+        verified_by: str,
+        when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open failure its verified solution and stage it. Raises NotFound, NotOpen or InvalidInput.
+
+        `applies_when` takes the place of what was told with the failure; a key of low trust may tell it of its own.
 
         Returns the entry's id; of a solution that had been handed out for this very task, the id of the entry it
         repeats: that is an outcome of its pattern, and no new evidence. An agent's solution gives way to one of who may
@@ -116,6 +124,7 @@ class KnowledgeCaptureService:
             solution_steps,
             verified_by=self._preparing.as_stored("verified_by", verified_by),
             when_to_try=when_to_try,
+            applies_when=applies_when,
         )
 
     async def capture_gate_rejection(
@@ -169,6 +178,7 @@ class KnowledgeCaptureService:
         revision_approach: str,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open rejection the accepted revision and stage it. Raises NotFound, NotOpen or InvalidInput.
 
@@ -181,6 +191,7 @@ class KnowledgeCaptureService:
             revision_approach,
             verified_by=verified_by if verified_by is None else self._preparing.as_stored("verified_by", verified_by),
             when_to_try=when_to_try,
+            applies_when=applies_when,
         )
 
     async def capture_gate_approval(
@@ -290,20 +301,26 @@ class KnowledgeCaptureService:
         *,
         verified_by: str | None,
         when_to_try: str | None,
+        applies_when: AppliesWhen | None,
     ) -> EntryId:
         """Give an open entry of a type what resolves it, told in a field, and stage it; return whose evidence it is."""
         entry_id = EntryId(as_id("entry_id", entry_id))
         length = len(str(resolution))  # whatever it is: what is no text is refused there
         resolution = await aside_if_long(length, lambda: self._preparing.as_stored(field, resolution))
         when_to_try = when_to_try if when_to_try is None else self._preparing.as_stored("when_to_try", when_to_try)
+        if applies_when is not None:
+            self._preparing.check_conditions(applies_when)
         entries = self.stores.entries
-        told: dict[str, str | None] = {field: resolution, "verified_by": verified_by, "when_to_try": when_to_try}
+        told: dict[str, Any] = {field: resolution, "verified_by": verified_by, "when_to_try": when_to_try}
+        told["applies_when"] = applies_when
         try:
             found = await entries.get(entry_id)
             if found.entry_type is not entry_type:
                 raise Conflict(
                     f"entry {entry_id} is a {found.entry_type}: {_RESOLVED_BY[entry_type]} is for a {entry_type}"
                 )
+            if applies_when is not None and self.by.low_trust and found.source != self.by.source:
+                raise InvalidInput("applies_when", "is told by who captured the entry, or by a key of more trust")
             if getattr(found, field) != resolution and await overrules(self.by, self.keys, found):
                 entry = await self._overruled(found, told)
             else:
@@ -316,8 +333,12 @@ class KnowledgeCaptureService:
             return entry.entry_id
         return await taken_for_outcome(self.stores, entry, solved_in=self.solved_in) or entry.entry_id
 
-    async def _overruled(self, found: Entry, told: Mapping[str, str | None]) -> Entry:
-        """Return an entry with a resolution in the place of an agent's, or that of a new one where it is embedded."""
+    async def _overruled(self, found: Entry, told: Mapping[str, Any]) -> Entry:
+        """Return an entry with a resolution in the place of an agent's, or that of a new one where it is embedded.
+
+        When it applies stays as who captured it told, who is trusted, unless that is told anew.
+        """
+        told = {**told, "applies_when": told["applies_when"] or found.applies_when}
         noted = {"entry": str(found.entry_id), "of": found.resolved_by}
         entry = await self.stores.entries.overrule(found.entry_id, found.resolved_by or "", **told, by=self.by)
         if entry is not None:

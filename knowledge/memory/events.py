@@ -7,10 +7,11 @@ so a failure may be told by one process and its solution by another, after any r
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
@@ -113,6 +114,7 @@ class TaskEventService:
         solution_steps: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
         run_id: str | None = None,
         tried: Collection[UUID | str] | None = None,
     ) -> Kept:
@@ -141,6 +143,7 @@ class TaskEventService:
                             solution_steps=solution_steps,
                             verified_by=verified_by,
                             when_to_try=when_to_try,
+                            applies_when=applies_when,
                         )
                     )
         told = await self._tell(project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps)
@@ -165,6 +168,7 @@ class TaskEventService:
         run_id: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
     ) -> Kept:
         """Open a rejection, resolve those on record with what was accepted, or keep a first-attempt approval.
 
@@ -183,7 +187,8 @@ class TaskEventService:
                 project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
             )
             rejections = await self._to_resolve(rejections, approach, run_id)
-            resolved = await self._accept(rejections, approach, verified_by=verified_by, when_to_try=when_to_try)
+            about = {"verified_by": verified_by, "when_to_try": when_to_try, "applies_when": applies_when}
+            resolved = await self._accept(rejections, approach, about)
             if resolved:
                 return Kept(entry_ids=resolved)
         entry = NewEntry(
@@ -201,20 +206,19 @@ class TaskEventService:
             run_id=run_id,
             verified_by=verified_by,
             when_to_try=when_to_try,
+            applies_when=applies_when,
         )
         return Kept(entry_ids=(await self.capture.capture(entry),))
 
     async def _accept(
-        self, rejections: Sequence[Entry], approach: str, *, verified_by: str | None, when_to_try: str | None
+        self, rejections: Sequence[Entry], approach: str, about: Mapping[str, Any]
     ) -> tuple[EntryId, ...]:
         """Give rejections the revision that was accepted; return those that have it."""
         resolved: list[EntryId] = []
         for entry in rejections:
             with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
                 resolved.append(
-                    await self.capture.resolve_gate_rejection(
-                        entry.entry_id, revision_approach=approach, verified_by=verified_by, when_to_try=when_to_try
-                    )
+                    await self.capture.resolve_gate_rejection(entry.entry_id, revision_approach=approach, **about)
                 )
         return tuple(dict.fromkeys(resolved))
 

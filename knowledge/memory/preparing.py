@@ -10,10 +10,11 @@ from uuid import uuid4
 from knowledge.errors import InvalidInput
 from knowledge.memory import redacting
 from knowledge.memory.agents import kept_as
+from knowledge.memory.applying import check_conditions
 from knowledge.memory.redacting import redacted, without_contexts
 from knowledge.memory.suspicion import SHOWN, UNREVIEWED, suspicions
 from knowledge.memory.validation import content_hash, first_status, validate
-from knowledge.models import Entry, EntryId, EntryStatus, EntryType, NewEntry, Provenance, Review
+from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType, NewEntry, Provenance, Review
 from knowledge.ports import Clock
 from knowledge.turns import AT_ONCE
 
@@ -50,6 +51,12 @@ class Preparing:
     def as_stored(self, field: str, text: str) -> str:
         """Return a text of a resolution as it is stored. Raises InvalidInput."""
         return redacting.as_stored(field, text, redaction=self.redaction)
+
+    def check_conditions(self, conditions: AppliesWhen) -> None:
+        """Raise InvalidInput unless these conditions of a resolution can be stored."""
+        check_conditions(conditions)
+        if self.redaction:
+            redacting.refuse_secrets(conditions)
 
     def judged(self, *told: str | None) -> Provenance:
         """Return who captures, with what in these texts is to be reviewed before anybody is shown them."""

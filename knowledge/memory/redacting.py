@@ -13,7 +13,7 @@ from knowledge.errors import InvalidInput
 from knowledge.logs import get_logger
 from knowledge.memory.limits import check_text
 from knowledge.memory.validation import validate
-from knowledge.models import NewEntry
+from knowledge.models import AppliesWhen, NewEntry
 from knowledge.names import CONTEXT_CLOSING, CONTEXT_OPENING
 from knowledge.redaction import redact
 
@@ -79,13 +79,19 @@ def redacted(entry: NewEntry) -> NewEntry:
     changed: dict[str, Any] = {
         name: text for name, value in told.items() if (text := _without(name, value)) is not value
     }
-    if entry.applies_when and entry.applies_when.error and (found := redact(entry.applies_when.error).found):
-        raise InvalidInput("applies_when", f"error holds what looks like a secret ({found[0]}): write it without")
+    if entry.applies_when:
+        refuse_secrets(entry.applies_when)
     if not changed:
         return entry
     entry = replace(entry, **changed)
     validate(entry)
     return entry
+
+
+def refuse_secrets(conditions: AppliesWhen) -> None:
+    """Raise InvalidInput for a secret in the expression of conditions."""
+    if conditions.error and (found := redact(conditions.error).found):
+        raise InvalidInput("applies_when", f"error holds what looks like a secret ({found[0]}): write it without")
 
 
 def as_stored(field: str, text: str, *, redaction: bool) -> str:

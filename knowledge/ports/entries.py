@@ -9,6 +9,7 @@ from typing import Protocol
 
 from knowledge.models import (
     TRUSTED,
+    AppliesWhen,
     Captured,
     Entry,
     EntryId,
@@ -81,6 +82,7 @@ class EntryStore(Protocol):
         revision_approach: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
         by: Provenance = TRUSTED,
     ) -> Entry:
         """Give an open entry its resolution and stage it. The same resolution again changes nothing.
@@ -100,6 +102,7 @@ class EntryStore(Protocol):
         revision_approach: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
         by: Provenance = TRUSTED,
     ) -> Entry | None:
         """Stage an entry with a trusted resolution in the place of one that a key of low trust gave it.

@@ -29,14 +29,14 @@ Facts = Annotated[
 ]
 
 
-def facts_of(told: list[str] | None) -> dict[str, str] | None:
+def facts_of(told: list[str] | None, option: str = "--fact") -> dict[str, str] | None:
     """Return facts as they were typed. Raises a usage error for one without a name or a value, or told twice."""
     facts: dict[str, str] = {}
     for name, _, value in (each.partition("=") for each in told or ()):
         if not name or not value:
-            raise typer.BadParameter(f"give a fact as NAME=VALUE, not {name!r}", param_hint="--fact")
+            raise typer.BadParameter(f"give it as NAME=VALUE, not {name!r}", param_hint=option)
         if facts.setdefault(name, value) != value:
-            raise typer.BadParameter(f"{name!r} is told twice, as different things", param_hint="--fact")
+            raise typer.BadParameter(f"{name!r} is told twice, as different things", param_hint=option)
     return facts or None
 
 

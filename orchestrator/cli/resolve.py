@@ -8,6 +8,7 @@ from uuid import UUID
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE, EntryId
+from orchestrator.cli.query import facts_of
 from orchestrator.cli.run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
@@ -56,13 +57,20 @@ def resolve(
     when_to_try: Annotated[
         str | None, typer.Option(help="When to try it; if left out, hardwon says it from the entry.")
     ] = None,
+    applies_when: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Without which it does not apply: technology, version (a range of it), tool, error. Repeatable.",
+        ),
+    ] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
     """Say what solved a failure, or was accepted after a rejection. The next checkpoint embeds it."""
     from orchestrator import connect
     from orchestrator.cli.reports.memory import print_resolved
-    from orchestrator.entries import resolve_entry
+    from orchestrator.entries import read_conditions, resolve_entry
 
     if (solution is None) == (revision is None):
         raise typer.BadParameter(
@@ -70,6 +78,7 @@ def resolve(
         )
     if solution is not None and verified_by is None:
         raise typer.BadParameter("what showed that the solution works?", param_hint="--verified-by")
+    conditions = facts_of(applies_when, "--applies-when")
 
     async def work() -> None:
         async with connect(workspace=workspace, warm=False) as knowledge:
@@ -80,6 +89,7 @@ def resolve(
                 revision_approach=revision,
                 verified_by=verified_by,
                 when_to_try=when_to_try,
+                applies_when=None if conditions is None else read_conditions(conditions),
             )
         print_resolved(EntryId(entry_id), resolved, as_json=as_json)
 

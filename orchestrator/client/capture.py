@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge.errors import InvalidInput
 from knowledge.forms import as_id, as_whole
+from knowledge.memory.applying import check_conditions
 from knowledge.memory.capture import MAX_LISTED, KnowledgeCaptureService
 from knowledge.memory.validation import validate
-from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, NewEntry, PatternId
+from knowledge.models import AppliesWhen, Captured, CaptureOutcome, Entry, EntryId, NewEntry, PatternId
 from knowledge.ports import Progress
 from orchestrator.client.calls import Api, given, watched
-from orchestrator.entries import write_entry
+from orchestrator.entries import write_conditions, write_entry
 
 _BATCH = 500
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -41,11 +42,17 @@ class RemoteCapture:
     capture_gate_approval = _as_in_process(KnowledgeCaptureService.capture_gate_approval)
 
     async def resolve_failure(
-        self, entry_id: EntryId, *, solution_steps: str, verified_by: str, when_to_try: str | None = None
+        self,
+        entry_id: EntryId,
+        *,
+        solution_steps: str,
+        verified_by: str,
+        when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open failure its verified solution."""
         told = {"solution_steps": solution_steps, "verified_by": verified_by, "when_to_try": when_to_try}
-        return await self._resolve(entry_id, told)
+        return await self._resolve(entry_id, told, applies_when)
 
     async def resolve_gate_rejection(
         self,
@@ -54,14 +61,21 @@ class RemoteCapture:
         revision_approach: str,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
     ) -> EntryId:
         """Give an open rejection the revision that was accepted."""
         told = {"revision_approach": revision_approach, "verified_by": verified_by, "when_to_try": when_to_try}
-        return await self._resolve(entry_id, told)
+        return await self._resolve(entry_id, told, applies_when)
 
-    async def _resolve(self, entry_id: EntryId, told: dict[str, str | None]) -> EntryId:
+    async def _resolve(
+        self, entry_id: EntryId, told: Mapping[str, str | None], applies_when: AppliesWhen | None
+    ) -> EntryId:
+        body: dict[str, Any] = dict(told)
+        if applies_when is not None:
+            check_conditions(applies_when)
+            body["applies_when"] = write_conditions(applies_when)
         answer = await self.api.call(
-            "POST", f"/v1/entries/{as_id('entry_id', entry_id)}/resolution", dict[str, EntryId], body=told
+            "POST", f"/v1/entries/{as_id('entry_id', entry_id)}/resolution", dict[str, EntryId], body=body
         )
         return answer["entry_id"]
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import FastAPI, Header
 
 from knowledge.errors import InvalidInput
-from knowledge.models import Captured, Entry, EntryId, NewEntry
+from knowledge.models import AppliesWhen, Captured, Entry, EntryId, NewEntry
 from orchestrator.entries import capture_rows, resolve_entry
 from orchestrator.http.opened import Open, performs
 
@@ -40,6 +40,7 @@ class ResolutionBody:
     revision_approach: str | None = None
     verified_by: str | None = None
     when_to_try: str | None = None
+    applies_when: AppliesWhen | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,7 @@ def add_entries(app: FastAPI) -> None:
             revision_approach=body.revision_approach,
             verified_by=body.verified_by,
             when_to_try=body.when_to_try,
+            applies_when=body.applies_when,
         )
         return EntryCreated(entry_id=resolved)
 

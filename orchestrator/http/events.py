@@ -45,6 +45,7 @@ class SolvedBody:
     solution_steps: str | None = None
     verified_by: str | None = None
     when_to_try: str | None = None
+    applies_when: AppliesWhen | None = None
     run_id: str | None = None
     tried: Annotated[list[UUID] | None, Field(max_length=_MOST_TRIED)] = None
 
@@ -68,6 +69,7 @@ class DecidedBody:
     run_id: str | None = None
     verified_by: str | None = None
     when_to_try: str | None = None
+    applies_when: AppliesWhen | None = None
 
 
 def _told(body: FailedBody | SolvedBody | DecidedBody) -> dict[str, Any]:

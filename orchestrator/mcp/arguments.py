@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool
 
-from knowledge.models import CheckpointType, FactsTold
+from knowledge.models import AppliesWhen, CheckpointType, FactsTold
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
 
@@ -37,6 +37,9 @@ class Resolution:
     revision_approach: Annotated[str | None, Field(description="Of a rejection: the accepted revision.")] = None
     verified_by: Annotated[str | None, Field(description="What showed that it works. Required for a failure.")] = None
     when_to_try: Annotated[str | None, Field(description="When this is worth trying again.")] = None
+    applies_when: Annotated[AppliesWhen | None, Field(description="Facts without which it does not apply at all.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,9 @@ TaskType = Annotated[str | None, Field(description="What kind of task, such as b
 Technology = Annotated[str | None, Field(description="Such as python.")]
 TaskDescription = Annotated[str | None, Field(description="What the task was.")]
 WhenToTry = Annotated[str | None, Field(description="When this is worth trying again.")]
+Conditions = Annotated[
+    AppliesWhen | None, Field(description="Facts without which what solved it, or was accepted, does not apply at all.")
+]
 Tried = Annotated[
     list[UUID] | None,
     Field(max_length=1000, description="The patterns that the agent followed; of the others nothing is recorded."),
@@ -40,9 +43,7 @@ class TaskFailed:
     task_type: TaskType = None
     technology: Technology = None
     task_description: TaskDescription = None
-    applies_when: Annotated[
-        AppliesWhen | None, Field(description="Facts without which what solves it does not apply at all.")
-    ] = None
+    applies_when: Conditions = None
     run_id: RunId = None
     tried: Tried = None
 
@@ -62,6 +63,7 @@ class TaskSolved:
         Field(description="What showed that it works, such as the name of a test. Goes with solution_steps."),
     ] = None
     when_to_try: WhenToTry = None
+    applies_when: Conditions = None
     run_id: RunId = None
     tried: Tried = None
 
@@ -85,6 +87,7 @@ class GateDecided:
     run_id: RunId = None
     verified_by: Annotated[str | None, Field(description="What showed that what was accepted works.")] = None
     when_to_try: WhenToTry = None
+    applies_when: Conditions = None
 
 
 def as_told(event: TaskFailed | TaskSolved | GateDecided) -> Mapping[str, Any]:

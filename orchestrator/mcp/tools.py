@@ -175,6 +175,7 @@ async def _resolve(caller: Caller, told: Mapping[str, Any]) -> EntryCaptured:
         revision_approach=asked.revision_approach,
         verified_by=asked.verified_by,
         when_to_try=asked.when_to_try,
+        applies_when=asked.applies_when,
     )
     return EntryCaptured(entry_id=resolved)
 

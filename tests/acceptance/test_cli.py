@@ -584,7 +584,10 @@ def test_an_open_entry_is_resolved_by_its_id(alone: Commands) -> None:
     listed = alone.json("unresolved", "--limit", "1")["unresolved"]
     assert [each["entry_id"] for each in listed] == [second]
 
-    solved = ("--solution", "Treat it as zero", "--verified-by", "pytest")
+    solved: tuple[str, ...] = ("--solution", "Treat it as zero", "--verified-by", "pytest")
+    solved += ("--applies-when", "technology=python")
+    assert "applies_when.weather" in alone.refused("resolve", first, *solved, "--applies-when", "weather=fine")
+    solved += ("--applies-when", "version=>=3.10")
     assert alone.run("resolve", first, *solved).stdout == f"entry {first} is resolved\n"
     assert alone.json("resolve", second, "--revision", "Expand, migrate, contract") == {"entry_id": second}
     assert alone.json("stats")["entries"] == {"staged": 2}

@@ -12,7 +12,7 @@ import pytest
 from knowledge import AppliesWhen, Task
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.errors import InvalidInput
-from knowledge.models import Pattern
+from knowledge.models import EntryStatus, Pattern
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.client import KnowledgeClient
@@ -153,6 +153,51 @@ async def test_over_http_conditions_and_facts_are_the_same(knowledge: Knowledge)
         assert (answer.status_code, answer.json()["field"]) == (422, "applies_when.version")
         answer = await http.post("/v1/queries/task", json={"task_description": CART, "facts": {"os": "linux"}})
         assert (answer.status_code, answer.json()["field"]) == (422, "facts")
+
+
+async def test_through_every_door_a_resolution_tells_when_it_applies(knowledge: Knowledge) -> None:
+    """What a solution needs is known when there is one; conditions could only be told with the failure."""
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    solved: dict[str, Any] = {"solution_steps": "Mend it", "verified_by": "pytest", "applies_when": NEW}
+    gate: dict[str, Any] = {"project_id": "p", "gate_type": "design_review"}
+    call = {"failure": TOOLS["resolve"].call, "solved": TOOLS["task_solved"].call, "gate": TOOLS["gate_decided"].call}
+    over_mcp = Caller(knowledge=knowledge, may=lambda _: True)
+    told = solved | {"applies_when": {"technology": "python", "version": ">=3.12", "tool": "pytest"}}
+    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
+        resolved = []
+        for place, each in enumerate((knowledge, client, None)):
+            door = each or knowledge
+            unsolved = failure(solution_steps=None, success_verified=False, task_id=f"a{place}")
+            opened = await door.capture.capture(unsolved)
+            failed = await door.capture.capture(replace(unsolved, task_id=f"b{place}"))
+            turned = await door.events.gate_decided(
+                **gate, task_id=f"c{place}", accepted=False, proposal="Rename", human_feedback="No plan"
+            )
+            if each:
+                resolved.append(await each.capture.resolve_failure(opened, **solved))
+                await each.events.task_solved(project_id=unsolved.project_id, task_id=f"b{place}", **solved)
+                await each.events.gate_decided(
+                    **gate, task_id=f"c{place}", accepted=True, approach="Expand", applies_when=NEW
+                )
+            else:
+                await call["failure"](over_mcp, {"entry_id": opened, **told})
+                await call["solved"](over_mcp, {"project_id": unsolved.project_id, "task_id": f"b{place}", **told})
+                accepted = {"accepted": True, "approach": "Expand", "applies_when": told["applies_when"]}
+                await call["gate"](over_mcp, {**gate, "task_id": f"c{place}", **accepted})
+            resolved += [opened, failed, *turned.entry_ids]
+        for entry_id in resolved:
+            entry = await knowledge.capture.get(entry_id)
+            assert (entry.status, entry.applies_when) == (EntryStatus.STAGED, NEW)
+        opened = await knowledge.capture.capture(failure(solution_steps=None, success_verified=False, task_id="d"))
+        for door in (knowledge, client):
+            for wrong, field in ((AppliesWhen(version=">=3"), "version"), (AppliesWhen(error="(a)\\1"), "error")):
+                with pytest.raises(InvalidInput) as refused:
+                    await door.capture.resolve_failure(opened, **solved | {"applies_when": wrong})
+                assert refused.value.field == f"applies_when.{field}"
+        secret = AppliesWhen(error="password=hunter2-Zq81xx-hunter")
+        with pytest.raises(InvalidInput, match="secret"):
+            await knowledge.capture.resolve_failure(opened, **solved | {"applies_when": secret})
+        assert (await knowledge.capture.get(opened)).status is EntryStatus.OPEN
 
 
 @pytest.mark.parametrize("told", ["PostgreSQL", "postgresql", "Postgres"])

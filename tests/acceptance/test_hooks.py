@@ -286,7 +286,7 @@ async def test_only_what_the_agent_went_by_is_told_of_where_it_says_so(
 ) -> None:
     await learned(hooks)
     pattern = await started(hooks)
-    told = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
+    told: dict[str, Any] = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
     assert (await hooks.task_solved(**told, tried=[])).outcomes == 0
     assert (await fails(hooks, **told, tried=[])).outcomes == 0
     assert await record(hooks) == (1, 1, 1)
@@ -302,7 +302,7 @@ async def test_what_is_no_id_of_a_pattern_is_named_and_the_rest_of_the_event_is_
     """An agent made one up, and the solution that it had found was lost with it."""
     await learned(hooks)
     pattern = await started(hooks)
-    told = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
+    told: dict[str, Any] = {"project_id": "second", "task_id": "T-1", "run_id": "1"}
     tried: list[Any] = ["pattern 1", pattern.pattern_id, 5]
     kept = await hooks.task_solved(**told, tried=tried)
     assert (kept.outcomes, kept.degraded) == (1, "tried: passed over what is no id of a pattern: 'pattern 1', 5")
@@ -526,7 +526,7 @@ async def test_an_event_with_all_the_text_it_may_have_is_kept_whatever_it_is_wri
     assert (failed.degraded, len(failed.entry_ids)) == (None, 1)
     solved = await solves(hooks, solution_steps=text, when_to_try=text)
     assert (solved.degraded, solved.entry_ids) == (None, failed.entry_ids)
-    gate = {"project_id": "first", "gate_type": "review", "proposal": text, "task_description": text}
+    gate: dict[str, Any] = {"project_id": "first", "gate_type": "review", "proposal": text, "task_description": text}
     kept = await hooks.gate_decided(**gate, accepted=True, approach=text, when_to_try=text)
     assert (kept.degraded, len(kept.entry_ids)) == (None, 1)
 

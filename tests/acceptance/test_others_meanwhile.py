@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from knowledge.wiring import Knowledge
@@ -39,7 +41,7 @@ async def test_a_question_of_long_documents_holds_up_nobody(knowledge: Knowledge
 
 
 async def test_a_solution_of_many_long_failures_holds_up_nobody(knowledge: Knowledge) -> None:
-    task = {"project_id": "web-shop", "task_id": "T-1"}
+    task: dict[str, Any] = {"project_id": "web-shop", "task_id": "T-1"}
     frame = '  File "/srv/app/part{0}.py", line {1}, in call{0}\n    return nothing{0}(told, {1})\n'
     for run in range(60):
         trace = "Traceback (most recent call last):\n" + "".join(frame.format(n, n + run) for n in range(600))

@@ -16,9 +16,27 @@ import pytest
 import sqlalchemy as sa
 
 from knowledge.access.principals import Principal, Scope, Trust
-from knowledge.errors import AccessDenied, Conflict, IdempotencyConflict, NotFound, NotOpen, RejectionOnRecord
+from knowledge.errors import (
+    AccessDenied,
+    Conflict,
+    IdempotencyConflict,
+    InvalidInput,
+    NotFound,
+    NotOpen,
+    RejectionOnRecord,
+)
 from knowledge.memory import capture
-from knowledge.models import CaptureOutcome, EntryId, EntryStatus, EntryType, NewEntry, Provenance, Review, Task
+from knowledge.models import (
+    AppliesWhen,
+    CaptureOutcome,
+    EntryId,
+    EntryStatus,
+    EntryType,
+    NewEntry,
+    Provenance,
+    Review,
+    Task,
+)
 from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
@@ -479,7 +497,10 @@ async def test_an_agent_that_resolves_before_who_is_trusted_has_not_the_last_wor
         **gate, accepted=False, proposal="Rename in place", human_feedback="No migration plan"
     )
     task: dict[str, Any] = {"project_id": "P", "task_id": "T9"}
-    failed = await boss.events.task_failed(**task, agent_type="coder", failure_description="the cart raises TypeError")
+    conditions = AppliesWhen(technology="python")
+    failed = await boss.events.task_failed(
+        **task, agent_type="coder", failure_description="the cart raises TypeError", applies_when=conditions
+    )
     await agent.capture.resolve_gate_rejection(turned_down.entry_ids[0], revision_approach=steps)
     await agent.capture.resolve_failure(failed.entry_ids[0], solution_steps=steps, verified_by="me")
     if embedded:
@@ -492,6 +513,7 @@ async def test_an_agent_that_resolves_before_who_is_trusted_has_not_the_last_wor
             "Expand, migrate, contract", "Treat it as zero"
         ]  # fmt: skip
         assert {(entry.status, entry.source) for entry in kept} == {(EntryStatus.STAGED, None)}
+        assert [entry.applies_when for entry in kept] == [None, conditions]
     there_still = embedded and steps != POISON  # what waits for a person is not embedded
     same = [entry.entry_id for entry in kept] == [turned_down.entry_ids[0], failed.entry_ids[0]]
     assert same is not there_still
@@ -502,6 +524,24 @@ async def test_an_agent_that_resolves_before_who_is_trusted_has_not_the_last_wor
     found = await knowledge.queries.query_for_failure("the cart raises TypeError", min_relevance=0.0, max_results=9)
     assert "Treat it as zero" in {pattern.solution for pattern in found}
     assert ("Delete the cart" in {pattern.solution for pattern in found}) is there_still
+
+
+async def test_when_what_others_captured_applies_is_not_for_an_agent_to_tell(knowledge: Knowledge) -> None:
+    """With a condition that never holds it could hide a solution from every task."""
+    never, told = AppliesWhen(tool="none there is"), AppliesWhen(technology="python")
+    boss, agent = knowledge.acting_for(ORCHESTRATOR), knowledge.acting_for(AGENT)
+    unsolved = failure(solution_steps=None, success_verified=False, verified_by=None, applies_when=told)
+    solved: dict[str, Any] = {"solution_steps": "Mend it", "verified_by": "pytest"}
+    for run, capturing in enumerate((boss, knowledge.acting_for(OTHER_AGENT))):
+        failed = await capturing.capture.capture(replace(unsolved, run_id=str(run)))
+        with pytest.raises(InvalidInput) as refused:
+            await agent.capture.resolve_failure(failed, **solved, applies_when=never)
+        assert refused.value.field == "applies_when"
+        await boss.capture.resolve_failure(failed, **solved)
+        assert (await knowledge.capture.get(failed)).applies_when == told
+    own = await agent.capture.capture(replace(unsolved, run_id="own"))
+    await agent.capture.resolve_failure(own, **solved, applies_when=never)
+    assert (await knowledge.capture.get(own)).applies_when == never
 
 
 async def test_what_an_agent_told_and_who_is_trusted_resolved_is_not_resolved_anew(knowledge: Knowledge) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -31,6 +32,7 @@ from tests.support.stores import EVERYTHING, MINUTE, Store, claim_all, numbered
 
 HOUR = timedelta(hours=1)
 MOMENT = timedelta(milliseconds=40)
+CONDITIONS = AppliesWhen(technology="python", version=">=3.10", error="TypeError")
 
 
 def staged(number: int = 1, **told: Any) -> Entry:
@@ -61,7 +63,7 @@ async def test_an_entry_comes_back_as_it_was_told(stores: Stores) -> None:
     told = replace(
         stored(failure(error_message="E  TypeError", task_description="Sum a cart", when_to_try="Early", run_id="3")),
         idempotency_key="k",
-        applies_when=AppliesWhen(technology="python", version=">=3.10", error="TypeError"),
+        applies_when=CONDITIONS,
     )
     (answer,) = await stores.entries.add([told])
     assert (answer.outcome, answer.entry_id, answer.status) == (CaptureOutcome.ACCEPTED, told.entry_id, told.status)
@@ -299,7 +301,7 @@ async def test_a_resolution_stages_an_open_failure_as_verified(stores: Stores) -
     entry = opened()
     await stores.entries.add([entry])
     found = await stores.entries.resolve(
-        entry.entry_id, solution_steps="mend it", verified_by="pytest", when_to_try="Early"
+        entry.entry_id, solution_steps="mend it", verified_by="pytest", when_to_try="Early", applies_when=CONDITIONS
     )
     assert found == await stores.entries.get(entry.entry_id)
     assert found == replace(
@@ -310,7 +312,22 @@ async def test_a_resolution_stages_an_open_failure_as_verified(stores: Stores) -
         solution_steps="mend it",
         verified_by="pytest",
         when_to_try="Early",
+        applies_when=CONDITIONS,
     )
+
+
+async def test_conditions_told_with_a_failure_stay_unless_its_resolution_tells_others(stores: Stores) -> None:
+    told = [replace(opened(number=number), applies_when=CONDITIONS) for number in (1, 2)]
+    await stores.entries.add(told)
+    others = AppliesWhen(tool="pytest")
+    resolve = partial(stores.entries.resolve, solution_steps="mend it", verified_by="pytest")
+    assert (await resolve(told[0].entry_id)).applies_when == CONDITIONS
+    first = await resolve(told[1].entry_id, applies_when=others)
+    assert first.applies_when == others
+    assert await resolve(told[1].entry_id, applies_when=others) == first, "told again"
+    assert await resolve(told[1].entry_id) == first
+    with pytest.raises(NotOpen):
+        await resolve(told[1].entry_id, applies_when=CONDITIONS)
 
 
 async def test_a_resolution_stages_an_open_rejection_without_calling_it_verified(stores: Stores) -> None:
@@ -631,14 +648,22 @@ async def test_a_trusted_resolution_takes_the_place_of_one_of_low_trust_until_it
     await entries.add([entry])
     agent = Provenance(key_id="agent", low_trust=True, suspicions=suspicions)
     boss = Provenance(key_id="boss")
-    told = {"solution_steps": "mend it", "verified_by": "pytest"}
+    told: dict[str, Any] = {"solution_steps": "mend it", "verified_by": "pytest"}
     assert await entries.overrule(entry.entry_id, "agent", **told, by=boss) is None, "it waits for its resolution"
-    await entries.resolve(entry.entry_id, solution_steps="break it", verified_by="me", when_to_try="Always", by=agent)
+    await entries.resolve(
+        entry.entry_id,
+        solution_steps="break it",
+        verified_by="me",
+        when_to_try="Always",
+        by=agent,
+        applies_when=CONDITIONS,
+    )
     claim = await entries.claim(EVERYTHING, limit=1, lease=MINUTE)
     assert await entries.overrule(entry.entry_id, "another", **told, by=boss) is None
     replaced = await entries.overrule(entry.entry_id, "agent", **told, by=boss)
     assert replaced == await entries.get(entry.entry_id)
     assert (replaced.solution_steps, replaced.verified_by, replaced.when_to_try) == ("mend it", "pytest", None)
+    assert replaced.applies_when is None
     assert (replaced.status, replaced.resolved_by, replaced.low_trust) == (EntryStatus.STAGED, "boss", False)
     assert (replaced.source, replaced.suspicions) == (None, ())
     assert await entries.extend(claim, MINUTE) == 0, "who embeds what it said before marks nothing"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 from knowledge.adapters.in_memory.state import EntryRow, InMemoryState
 from knowledge.errors import Conflict, NotFound, NotOpen
 from knowledge.models import (
     TRUSTED,
+    AppliesWhen,
     Captured,
     CaptureOutcome,
     Entry,
@@ -102,10 +104,11 @@ class InMemoryEntries(EntryStore):
         revision_approach: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
         by: Provenance = TRUSTED,
     ) -> Entry:
-        told = {"solution_steps": solution_steps, "revision_approach": revision_approach}
-        told |= {"verified_by": verified_by, "when_to_try": when_to_try}
+        told: dict[str, Any] = {"solution_steps": solution_steps, "revision_approach": revision_approach}
+        told |= {"verified_by": verified_by, "when_to_try": when_to_try, "applies_when": applies_when}
         told = {name: value for name, value in told.items() if value is not None}
         entry = self._row(entry_id).entry
         held_back = entry.status is EntryStatus.QUARANTINED
@@ -135,6 +138,7 @@ class InMemoryEntries(EntryStore):
         revision_approach: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
         by: Provenance = TRUSTED,
     ) -> Entry | None:
         async with self._state.deciding[self._workspace]:
@@ -149,6 +153,7 @@ class InMemoryEntries(EntryStore):
                 revision_approach=revision_approach,
                 verified_by=verified_by,
                 when_to_try=when_to_try,
+                applies_when=applies_when,
                 status=EntryStatus.STAGED,
                 resolved_by=by.key_id,
                 agent_key=None,

@@ -16,11 +16,12 @@ from knowledge.adapters.postgres.adding import add_entries, known_entry
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, locked_in_order
 from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.deleting import delete_entries, forget_project, leave_points
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, captured_at, to_entry, told_entry
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, captured_at, conditions_row, to_entry, told_entry
 from knowledge.adapters.postgres.tables import knowledge_staging, projects
 from knowledge.errors import Conflict, NotFound, NotOpen
 from knowledge.models import (
     TRUSTED,
+    AppliesWhen,
     Captured,
     Entry,
     EntryId,
@@ -123,16 +124,17 @@ class PostgresEntries(EntryStore):
         revision_approach: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
         by: Provenance = TRUSTED,
     ) -> Entry:
         told: dict[str, Any] = {"solution_steps": solution_steps, "revision_approach": revision_approach}
-        told |= {"verified_by": verified_by, "when_to_try": when_to_try}
+        told |= {"verified_by": verified_by, "when_to_try": when_to_try, "applies_when": applies_when}
         told = {name: value for name, value in told.items() if value is not None}
         update = (
             sa.update(knowledge_staging)
             .where(_E.workspace == self._workspace, _E.id == entry_id, _UNRESOLVED)
             .values(
-                **told,
+                **told | ({} if applies_when is None else {"applies_when": conditions_row(applies_when)}),
                 status=EntryStatus.QUARANTINED if by.suspicions else _STAGED_UNLESS_HELD_BACK,
                 resolved_by=by.key_id,
                 **({"agent_key": by.source} if by.low_trust else {}),
@@ -163,6 +165,7 @@ class PostgresEntries(EntryStore):
         revision_approach: str | None = None,
         verified_by: str | None = None,
         when_to_try: str | None = None,
+        applies_when: AppliesWhen | None = None,
         by: Provenance = TRUSTED,
     ) -> Entry | None:
         waits = (_E.status.in_((EntryStatus.STAGED, EntryStatus.QUARANTINED)), _E.pattern_id.is_(None))
@@ -175,6 +178,7 @@ class PostgresEntries(EntryStore):
                 revision_approach=revision_approach,
                 verified_by=verified_by,
                 when_to_try=when_to_try,
+                applies_when=conditions_row(applies_when),
                 status=EntryStatus.STAGED,
                 resolved_by=by.key_id,
                 agent_key=None,

@@ -41,9 +41,15 @@ def to_row(entry: Entry) -> dict[str, Any]:
     """Return an entry as the values of its columns."""
     row = {column: getattr(entry, name) for name, column in _COLUMN_OF.items()}
     row["suspicions"] = list(entry.suspicions)
-    if entry.applies_when is not None:
-        row["applies_when"] = {name: told for name, told in asdict(entry.applies_when).items() if told is not None}
+    row["applies_when"] = conditions_row(entry.applies_when)
     return row
+
+
+def conditions_row(conditions: AppliesWhen | None) -> dict[str, Any] | None:
+    """Return conditions as the value of their column: those that are told."""
+    if conditions is None:
+        return None
+    return {name: told for name, told in asdict(conditions).items() if told is not None}
 
 
 _NAMES = tuple(_COLUMN_OF)
