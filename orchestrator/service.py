@@ -37,12 +37,16 @@ LEAST_KEY_CHARS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """Where the API is served, over which data directory, by which process; `without_keys`: to all on this machine."""
+    """Where the API is served, over which data directory, by which process; `without_keys`: to all on this machine.
+
+    `dead_keys`: how many live keys open nothing, as they were made with another pepper.
+    """
 
     url: str
     home: str
     pid: int
     without_keys: bool
+    dead_keys: int = 0
 
 
 async def run_service(
@@ -75,12 +79,20 @@ async def run_service(
             app = make_app(knowledge, doorway=doorway)
             stack.enter_context(watched_by(metrics_of_process(), *stack.enter_context(tracing(os.environ))))
             without_keys = key is None and not await knowledge.authenticator.any_key()
+            dead_keys = await knowledge.authenticator.of_another_pepper()
             async with _served(knowledge, app, listener):
                 gc.freeze()  # all that is there stays: a search for garbage among it would be 0.1 s of a question's 0.3
                 shown = f"[{host}]" if ":" in host else host
                 url = f"http://{shown}:{port}"
-                home = str(settings.home)
-                on_start(Serving(url=url, home=home, pid=os.getpid(), without_keys=without_keys))
+                on_start(
+                    Serving(
+                        url=url,
+                        home=str(settings.home),
+                        pid=os.getpid(),
+                        without_keys=without_keys,
+                        dead_keys=dead_keys,
+                    )
+                )
                 await asyncio.Event().wait()
 
 

@@ -89,6 +89,10 @@ class Authenticator(Forgets):
                 self._any = (found, self.seconds() + REMEMBERED_SECONDS)
         return found
 
+    async def of_another_pepper(self) -> int:
+        """Return how many live keys open nothing here, as they were made with another pepper."""
+        return await self.store.of_others(self.pepper().name, self.clock.now()) if await self.any_key() else 0
+
     def forget(self, key_id: str) -> None:
         """Look a key up anew at its next use, and whether there is any; what was asked before this is not kept."""
         self._forgets += 1

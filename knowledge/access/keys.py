@@ -111,6 +111,10 @@ class KeyStore(Protocol):
         """Return whether a key was ever made, a dead one included."""
         ...
 
+    async def of_others(self, pepper: str, now: datetime) -> int:
+        """Return how many keys that have not ended were made with another pepper than that of this name."""
+        ...
+
     async def prune(self, before: datetime) -> int:
         """Delete the keys that ended before a moment; return how many. The last one that was made stays.
 

@@ -67,5 +67,13 @@ def _make(path: Path) -> None:
         Path(name).unlink()
 
 
+def other_pepper(keys: int) -> str:
+    """Say that keys were made with another pepper, and what there is to do."""
+    return (
+        f"keys that open nothing here, as they were made with another pepper: {keys:,}. Put back the file {FILE} of the"
+        " data directory, or the HARDWON_KEY_PEPPER, that they were made with, or revoke them and make others"
+    )
+
+
 def _named(value: bytes) -> Pepper:
     return Pepper(value=value, name=hashlib.sha256(b"hardwon key pepper\0" + value).hexdigest()[:12])

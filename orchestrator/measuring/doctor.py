@@ -6,10 +6,14 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
+from knowledge.access.authentication import Authenticator
+from knowledge.access.pepper import other_pepper
 from knowledge.errors import AccessDenied, HardwonError, IndexUnavailable
 from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
+from orchestrator.client.knowledge_client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge, connect
 
 _MAKE_ROLE = "Have an administrator run: CREATE ROLE hardwon_app NOLOGIN; GRANT hardwon_app TO this user; restart"
@@ -49,6 +53,9 @@ async def examine() -> list[Finding]:
         await look("stores", stores)
         if opened:
             await look("clocks", lambda: clocks(opened[0]))
+            here = opened[0]
+            if not isinstance(here, KnowledgeClient):  # a server looks at its own as it starts
+                await look("keys", partial(_keys, here.authenticator))
             await look("workspaces", lambda: _workspaces(opened[0]))
             await look("a question", lambda: _question(opened[0]))
     return findings
@@ -102,6 +109,15 @@ async def clocks(knowledge: AnyKnowledge) -> str:
     except AccessDenied:
         return "not compared, as this key may not prune"
     return "this machine and Postgres tell the same time"
+
+
+async def _keys(authenticator: Authenticator) -> str:
+    """Say whether the keys that were made can be used: their pepper is in no dump of Postgres."""
+    if not await authenticator.any_key():
+        return "none was made, so a server here answers all programs of its own machine"
+    if others := await authenticator.of_another_pepper():
+        raise AccessDenied(other_pepper(others))
+    return "all that have not ended can be used here"
 
 
 async def _workspaces(knowledge: AnyKnowledge) -> str:

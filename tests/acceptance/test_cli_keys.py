@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -106,3 +107,30 @@ def test_who_makes_a_key_to_documents_without_a_name_is_told_that_it_stands_for_
     assert f"key {json.loads(nobodys.stdout)['key_id']} stands for no user" in nobodys.stderr
     for named in (("--name", "ann"), ("--scope", "admin")):
         assert "stands for no user" not in made(*named).stderr
+
+
+def test_a_pepper_that_was_lost_is_told_before_anybody_is_turned_away(commands: Commands) -> None:
+    """After a dump was restored without it a server started, was ready, and took every key for unknown."""
+
+    def keys() -> tuple[bool, str]:
+        findings: list[dict[str, Any]] = json.loads(commands.run("doctor", "--json").stdout)["findings"]
+        (found,) = (each for each in findings if each["what"] == "keys")
+        return found["well"], found["said"]
+
+    assert keys()[1].startswith("none was made")
+    made = [commands.json("keys", "create", "--scope", "query")["key_id"] for _ in range(2)]
+    commands.json("keys", "revoke", made[0])
+    assert keys() == (True, "all that have not ended can be used here")
+    pepper = commands.home / "key-pepper"
+    kept = pepper.read_bytes()
+    pepper.unlink()
+    well, said = keys()
+    assert not well
+    assert "as they were made with another pepper: 1. Put back" in said
+    with commands.serving() as (running, url):
+        assert running.process.stderr is not None
+        assert said in running.process.stderr.readline()
+        told = json.loads(commands.run("doctor", "--json", HARDWON_API_URL=url).stdout)["findings"]
+        assert not any(each["what"] == "keys" and not each["well"] for each in told), "that is for the server to say"
+    pepper.write_bytes(kept)
+    assert keys()[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -108,6 +109,16 @@ async def test_a_key_is_revoked_once_and_its_last_use_never_moves_back(keys: Key
     found = await kept(keys, 1)
     assert found.revoked_at == NOON + timedelta(hours=1)
     assert found.last_used_at == NOON + timedelta(hours=5)
+
+
+async def test_live_keys_of_another_pepper_are_counted(keys: KeyStore) -> None:
+    assert await keys.of_others("ours", NOON) == 0
+    others = replace(HASH, pepper="lost")
+    for number, hashed in enumerate((HASH, others, others, others, others)):
+        await keys.add(key(number, expires_at=NOON + number * DAY if number > 2 else None), hashed)
+    await keys.revoke(key(1).key_id, NOON)
+    assert await keys.of_others("ours", NOON + 3 * DAY) == 2
+    assert await keys.of_others("lost", NOON + 3 * DAY) == 1
 
 
 async def test_keys_that_ended_long_ago_go_and_the_last_one_made_stays(keys: KeyStore) -> None:

@@ -49,6 +49,9 @@ class InMemoryKeys(KeyStore):
     async def any(self) -> bool:
         return bool(self._kept)
 
+    async def of_others(self, pepper: str, now: datetime) -> int:
+        return sum(hashed.pepper != pepper and key.live(now) for key, hashed in self._kept.values())
+
     async def prune(self, before: datetime) -> int:
         keys = sorted((key for key, _ in self._kept.values()), key=lambda key: key.key_id)
         keys.sort(key=lambda key: key.created_at, reverse=True)

@@ -99,6 +99,12 @@ class PostgresKeys(KeyStore):
         async with reading(self._engine) as connection:
             return bool(await connection.scalar(sa.select(sa.exists(sa.select(_K.id)))))
 
+    async def of_others(self, pepper: str, now: datetime) -> int:
+        live = (_K.revoked_at.is_(None), sa.or_(_K.expires_at.is_(None), _K.expires_at > now))
+        query = sa.select(sa.func.count()).select_from(api_keys).where(_K.pepper != pepper, *live)
+        async with reading(self._engine) as connection:
+            return await connection.scalar(query) or 0
+
     async def prune(self, before: datetime) -> int:
         last = sa.select(_K.id).order_by(_K.created_at.desc(), _K.id).limit(1).scalar_subquery()
         ended = sa.func.least(_K.revoked_at, _K.expires_at)  # passes over a NULL

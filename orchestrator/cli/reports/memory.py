@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
+from knowledge.access.pepper import other_pepper
 from knowledge.models import (
     Captured,
     CaptureOutcome,
@@ -123,6 +124,8 @@ def print_serving(serving: Serving, *, as_json: bool) -> None:
         notes.print(
             "no key is made yet, so whoever is on this machine may do everything: hardwon keys create", markup=False
         )
+    if serving.dead_keys:
+        notes.print(other_pepper(serving.dead_keys), markup=False)
 
 
 def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
