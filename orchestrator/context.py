@@ -18,10 +18,10 @@ from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
 from knowledge.memory.success import is_failing
 from knowledge.memory.texts import normalised
-from knowledge.models import Context, ContextId, EntryType, FactsTold, Pattern, PatternId, Task
+from knowledge.models import Context, ContextId, Entry, EntryType, FactsTold, Pattern, PatternId, Task
 from knowledge.names import CONTEXT_CLOSING, CONTEXT_OPENING
 from knowledge.steps import step
-from knowledge.turns import aside_if_long
+from knowledge.turns import all_of, aside_if_long
 from orchestrator.breaker import CircuitBreaker
 from orchestrator.budget import INDENT, Keep, shared, tokens
 from orchestrator.deadline import within
@@ -134,9 +134,28 @@ class Queries(Protocol):
         """Return the patterns to know before a task is assigned."""
         ...
 
+    async def query_for_failure(
+        self,
+        failure_description: str,
+        error_message: str | None = None,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        max_results: int = 3,
+        *,
+        technology: str | None = None,
+        only_if_sure: bool = False,
+        facts: FactsTold | None = None,
+    ) -> list[Pattern]:
+        """Return how failures like this one were solved."""
+        ...
+
 
 class Contexts(Protocol):
-    """Where contexts handed out are kept."""
+    """Where contexts handed out are kept, and what is known of a task."""
+
+    async def failing(self, task: Task) -> Entry | None:
+        """Return the latest failure of a task that waits for its solution."""
+        ...
 
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
         """Keep a context."""
@@ -242,9 +261,7 @@ class OrchestratorContextBuilder:
         if isinstance(self.knowledge, BuildsContexts):
             return await self.knowledge.build_context(task, agent_type)
         check_task(task, agent_type)
-        found = await self.knowledge.queries.query_for_task(
-            task.description, agent_type, task.type, task.technology, only_if_sure=True, facts=task.facts
-        )
+        found = await _found(self.knowledge, task, agent_type)
         built = await _with_patterns(context, found, self.knowledge.settings)
         if built.patterns and not asked.handed_out:  # nobody sees what came too late
             asked.found = built
@@ -256,6 +273,36 @@ class OrchestratorContextBuilder:
         self.breaker.failed(reason)
         log.warning("context_degraded", context_id=str(context.context_id), reason=reason_of(error))
         return replace(context, degraded=reason)
+
+
+async def _found(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[Pattern]:
+    """Return the patterns for a task; of one that is to be tried again, first those for what it failed with.
+
+    A task says what is to be done, and a failure what is in the way: most lessons are about that.
+    """
+    for_task = knowledge.queries.query_for_task(
+        task.description, agent_type, task.type, task.technology, only_if_sure=True, facts=task.facts
+    )
+    if not task.project_id or not task.task_id:
+        return await for_task
+    mending, found = await all_of([_after_failure(knowledge, task, agent_type), for_task])
+    known = {pattern.pattern_id for pattern in mending}
+    return [*mending, *(pattern for pattern in found if pattern.pattern_id not in known)]
+
+
+async def _after_failure(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[Pattern]:
+    failure = await knowledge.contexts.failing(task)
+    if failure is None or failure.failure_description is None:
+        return []
+    return await knowledge.queries.query_for_failure(
+        failure.failure_description,
+        failure.error_message,
+        agent_type,
+        task.type,
+        technology=task.technology,
+        only_if_sure=True,
+        facts=task.facts,
+    )
 
 
 async def _with_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:

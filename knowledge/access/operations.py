@@ -80,6 +80,7 @@ OPERATIONS: Final[Mapping[str, Needed]] = {
     "queries.get": _QUERY,
     "queries.browse": _QUERY,
     "contexts.record": _QUERY,
+    "contexts.failing": _QUERY,
     "outcomes.record_outcome": _QUERY,
     "grouping.suggest": _REVIEW,
     "grouping.show": _REVIEW,

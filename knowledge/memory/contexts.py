@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from knowledge.memory.limits import check_text
-from knowledge.models import Context, Task
+from knowledge.models import Context, Entry, EntryStatus, EntryType, Task
 
 if TYPE_CHECKING:  # who only checks a task needs no stores
     from knowledge.ports import Stores
@@ -23,9 +23,19 @@ def check_task(task: Task, agent_type: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextLog:
-    """Keeps the ids of contexts and of the patterns in them; never their words."""
+    """Keeps the ids of contexts and of the patterns in them; never their words. Knows what a task is up against."""
 
     stores: Stores
+
+    async def failing(self, task: Task) -> Entry | None:
+        """Return the latest failure of a task that waits for its solution: it is about to be tried again.
+
+        None where there is none, or it is not known which task it is. Raises StorageUnavailable.
+        """
+        if not task.project_id or not task.task_id:
+            return None
+        found = await self.stores.entries.of_task(task.project_id, task.task_id, EntryType.FAILURE_SOLUTION, limit=1)
+        return next((entry for entry in found if entry.status is EntryStatus.OPEN), None)
 
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
         """Keep a context that holds patterns. Raises StorageUnavailable."""

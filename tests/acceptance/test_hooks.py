@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -131,6 +132,27 @@ async def test_what_one_project_solved_is_in_the_context_of_anothers_task(hooks:
     context = await hooks.task_started(task(), "backend")
     assert f"- Solution: {SOLUTION}" in context.text
     assert hooks.counts == {"task_started": 2, "task_failed": 1, "task_solved": 1, "phase_completed": 1}
+
+
+async def test_a_task_that_is_tried_again_is_given_what_mends_the_failure_it_ended_in(
+    hooks: OrchestratorHooks,
+) -> None:
+    """What it is to do tells nothing of what is in the way: an agent met the same failure twice without the lesson."""
+    await learned(hooks)
+    other = replace(task(), description="Print an invoice in two languages", type="feature")
+    assert (await hooks.task_started(other, "backend")).patterns == ()
+    assert (await hooks.task_started(replace(other, task_id=None), "backend")).patterns == ()
+    told = {"project_id": "second", "task_id": "T-1", "run_id": "1", "failure_description": FAILURE}
+    (failed,) = (await fails(hooks, **told)).entry_ids
+    again = await hooks.task_started(replace(other, run_id="2"), "backend")
+    assert [pattern.solution for pattern in again.patterns] == [SOLUTION]
+    for elsewhere in (replace(other, task_id="T-2"), replace(other, project_id="third")):
+        assert (await hooks.task_started(elsewhere, "backend")).patterns == ()
+    solved = await solves(hooks, project_id="second", run_id="2")
+    assert solved.degraded is None
+    assert await record(hooks) == (2, 2, 2)
+    assert (await hooks.task_started(replace(other, run_id="3"), "backend")).patterns == (), "nothing is in the way"
+    assert failed not in {each.entry_id for each in await hooks.knowledge.capture.unresolved()}
 
 
 async def test_a_failure_stays_open_until_its_own_task_is_solved(hooks: OrchestratorHooks) -> None:

@@ -14,13 +14,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knowledge.errors import IndexUnavailable, TextRejected
-from knowledge.models import Context, EntryType, FactsTold, Pattern, Task
+from knowledge.models import Context, Entry, EntryType, FactsTold, Pattern, Task
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.budget import tokens
 from orchestrator.context import basic_context, choose, label, render
 from orchestrator.harmless import harmless
 from tests.support.blocks import CLOSING, OPENING, read_back, told_of
-from tests.support.entries import pattern
+from tests.support.entries import failure, pattern, stored
 
 GOLDEN = """\
 [ORCHESTRATOR CONTEXT: Historical Knowledge]
@@ -396,6 +396,8 @@ class Answers:
     settings: Settings = field(default_factory=Settings)
     seconds: float = 0
     records_in: float = 0
+    failure: Entry | None = None
+    mended: Callable[[], Sequence[Pattern]] = list
     asked: list[tuple[object, ...]] = field(default_factory=list)
     kept: list[Context] = field(default_factory=list)
 
@@ -423,6 +425,25 @@ class Answers:
         await asyncio.sleep(self.seconds)
         return list(self.answer())
 
+    async def query_for_failure(
+        self,
+        failure_description: str,
+        error_message: str | None = None,
+        agent_type: str | None = None,
+        task_type: str | None = None,
+        max_results: int = 3,
+        *,
+        technology: str | None = None,
+        only_if_sure: bool = False,
+        facts: FactsTold | None = None,
+    ) -> list[Pattern]:
+        assert only_if_sure
+        self.asked.append((failure_description, error_message, agent_type, task_type, technology))
+        return list(self.mended())
+
+    async def failing(self, task: Task) -> Entry | None:
+        return self.failure
+
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
         await asyncio.sleep(self.records_in)
         self.kept.append(context)
@@ -441,6 +462,16 @@ async def test_the_basic_context_comes_first_then_a_blank_line_then_the_block() 
     assert context.degraded is None
     assert knowledge.asked == [(TASK.description, "backend", "bugfix", "python", 5)]
     assert knowledge.kept == [context]
+
+
+async def test_of_a_task_that_failed_what_mends_the_failure_comes_first_and_each_pattern_once() -> None:
+    one, two, three = (pattern(solution=f"mend {number}") for number in range(3))
+    told = stored(failure(failure_description="it fell", error_message="KeyError", solution_steps=None))
+    knowledge = Answers(lambda: [one, two], failure=told, mended=lambda: [three, two])
+    again = replace(TASK, project_id="shop", task_id="T-1", run_id="2")
+    context = await OrchestratorContextBuilder(knowledge).build_context_for_task(again, "backend")
+    assert context.patterns == (three, two, one)
+    assert ("it fell", "KeyError", "backend", "bugfix", "python") in knowledge.asked
 
 
 async def test_without_a_pattern_the_context_is_the_basic_one_alone() -> None:
