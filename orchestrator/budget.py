@@ -21,7 +21,7 @@ class Keep(Enum):
     ENDS = auto()
     """The beginning and the end: a refused proposal ends with why."""
     ERRORS = auto()
-    """Both ends, and between them the lines that say what went wrong: of a log, they stand anywhere."""
+    """The beginning, the lines that say what went wrong (in a log they stand anywhere) and the end; never much."""
 
 
 def _shares() -> bytes:
@@ -47,6 +47,8 @@ _SHARES = _shares()
 _SHARES_INDENTED = _SHARES[:10] + bytes([_SHARES[10] + len(INDENT)]) + _SHARES[11:]
 _TOKEN = 3
 """Shares to a token."""
+_MOST_OF_ERRORS = 250 * _TOKEN
+"""What a failure may take whatever room there is, ours: it is to be recognised, and what solved it is to be done."""
 
 
 def tokens(text: str) -> int:
@@ -55,20 +57,34 @@ def tokens(text: str) -> int:
 
 
 def shared(texts: Sequence[tuple[str, Keep]], most_tokens: int) -> list[str] | None:
-    """Cut the longest texts to one length, so that all fit into so many tokens; None where that leaves too little."""
+    """Cut the longest texts to one length, so that all fit into so many tokens; None where that leaves too little.
+
+    What failures leave of theirs is for the others.
+    """
     room = most_tokens * _TOKEN
-    sizes = sorted(_size(text, room) for text, _ in texts)
-    limit = sizes[-1]
+    sizes = [_least(_size(text, room), keep) for text, keep in texts]
+    limit = _fair(sizes, room)
+    if limit < 60 and limit < max(sizes):
+        return None
+    short = [_cut(text, _least(limit, keep), keep) if keep is Keep.ERRORS else text for text, keep in texts]
+    limit = _fair([_size(text, room) for text in short], room)
+    return [_cut(text, limit, keep) for text, (_, keep) in zip(short, texts, strict=True)]
+
+
+def _fair(sizes: Sequence[int], room: int) -> int:
+    """Return to which size the longest are to be cut, so that all have room together."""
     left = room
-    for position, size in enumerate(sizes):
+    for position, size in enumerate(sorted(sizes)):
         fair = left // (len(sizes) - position)
         if size > fair:
-            limit = fair
-            break
+            return fair
         left -= size
-    if limit < 60 and limit < sizes[-1]:
-        return None
-    return [_cut(text, limit, keep) for text, keep in texts]
+    return max(sizes)
+
+
+def _least(size: int, keep: Keep) -> int:
+    """Return a size, or of a failure the most it may have."""
+    return min(size, _MOST_OF_ERRORS) if keep is Keep.ERRORS else size
 
 
 def _cut(text: str, limit: int, keep: Keep) -> str:
@@ -78,9 +94,14 @@ def _cut(text: str, limit: int, keep: Keep) -> str:
     room = max(0, limit - _size(_CUT))
     if keep is Keep.BEGINNING:
         return _first(text, room).rstrip() + _CUT
-    said = _said_between(text, *_ends(text, room * 2 // 3), room // 3) if keep is Keep.ERRORS else ""
-    first, last = _ends(text, room - _size(said))
-    return first.rstrip() + _CUT + said + last
+    if keep is Keep.ERRORS:
+        first = _first(text, room // 3)
+        first = first.rpartition("\n")[0] or first
+        last = _last(text, room // 5, whole=True)
+        if said := _said_between(text, first, last, room - _size(first) - _size(last)):
+            return first.rstrip() + _CUT + said + last
+    first, last = _ends(text, room)
+    return first.rstrip() + _CUT + last
 
 
 def _ends(text: str, room: int) -> tuple[str, str]:
@@ -92,11 +113,8 @@ def _said_between(text: str, first: str, last: str, room: int) -> str:
     """Return the lines between both ends that say what went wrong, and that more is cut behind them."""
     shown = {*first.splitlines(), *last.splitlines()}
     between = text[len(first) : len(text) - len(last)]
-    said = ""
-    for line in telling_lines(between, room):
-        if line not in shown and _size(f"{said}\n{line}{_CUT}") <= room:
-            said += f"\n{line}"
-    return said + _CUT if said else ""
+    lines = telling_lines(between, room - _size(_CUT), lambda line: _size(f"\n{line}"), shown)
+    return "".join(f"\n{line}" for line in lines) + _CUT if lines else ""
 
 
 def _size(text: str, most: int | None = None) -> int:
@@ -111,11 +129,13 @@ def _first(text: str, room: int) -> str:
     return told[: bisect_right(sizes, room)].decode(errors="ignore")
 
 
-def _last(text: str, room: int) -> str:
-    """Return the end of a text, its whole lines where it has one, below the beginning."""
+def _last(text: str, room: int, *, whole: bool = False) -> str:
+    """Return the end of a text below the beginning: its whole lines where it has one, else what fits unless `whole`."""
     room = max(0, room - _size("\n"))
     told = text.encode()[::-1][:room]
     sizes = list(accumulate(told.translate(_SHARES_INDENTED)))
     kept = told[: bisect_right(sizes, room)][::-1].decode(errors="ignore")
-    whole = kept.partition("\n")[2].strip("\n")
-    return "\n" + (whole if len(whole) >= len(kept) // 2 else kept) if kept else ""
+    lines = kept.partition("\n")[2].strip("\n")
+    if whole:
+        return f"\n{lines}" if lines else ""
+    return "\n" + (lines if len(lines) >= len(kept) // 2 else kept) if kept else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -114,20 +114,21 @@ def gist(error: str) -> str:
     return "\n".join(kept[place] for place in sorted(kept))
 
 
-def telling_lines(error: str, most_chars: int) -> list[str]:
+def telling_lines(error: str, room: int, size: Callable[[str], int], without: Collection[str] = ()) -> list[str]:
     """Return the lines of an error that say what went wrong, as they stand in it and in order, each once.
 
-    The most telling first, as for the gist, as many as have room in so many characters. Of a long one that has none,
-    stays what the gist has of it.
+    The most telling first, as for the gist, as many as have room by their `size`. Of a long one that has none, stays
+    what the gist has of it. Lines of `without` are shown already.
     """
     lines = _read(error)
     kept: dict[int, str] = {}
-    left = most_chars
     for place in _by_turns(lines):
+        if lines[place].told in without:
+            continue
         for shown in (lines[place].told, both_ends(lines[place].read, _LONGEST_LINE, " ")):
-            if len(shown) < left:
+            if (taken := size(shown)) <= room:
                 kept[place] = shown
-                left -= len(shown) + 1
+                room -= taken
                 break
     return [kept[place] for place in sorted(kept)]
 

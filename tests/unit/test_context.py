@@ -270,11 +270,12 @@ def test_of_a_long_problem_the_beginning_and_the_end_are_told() -> None:
     problems = [each["problem"] for each in read_back(block)]
     assert shown == (ran,) * 3
     assert all(each.startswith("The nightly run failed\n") for each in problems)
-    assert all(each.endswith(error) for each in problems)
+    assert all(each.endswith(error.rsplit("\n", maxsplit=1)[-1]) for each in problems)
+    assert all(error.split("\n", maxsplit=1)[0] in each for each in problems)
     assert all(told_of(each, ran.problem) for each in problems)
     assert 1100 < tokens(block) <= 1200, "the room is used"
-    lines = problems[0].partition(" ... (cut)\n")[2].split("\n")
-    assert set(lines) < set(ran.problem.split("\n")), "the end has whole lines"
+    lines = [line.removesuffix(" ... (cut)") for line in problems[0].split("\n")]
+    assert set(lines) < set(ran.problem.split("\n")), "whole lines"
 
 
 LOG = [f"INFO worker {number}: page {number} of the catalogue was rendered" for number in range(400)]
@@ -292,6 +293,21 @@ def test_of_a_long_failure_the_line_that_says_what_went_wrong_is_told_wherever_i
     assert problem.endswith("\nmake: stop")
     assert told_of(problem, ran.problem)
     assert 600 < tokens(block) <= 700, "the room is used"
+
+
+def test_a_long_log_leaves_the_room_to_what_solved_it() -> None:
+    """Logs of hundreds of lines filled the block, and of each solution the last steps were cut."""
+    log = "\n".join(["The nightly run failed", *LOG[:200], SAID, *LOG[200:], "make: stop"])
+    steps = "\n".join(f"{number}. Set the size of pool {number} and restart its worker" for number in range(1, 19))
+    ran = [pattern(problem=log, solution=f"{steps}\n{place}") for place in range(3)]
+    block, shown = render(ran, max_tokens=2000)
+    assert shown == tuple(ran)
+    for each, told in zip(ran, read_back(block), strict=True):
+        assert told["solution"] == each.solution
+        assert SAID in told["problem"]
+        assert tokens(told["problem"]) <= 260
+    alone = read_back(render([pattern(problem=log)], max_tokens=2000)[0])[0]
+    assert tokens(alone["problem"]) <= 260, "nor is there more of it where there is room"
 
 
 def test_of_a_long_line_that_says_what_went_wrong_its_words_are_told() -> None:
