@@ -75,6 +75,7 @@ async def run_service(
                 operator_key=key,
                 host=host,
                 requests_per_second=settings.key_requests_per_second,
+                patience_seconds=settings.query_deadline_ms / 1000,
             )
             app = make_app(knowledge, doorway=doorway)
             stack.enter_context(watched_by(metrics_of_process(), *stack.enter_context(tracing(os.environ))))

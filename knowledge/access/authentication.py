@@ -59,14 +59,16 @@ class Authenticator(Forgets):
             return None
         return self._let_in(known, parsed[1])
 
-    def recognises(self, text: str) -> bool:
-        """Return whether a key let somebody in before, and was not seen to end since: it is to be looked up anew.
+    def recognised(self, text: str) -> Principal | None:
+        """Return whom a key let in before, if it was not seen to end since: it is to be looked up anew.
 
         So whoever tries keys beside its holder does not keep that one out.
         """
         parsed = parse(text)
         known = self._known.get(parsed[0]) if parsed else None
-        return parsed is not None and known is not None and self._opens(known, parsed[1], self.clock.now())
+        if parsed is None or known is None or not self._opens(known, parsed[1], self.clock.now()):
+            return None
+        return known.principal
 
     async def principal(self, text: str) -> Principal:
         """Return the principal of a key. Raises AccessDenied, the same for one unknown, wrong, expired or revoked."""
@@ -88,6 +90,12 @@ class Authenticator(Forgets):
             if forgets == self._forgets:
                 self._any = (found, self.seconds() + REMEMBERED_SECONDS)
         return found
+
+    @property
+    def had_none(self) -> bool:
+        """Whether the store had no key when it was last asked, and none was made here since."""
+        found, until = self._any
+        return not found and until > float("-inf")
 
     async def of_another_pepper(self) -> int:
         """Return how many live keys open nothing here, as they were made with another pepper."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from knowledge.access.operations import OPERATIONS, Needed, Reach, Scope
-from knowledge.errors import AccessDenied
+from knowledge.errors import AccessDenied, StorageUnavailable
 
 __all__ = ["ANYONE", "OWNER", "Principal", "Scope", "Trust"]
 
@@ -36,6 +36,8 @@ class Principal:
     first_key: str | None = None
     name: str | None = None
     """That of the key: whom it stands for, where documents are asked for."""
+    unproven: str = ""
+    """Why it could not be asked whether they still are who they were: nothing is done for them until it can."""
 
     def may(self, operation: str) -> bool:
         """Return whether an operation is allowed; one that is in no table is not."""
@@ -47,7 +49,13 @@ class Principal:
         return needed.reach is Reach.WORKSPACE or self.workspace is None
 
     def require(self, operation: str) -> None:
-        """Raise AccessDenied unless an operation is allowed."""
+        """Raise AccessDenied unless an operation is allowed, StorageUnavailable for who is `unproven`."""
+        self.check(operation)
+        if self.unproven:
+            raise StorageUnavailable(self.unproven)
+
+    def check(self, operation: str) -> None:
+        """Raise AccessDenied unless an operation is allowed to who they are, or were."""
         if not self.may(operation):
             raise AccessDenied(self._refusal(operation))
 

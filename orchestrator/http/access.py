@@ -6,7 +6,7 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -15,13 +15,19 @@ from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import parse
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.access.principals import Scope as KeyScope
-from knowledge.errors import AccessDenied, HardwonError, Overloaded
+from knowledge.errors import AccessDenied, HardwonError, Overloaded, StorageUnavailable, Unavailable
+from orchestrator.breaker import CircuitBreaker
+from orchestrator.client.calls import MCP_PATH
+from orchestrator.deadline import within
 from orchestrator.http.page import FILES
 from orchestrator.http.problems import answer
 from orchestrator.http.rates import Rates
 
 PRINCIPAL = "hardwon.principal"
 """Where in the scope of a request its principal stands."""
+_IN_TIME = frozenset({"/v1/contexts", MCP_PATH, f"{MCP_PATH}/"})
+_ENDS_WITHIN = 5.0
+"""What a look for a key that is late may take to its end, ours: connections, once made, make the next one quick."""
 OPEN_PATHS = frozenset({"/healthz", "/readyz", *FILES})
 OPERATOR = "operator"
 OPERATORS = Principal(trust=Trust.KEY, scopes=frozenset(KeyScope), key_id=OPERATOR)
@@ -38,12 +44,16 @@ _HOW = "make a key (hardwon keys create), or set HARDWON_API_KEY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doorway:
-    """What a server on TCP asks of whoever comes: `operator_key` is its own key, `host` the name it listens on."""
+    """What a server on TCP asks of whoever comes: `operator_key` is its own key, `host` the name it listens on.
+
+    `patience_seconds`: how long who asks for a context waits until it is known whose key it is; None: as others do.
+    """
 
     authenticator: Authenticator
     operator_key: str | None
     host: str
     requests_per_second: float
+    patience_seconds: float | None = None
 
 
 class OwnersDoor:
@@ -71,6 +81,7 @@ class GuardedDoor:
         rate = doorway.requests_per_second
         self._rates = Rates(per_second=rate, burst=max(1.0, 2 * rate))
         self._strangers = Rates(per_second=STRANGERS_PER_SECOND, burst=STRANGERS_AT_ONCE)
+        self._breaker = CircuitBreaker()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -78,7 +89,7 @@ class GuardedDoor:
             await self._app(scope, receive, send)
             return
         try:
-            scope[PRINCIPAL] = await self._principal(scope)
+            scope[PRINCIPAL] = await self._in_time(scope)
         except _NoKeyError as error:
             told = answer(
                 AccessDenied(str(error)), status=HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"}
@@ -88,6 +99,44 @@ class GuardedDoor:
             await answer(error)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+    async def _in_time(self, scope: Scope) -> Principal:
+        """Return who asks; of who asks for a context and was let in before, in time for one.
+
+        While Postgres says nothing they are `unproven`, and are given the basic context, which holds nothing of it.
+        """
+        if scope["path"] not in _IN_TIME or self._doorway.patience_seconds is None:
+            return await self._principal(scope)
+        silent = self._breaker.resting()
+        if silent is None:
+            try:
+                principal = await within(
+                    self._doorway.patience_seconds, self._principal(scope), ends_within=_ENDS_WITHIN
+                )
+            except Overloaded:
+                raise
+            except (TimeoutError, Unavailable) as error:
+                silent = (
+                    str(error) or f"Postgres did not say within {self._doorway.patience_seconds:g} s whose key this is"
+                )
+                self._breaker.failed(silent)
+            else:
+                self._breaker.succeeded()
+                return principal
+        known = self._recognised(scope["headers"])
+        if known is None:
+            raise StorageUnavailable(silent)
+        self._limit(known)
+        return replace(known, unproven=silent)
+
+    def _recognised(self, headers: Iterable[tuple[bytes, bytes]]) -> Principal | None:
+        """Return whom a request let in before, as far as that is known without Postgres."""
+        given = [value for name, value in headers if name == b"authorization"]
+        key = _bearer(given[0]) if len(given) == 1 else None
+        if key is not None:
+            return self._doorway.authenticator.recognised(key)
+        nobodys = not given and self._doorway.operator_key is None and self._doorway.authenticator.had_none
+        return ANYONE if nobodys and self._foreign(headers) is None else None
 
     async def _principal(self, scope: Scope) -> Principal:
         """Return who asks. Raises AccessDenied, or Overloaded for one who asks too often."""
@@ -123,7 +172,7 @@ class GuardedDoor:
         if not ours and parse(key) is None:
             raise _NoKeyError("this key opens nothing here: it has not the form of one")
         address = _address(scope)
-        stranger = not doorway.authenticator.recognises(key)
+        stranger = doorway.authenticator.recognised(key) is None
         if stranger and (wait := self._strangers.take(address)):
             raise Overloaded("too many unknown keys came from your address", retry_after_seconds=wait)
         try:

@@ -89,7 +89,7 @@ class OperationRoute(APIRoute):
         async def guarded(request: Request) -> Response:
             shallow = ShallowRequest(request.scope, request.receive)
             if operation is not None:
-                _principal(request).require(operation)
+                _principal(request).check(operation)  # the service, which looks again, requires it
                 _workspace(request)
                 await refuse_unread(shallow)
             return (await quick(shallow) if quick else None) or await answer(shallow)

@@ -133,15 +133,15 @@ async def test_a_remembered_key_asks_the_store_once_in_a_few_seconds(ring: Ring)
 async def test_a_key_that_let_somebody_in_is_recognised_until_it_is_seen_to_end(ring: Ring) -> None:
     made = await ring.keys.create(["query"], workspace="ours")
     elsewhere = ring.another_process()
-    assert not elsewhere.recognises(made.secret)
+    assert not elsewhere.recognised(made.secret)
     await elsewhere.principal(made.secret)
     ring.seconds += 100 * REMEMBERED_SECONDS
-    assert elsewhere.recognises(made.secret)
-    assert not elsewhere.recognises(f"hw_{made.key.key_id}_{'a' * 43}")
-    assert not elsewhere.recognises("a")
+    assert elsewhere.recognised(made.secret)
+    assert not elsewhere.recognised(f"hw_{made.key.key_id}_{'a' * 43}")
+    assert not elsewhere.recognised("a")
     await ring.keys.revoke(made.key.key_id)
     await refused(elsewhere, made.secret)
-    assert not elsewhere.recognises(made.secret)
+    assert not elsewhere.recognised(made.secret)
 
 
 async def test_a_key_that_is_revoked_while_the_store_is_asked_for_it_is_not_remembered(
