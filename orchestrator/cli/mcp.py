@@ -1,4 +1,4 @@
-"""`hardwon mcp`: the tools of an orchestrator on standard input and output."""
+"""`hardwon mcp`: the tools of an orchestrator and its agents on standard input and output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_mcp(app: typer.Typer) -> None:
 
     @app.command()
     def mcp(*, workspace: Workspace = DEFAULT_WORKSPACE) -> None:
-        """Serve MCP on standard input and output, until the input ends. Its tools are those of an orchestrator."""
+        """Serve MCP on standard input and output, until the input ends. Its tools are for orchestrators and agents."""
         if importlib.util.find_spec("mcp") is None:
             raise InvalidSetting("hardwon mcp", "needs the SDK of the protocol: pip install 'hardwon[mcp]'")
 

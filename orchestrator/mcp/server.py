@@ -42,7 +42,8 @@ logging.getLogger("mcp").setLevel(logging.ERROR)  # it warns of each message tha
 INSTRUCTIONS = (
     "The learning memory of an orchestrator. Before a task is assigned, build_context; when something failed and was"
     " mended, or a gate has decided, capture; when a phase or project ends, checkpoint; when a task has ended,"
-    " record_outcome of the patterns in its context."
+    " record_outcome of the patterns in its context. Beside it, documents: the answer_from tools answer from what is"
+    " written there. A key is shown the tools that it may use."
 )
 
 
@@ -61,10 +62,11 @@ def make_server(find_caller: FindCaller) -> Server[Any]:
         return ListToolsResult(tools=[_told(tool) for tool in TOOLS.values() if caller.sees(tool)])
 
     async def call_tool(context: Any, asked: CallToolRequestParams) -> CallToolResult:
+        caller = await _entered(find_caller, context)
         tool = TOOLS.get(asked.name)
         if tool is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"there is no tool of this name: use {', '.join(TOOLS)}")
-        caller = await _entered(find_caller, context)
+            shown = ", ".join(each.name for each in TOOLS.values() if caller.sees(each)) or "another key"
+            raise MCPError(code=INVALID_PARAMS, message=f"there is no tool of this name: use {shown}")
         try:
             answer = await tool.call(caller, asked.arguments or {})
         except HardwonError as error:

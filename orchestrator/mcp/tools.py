@@ -1,4 +1,4 @@
-"""What an orchestrator may do through the Model Context Protocol: tools, as plain functions on open knowledge.
+"""What an orchestrator and its agents may do through the Model Context Protocol: tools, as functions on open knowledge.
 
 Each names the operation it is of, so that a key sees those only which it may use.
 """
@@ -42,7 +42,11 @@ from orchestrator.mcp.arguments import (
     Resolution,
     TaskQuestion,
 )
+from orchestrator.mcp.documents import ASKS, DocumentQuestion, answer_from, checked_scope
 from orchestrator.mcp.events import GateDecided, TaskFailed, TaskSolved, as_told
+from orchestrator.tools.document_qa_tool import ToolAnswer
+from orchestrator.tools.wrappers import TOOLS as DOCUMENT_TOOLS
+from orchestrator.tools.wrappers import DocumentTool
 
 _MOST_TOLD = 1000
 """Bytes of what waits for its resolution that a list tells."""
@@ -292,6 +296,27 @@ async def _gate_decided(caller: Caller, told: Mapping[str, Any]) -> Kept:
     return await caller.knowledge.events.gate_decided(**as_told(_read(GateDecided, told)))
 
 
+def _asking(tool: type[DocumentTool]) -> KnowledgeTool:
+    """Return a document tool of an agent as one of these, with its own name, description and arguments."""
+
+    async def call(caller: Caller, told: Mapping[str, Any]) -> ToolAnswer:
+        arguments = dict(told)
+        scope_id = checked_scope(tool, arguments.pop(tool.scope_argument, None) if tool.scope_argument else None)
+        asked: DocumentQuestion = _read(DocumentQuestion, arguments)
+        return await answer_from(tool, caller.knowledge, scope_id, asked)
+
+    return KnowledgeTool(
+        name=tool.name,
+        title=f"Ask the {tool.config.base.name} knowledge base",
+        says=tool.description,
+        operations=(ASKS,),
+        arguments=tool.schema().parameters,
+        answer=TypeAdapter(ToolAnswer),
+        call=call,
+        reads=True,
+    )
+
+
 def _entry_schema() -> dict[str, Any]:
     """Return the schema of an entry, each field described; the workspace is that of the door."""
     schema = TypeAdapter(NewEntry).json_schema()
@@ -423,5 +448,6 @@ TOOLS: dict[str, KnowledgeTool] = {
             answer=TypeAdapter(Kept),
             call=_gate_decided,
         ),
+        *map(_asking, DOCUMENT_TOOLS),
     )
 }

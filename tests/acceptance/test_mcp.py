@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -218,6 +219,7 @@ ORCHESTRATOR = {
     "query_for_task", "query_for_failure", "query_for_gate", "build_context", "checkpoint", "record_outcome",
     "list_unresolved",
 }  # fmt: skip
+DOCUMENTS = {"answer_from_case_evidence", "answer_from_user_kb", "answer_from_global_kb", "answer_from_team_kb"}
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,9 @@ ORCHESTRATOR = {
     [
         ([Scope.CAPTURE], AGENT),
         ([Scope.QUERY], ORCHESTRATOR),
-        ([Scope.CAPTURE, Scope.QUERY], set(TOOLS)),
+        ([Scope.CAPTURE, Scope.QUERY], set(TOOLS) - DOCUMENTS),
+        ([Scope.DOCUMENTS], DOCUMENTS),
+        ([Scope.CAPTURE, Scope.DOCUMENTS], AGENT | DOCUMENTS),
         ([Scope.REVIEW], set()),
         ([Scope.ADMIN], set(TOOLS)),
     ],
@@ -246,11 +250,18 @@ async def test_t6_a_key_is_shown_the_tools_it_may_use_and_refused_the_others_if_
         "task_failed": {"project_id": "p", "task_id": "T", "agent_type": "a", "failure_description": SITUATION},
         "task_solved": {"project_id": "p", "task_id": "T"},
         "gate_decided": {"project_id": "p", "gate_type": "design_review", "accepted": True, "proposal": "x"},
+        "answer_from_case_evidence": {"case_id": "7", "question": SITUATION},
+        "answer_from_user_kb": {"user_id": "ann", "question": SITUATION},
+        "answer_from_global_kb": {"question": SITUATION},
+        "answer_from_team_kb": {"team_id": "x", "question": SITUATION},
     }
     async with as_caller(knowledge, principal(*scopes)) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == shown
         for name in set(TOOLS) - shown - {"build_context"}:
             assert (await refused(client, name, **asked[name])).startswith("AccessDenied: "), name
+        with pytest.raises(MCPError) as unknown:
+            await client.call_tool("delete_everything", {})
+        assert {name for name in TOOLS if re.search(rf"\b{name}\b", str(unknown.value))} == shown
         if "build_context" not in shown:  # never fails: it says why it knows nothing
             context = await done(client, "build_context", **asked["build_context"])
             assert context["patterns"] == []
@@ -475,6 +486,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
     max_leaves=12,
 )
+FUZZED = ["project_id", "agent_type", "facts", "worked", "case_id", "question", "k"]
 CALLS = st.fixed_dictionaries(
     {},
     optional={
@@ -486,7 +498,7 @@ CALLS = st.fixed_dictionaries(
         | st.fixed_dictionaries(
             {
                 "name": st.sampled_from(sorted(TOOLS)),
-                "arguments": st.dictionaries(st.sampled_from(["project_id", "agent_type", "facts", "worked"]), JSON),
+                "arguments": st.dictionaries(st.sampled_from(FUZZED), JSON),
             }
         ),
     },
