@@ -65,10 +65,10 @@ class RAGQueryService:
         The description is compared with task descriptions and with situations. A pattern of this agent type, task type
         and technology counts more than one of which they are not told, as of a gate's, and that more than one of
         others; none is left out for them (`knowledge.memory.fitting`). `min_relevance` (0..1) replaces the setting.
-        `only_if_sure`: nothing at all where the best is likely no match (`knowledge.search.silence`), for what is
-        injected unasked. `facts` are what is known of where the task is done, of `technology`, its `version`, `tool`
-        and `error`; patterns that are known not to apply there are left out. Raises InvalidInput, Unavailable or
-        SpaceMismatch.
+        `only_if_sure`: nothing at all where the best is likely no match (`knowledge.search.silence`), nor what was
+        learned of another error of the same kind (`knowledge.search.error_codes`), for what is injected unasked.
+        `facts` are what is known of where the task is done, of `technology`, its `version`, `tool` and `error`; what is
+        known not to apply there is left out. Raises InvalidInput, Unavailable or SpaceMismatch.
         """
         check_flag("only_if_sure", only_if_sure)
         _check_told(agent_type=agent_type, task_type=task_type, technology=technology)
@@ -78,6 +78,7 @@ class RAGQueryService:
             floor=_floor(min_relevance, self.task_relevance),
             max_results=_checked(max_results),
             facts=read_facts(facts, technology=technology),
+            unasked=only_if_sure,
         )
         answer = await self._answer(question)
         return answer.patterns if answer.sure or not only_if_sure else []
@@ -108,6 +109,7 @@ class RAGQueryService:
             floor=_floor(min_relevance, self.failure_relevance),
             max_results=_checked(max_results),
             facts=read_facts(facts, technology=technology, error=error_message),
+            unasked=only_if_sure,
         )
         answer = await self._answer(question)
         return answer.patterns if answer.sure or not only_if_sure else []
@@ -152,6 +154,7 @@ class RAGQueryService:
             where=replace(self._failures(), without=frozenset(without)),
             floor=self.failure_relevance,
             max_results=3,
+            unasked=True,
         )
         answer = await self._answer(question)
         return answer if answer.sure else replace(answer, patterns=[])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from knowledge.errors import IndexUnavailable
+from knowledge.memory import texts
 from knowledge.memory.applying import NOTHING_KNOWN, Facts, may_apply
 from knowledge.memory.fitting import ENOUGH, fit, fits
 from knowledge.memory.judging import Judged, Scored, judge
@@ -27,6 +28,7 @@ from knowledge.models import (
 from knowledge.ports import Embedder, Stores
 from knowledge.search.calibration import relevance
 from knowledge.search.cosines import stretch, stretched
+from knowledge.search.error_codes import error_codes, is_another
 from knowledge.search.fusion import coverage, fuse
 from knowledge.search.lexical import query_vector, term_counts
 from knowledge.search.reading import MOST_CANDIDATES, Reading, read_question
@@ -43,7 +45,7 @@ _MOST_SHOWN = 32
 class Question:
     """A text to find situations for. `where` names fields that fit best; `floor` is the least relevance, 0..1.
 
-    What is known not to apply, by the `facts`, is left out.
+    What is known not to apply, by the `facts`, is left out; `unasked`, so is what was learned of another error.
 
     What was learned in the project of `project_id` counts more.
     """
@@ -54,6 +56,7 @@ class Question:
     max_results: int
     project_id: str | None = None
     facts: Facts = NOTHING_KNOWN
+    unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,12 +227,13 @@ async def _judge(stores: Stores, bound: BoundSpace, asked: _Encoded, nearest: _N
     if not points:
         return judge((), {}, asked.reading, bound, stores.workspace)
     read = len(points) - nearest.spare
+    may_help = _helping(question)
     with Taking("rows"):
         found = await _evidence(stores, points[:read], question)
-        applying = {point: each for point, each in found.items() if _may_apply(each, question.facts)}
+        applying = {point: each for point, each in found.items() if may_help(each)}
         if len(applying) < len(found) and nearest.spare:
             more = await _evidence(stores, points[read:], question)
-            spare = [point for point in points[read:] if point in more and _may_apply(more[point], question.facts)]
+            spare = [point for point in points[read:] if point in more and may_help(more[point])]
             applying |= {point: more[point] for point in spare[: len(found) - len(applying)]}
     with Taking("ranking"):
         return judge(nearest.points, applying, asked.reading, bound, stores.workspace)
@@ -245,6 +249,18 @@ def _relevant(judged: Judged, question: Question) -> list[Match]:
         for match in judged.matches
         if match.relevance >= question.floor
     ]
+
+
+def _helping(question: Question) -> Callable[[Evidence], bool]:
+    """Return what tells whether a pattern may help with a question."""
+    codes = error_codes(question.text) if question.unasked else {}
+
+    def may_help(evidence: Evidence) -> bool:
+        if not _may_apply(evidence, question.facts):
+            return False
+        return not codes or not is_another(codes, error_codes(texts.situation(evidence.words)))
+
+    return may_help
 
 
 def _may_apply(evidence: Evidence, facts: Facts) -> bool:

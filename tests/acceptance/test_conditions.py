@@ -155,6 +155,29 @@ async def test_over_http_conditions_and_facts_are_the_same(knowledge: Knowledge)
         assert (answer.status_code, answer.json()["field"]) == (422, "facts")
 
 
+async def test_what_was_learned_of_another_error_of_the_same_kind_is_not_handed_out_unasked(
+    knowledge: Knowledge,
+) -> None:
+    """To a model the codes are nearly one word: of an unknown one an agent was given what mends three others."""
+    for code, steps in (("TS2322", "Give the prop a default"), ("TS2345", "Narrow it by a guard")):
+        said = f"{code}: the type of the cart is not assignable"
+        await learn(knowledge, failure(error_message=said, failure_description=CART, solution_steps=steps))
+    asked = knowledge.queries.query_for_failure
+
+    async def shown(error: str, *, only_if_sure: bool) -> set[str]:
+        found = await asked(CART, error, min_relevance=0, max_results=5, only_if_sure=only_if_sure)
+        return solutions(found)
+
+    everything = {"Give the prop a default", "Narrow it by a guard"}
+    for code, unasked in (("TS2345", {"Narrow it by a guard"}), ("TS9999", set()), ("E0382", everything)):
+        said = f"{code}: the type of the cart is not assignable"
+        assert await shown(said, only_if_sure=False) == everything
+        assert await shown(said, only_if_sure=True) == unasked
+    builder = OrchestratorContextBuilder(knowledge)
+    task = Task(description=f"{CART}\nTS9999: the type of the cart is not assignable")
+    assert (await builder.build_context_for_task(task, "backend")).patterns == ()
+
+
 async def test_through_every_door_a_resolution_tells_when_it_applies(knowledge: Knowledge) -> None:
     """What a solution needs is known when there is one; conditions could only be told with the failure."""
     transport = httpx.ASGITransport(app=make_app(knowledge))
