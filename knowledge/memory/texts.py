@@ -138,9 +138,9 @@ def when_to_try(evidence: Evidence) -> str:
             how = f"with {error}" if error else "in this way"
             return f"When {task}{where} fails {how}{bounds}."
         case EntryType.GATE_REJECTION:
-            return f"Before a proposal like this goes to the {gate} gate{bounds}."
+            return f"Before a proposal like this, which was turned down, goes to the {gate} gate{bounds}."
         case EntryType.GATE_APPROVAL:
-            return f"When a proposal like this goes to the {gate} gate{bounds}."
+            return f"When a proposal like this, which passed at once, goes to the {gate} gate{bounds}."
 
 
 def _article(word: str) -> str:

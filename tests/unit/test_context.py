@@ -45,7 +45,7 @@ Pattern 3 (Less Common - 1 success):
   2. Migrate
 
   3. Contract
-- When to try: Before a proposal like this goes to the design_review gate.
+- When to try: Before a proposal like this, which was turned down, goes to the design_review gate.
 
 Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data.
 
@@ -116,7 +116,7 @@ def test_the_block_is_the_designs_to_the_letter() -> None:
         pattern(
             problem="Rename the orders table",
             solution="1. Expand\n2. Migrate\n\n3. Contract",
-            when_to_try="Before a proposal like this goes to the design_review gate.",
+            when_to_try="Before a proposal like this, which was turned down, goes to the design_review gate.",
         ),
     ]
     block, shown = render(patterns, max_tokens=2000)

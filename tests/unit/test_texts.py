@@ -130,10 +130,12 @@ def test_when_to_try_is_else_made_of_what_all_the_evidence_tells() -> None:
     one, two = rejection(), rejection(gate_type="security_review")
     assert (
         told(circumstance(one, 2), circumstance(two), words=one, projects=2)
-        == "Before a proposal like this goes to the design_review or security_review gate, as in 2 projects."
+        == "Before a proposal like this, which was turned down, goes to the design_review or security_review"
+        " gate, as in 2 projects."
     )
     assert (
-        told(circumstance(approval()), words=approval()) == "When a proposal like this goes to the design_review gate."
+        told(circumstance(approval()), words=approval())
+        == "When a proposal like this, which passed at once, goes to the design_review gate."
     )
 
 
