@@ -36,6 +36,8 @@ ENOUGH_VIOLATIONS = 330
 """Violations met, one of each rule before a second of any; more say nothing new and take longer."""
 _GIT_FIXES = 200
 _LONGEST_LINE = 1000
+_MOST_ASKED = 20
+"""Tasks of which one is shown whose context says anything."""
 
 _PACKAGES = (
     "alembic", "asyncpg", "distlib", "fsspec", "google", "mako", "psutil", "rich", "starlette", "tqdm", "urllib3",
@@ -289,8 +291,20 @@ def _question(violation: Violation) -> str:
 
 
 async def _one_context(knowledge: AnyKnowledge, violations: Sequence[Violation], met: _Met) -> Context:
-    """Return the context of a task to repair the right first hit that was the most relevant."""
+    """Return the context of a task to repair the most relevant right first hit of which a context says anything.
+
+    Where none does, as among what a store holds already, that of the most relevant.
+    """
     right = [at for at, place in enumerate(met.places) if place == 1] or [0]
-    best = max(right, key=lambda at: met.relevances[at])
-    task = Task(description=_question(violations[best]), type="lint", technology="python")
+    right.sort(key=lambda at: -met.relevances[at])
+    built = [await _context(knowledge, violations[right[0]])]
+    for at in right[1:_MOST_ASKED]:
+        if built[-1].patterns:
+            return built[-1]
+        built.append(await _context(knowledge, violations[at]))
+    return next((context for context in built if context.patterns), built[0])
+
+
+async def _context(knowledge: AnyKnowledge, violation: Violation) -> Context:
+    task = Task(description=_question(violation), type="lint", technology="python")
     return await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "coder")
