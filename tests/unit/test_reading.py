@@ -244,10 +244,12 @@ def test_for_a_model_that_nobody_asked_the_fused_score_ranks_and_only_the_floor_
     assert judged.confidence == relevance(0.60, BUNDLED)
 
 
-def test_with_few_candidates_nothing_is_silenced() -> None:
-    scored, behind = found(STORE, (0.21, 0.2, 0.2, 0.2))
+def test_with_three_candidates_nothing_is_silenced_and_from_four_on_what_fits_none() -> None:
+    """A store of fifteen lessons gave its nearest one to every second task that it knew nothing of."""
+    for many in (3, 4):
+        scored, behind = found(STORE[:many], (0.21, 0.2, 0.2, 0.2)[:many])
 
-    assert judge(scored, behind, asked("quagga"), bound(MODEL), "default").speak
+        assert judge(scored, behind, asked("quagga"), bound(MODEL), "default").speak is (many < silence.FEWEST == 4)
 
 
 def test_among_many_candidates_none_of_which_fits_nothing_is_said_and_the_one_that_fits_is() -> None:
