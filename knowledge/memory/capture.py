@@ -459,7 +459,7 @@ class KnowledgeCaptureService:
     async def _on_record(self, approval: Entry) -> str:
         """Return why an approval was no first attempt, and what to do where something can be done."""
         project_id, gate_type, task_id = _gate(approval)
-        task = f" and task {task_id}" if task_id else ""
+        task = f" and task {task_id}" if task_id else ", where all proposals without a task_id are one,"
         why = f"a rejection is on record for project {project_id}, gate {gate_type}{task}, so this was no first attempt"
         rejections = await self.stores.entries.of_task(
             project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type, limit=1

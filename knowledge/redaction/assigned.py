@@ -205,7 +205,9 @@ _TOLD_BESIDE = (
     r"(?i)(?:\b(?:login|machine)\s{1,8}[^\s\xff]{1,200}\s{1,8}password\s{1,8}"  # .netrc
     rf"|\b(?:ENV|setenv|set\s{{1,4}}-\w{{1,4}})\s{{1,4}}\w{{0,40}}(?:{_PASSWORD}){_AFTER}\s{{1,4}}"  # Dockerfile, sh
     r"|\b(?:(?:user|role|encrypted|with)\s{1,4}(?:[\w\x22.]{1,60}\s{1,4})?password"  # SQL
-    r"|identified\s{1,4}(?:with\s{1,4}\w{1,40}\s{1,4})?by)\s{1,4}"
+    r"|(?-i:IDENTIFIED\s{1,4}(?:WITH\s{1,4}\w{1,40}\s{1,4})?BY)"  # in small letters anything is identified by its name
+    r"|(?:user|role|to)\s{1,4}(?:if\s{1,4}(?:not\s{1,4})?exists\s{1,4})?[^\s\xff]{1,120}\s{1,8}"
+    r"identified\s{1,4}(?:with\s{1,4}\w{1,40}\s{1,4})?by)\s{1,4}"
     rf"|(?:\bset_?(?:{_PASSWORD})|=\s{{0,4}}password)\(\s{{0,4}}[\x22']"  # a setter, SQL
     r"|;\s{0,4}(?:pwd|password)=\{"  # ODBC
     rf"|(?m:^)\s{{0,4}}\|\s{{0,4}}[*`]{{0,2}}(?:\w{{1,20}}[ _-])?(?:{_PASSWORD})"  # a table

@@ -37,7 +37,7 @@ def capture_read(
     from orchestrator.cli.terminal import stages
 
     async def work() -> None:
-        with CaptureReport(place=place, as_json=as_json, nothing=nothing) as report:
+        with CaptureReport(place=place, as_json=as_json, nothing=nothing, each=all_of_it) as report:
             first = await read_batch(rows)  # an unreadable file is told before any store is opened
             async with connect(workspace=workspace, warm=False) as knowledge:
                 with stages(quiet=as_json) as progress:

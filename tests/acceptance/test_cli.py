@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -221,7 +222,9 @@ def test_errors_name_what_was_given(beside: Commands, tmp_path: Path) -> None:
 def test_people_read_results_on_standard_output_and_progress_on_standard_error(beside: Commands) -> None:
     workspace = ("--workspace", "people")
     captured = beside.run("capture", "-", *workspace, told=lines([entry(), {"entry_type": "poem"}]))
-    assert (captured.returncode, captured.stdout) == (1, "1 accepted, 0 duplicate, 1 refused\n")
+    named, counted = captured.stdout.splitlines()
+    assert (captured.returncode, counted) == (1, "1 accepted, 0 duplicate, 1 refused")
+    assert re.fullmatch(r"line 1 accepted: [0-9a-f-]{36} \(staged\)", named)
     assert captured.stderr.splitlines()[0] == "Capturing"
     assert captured.stderr.splitlines()[1].startswith("line 2 refused: ")
     embedded = beside.run("checkpoint", *workspace)

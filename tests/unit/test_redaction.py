@@ -155,6 +155,14 @@ def test_a_token_with_characters_in_it_that_nobody_sees_is_found_and_other_texts
         assert redact(text).text is text
 
 
+def test_what_is_identified_by_a_name_is_no_password_but_a_user_of_a_database() -> None:
+    """Alembic's "Can't locate revision identified by '4be2c0aa9d10'" lost the revision that it is about."""
+    for text in ("Can't locate revision identified by '4be2c0aa9d10'", "a row is identified by 'k7Zq2mWx9L'"):
+        assert redact(text).text is text
+    for before in ("create user app identified by", "grant all on a.* to 'a'@'%' identified by", "IDENTIFIED BY"):
+        assert redact(f"{before} 'k7Zq2mWx9L'").text == f"{before} '[redacted:password]'"
+
+
 def test_the_setting_after_an_empty_one_is_no_secret() -> None:
     """The next line of a file of settings was taken for the password."""
     for text in (

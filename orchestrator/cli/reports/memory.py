@@ -52,7 +52,8 @@ def _scratch() -> IO[str]:
 class CaptureReport:
     """What became of each line, commit or finding, for a block. `place` is what they are called.
 
-    `nothing` is told where there was none: what one would have been known by.
+    `nothing` is told where there was none: what one would have been known by. `each`: what was accepted is named as
+    well, not only what was refused.
 
     Answers that are to be printed are kept in a file: there may be a great many.
     """
@@ -60,18 +61,21 @@ class CaptureReport:
     place: str
     as_json: bool
     nothing: str
+    each: bool = False
     read: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     open: int = 0
     _answers: IO[str] = field(default_factory=_scratch)
+    _accepted: IO[str] = field(default_factory=_scratch)
 
     def __enter__(self) -> Self:
         """Use it for a block."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Drop the file."""
+        """Drop the files."""
         self._answers.close()
+        self._accepted.close()
 
     @property
     def refused(self) -> int:
@@ -91,6 +95,9 @@ class CaptureReport:
             name = f"{answer.field}: " if answer.field else ""
             told = harmless(f"{self.place} {number} refused: {name}{answer.error}")
             self._answers.write(told.replace("\n", " ") + "\n")
+        elif self.each and not refused:
+            status = f" ({answer.status})" if answer.status else ""
+            self._accepted.write(f"{self.place} {number} {answer.outcome}: {answer.entry_id}{status}\n")
 
     def print(self) -> None:
         """Print counts and refusals; in JSON every answer."""
@@ -99,6 +106,9 @@ class CaptureReport:
         if self.as_json:
             print_json_with_list({**counts, "open": self.open}, "entries", self._answers)
             return
+        self._accepted.seek(0)
+        for line in self._accepted:
+            print_text(line.rstrip("\n"))
         for line in self._answers:
             notes.print(line, end="", markup=False)
         if not self.read:
