@@ -150,15 +150,16 @@ async def retrieval_places(
     places: dict[str, int | None] = {}
     times: list[float] = []
     async with throwaway_knowledge(settings, embedder) as knowledge:
-        await _store(knowledge, folder / "corpus.jsonl")
+        entries = await _store(knowledge, folder / "corpus.jsonl")
         await knowledge.checkpoints.process_all(progress=progress.stage("Embedding"))
         asking = progress.stage("Asking")
         for number, query in enumerate(queries, 1):
             began = time.perf_counter()
             found = await knowledge.queries.query_for_failure(query["text"], max_results=DEPTH, min_relevance=0)
             times.append((time.perf_counter() - began) * 1000)
-            right = relevant[query["id"]]
-            places[query["id"]] = next((at for at, p in enumerate(found, 1) if p.solution in right), None)
+            right = {entries[record] for record in relevant[query["id"]] if record in entries}
+            hits = (at for at, pattern in enumerate(found, 1) if not right.isdisjoint(pattern.entry_ids))
+            places[query["id"]] = next(hits, None)
             if asking:
                 asking(number, len(queries))
     return places, times

@@ -449,14 +449,16 @@ def test_a_stream_of_real_entries_is_taken_whole_and_once(beside: Commands) -> N
 
 
 def test_retrieval_is_measured_in_a_throwaway_data_directory(beside: Commands, tmp_path: Path) -> None:
+    """A record that joined another's pattern, with which it shares text and resolution, is found with it."""
     corpus = [("a", "the cart total is wrong"), ("b", "the login page hangs"), ("c", "dates are off by one")]
+    corpus += [("the page", "the page is blank"), ("the  page", "the page is blank")]
     (tmp_path / "corpus.jsonl").write_text(lines({"id": id_, "text": text} for id_, text in corpus))
     (tmp_path / "queries.jsonl").write_text(lines({"id": f"q{id_}", "text": text} for id_, text in corpus))
     (tmp_path / "qrels.jsonl").write_text(lines({"query_id": f"q{id_}", "relevant_ids": [id_]} for id_, _ in corpus))
     told = beside.json("evaluate", "retrieval", tmp_path)
     assert told.pop("query_p50_ms") > 0
     assert told == {
-        "queries": 3, "documents": 3, "hit_at_1": 1.0, "hit_at_3": 1.0, "hit_at_10": 1.0, "mrr_at_10": 1.0,
+        "queries": 5, "documents": 5, "hit_at_1": 1.0, "hit_at_3": 1.0, "hit_at_10": 1.0, "mrr_at_10": 1.0,
     }  # fmt: skip
     assert "corpus" not in beside.here("stats")
 
