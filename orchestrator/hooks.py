@@ -55,6 +55,7 @@ _EVIDENCE = frozenset(
 """What people, agents and their programs wrote, as long as it may be: most of a lesson is better than none of it."""
 
 _KEYS = frozenset({"project_id", "task_id", "run_id"})
+_IDS = {"tried": "a pattern", "failures": "an entry"}
 
 _NEED_NOT_BE = frozenset(
     {
@@ -116,16 +117,24 @@ def _fitting(text: object) -> object:
 
 
 def _take_out_strange(told: dict[str, Any]) -> list[str]:
-    """Take out of `tried` what is no id, as agents make some up, and return it; the event itself is true."""
-    tried = told.get("tried")
-    if tried is None:
-        return []
-    several = isinstance(tried, list | tuple | set | frozenset)
-    given = tried if several else [tried]
+    """Take out of `tried` and `failures` what is no id, as agents make some up; return what there was, in words.
+
+    The event itself is true.
+    """
+    return [said for name, what in _IDS.items() if (said := _without_strange(told, name, what))]
+
+
+def _without_strange(told: dict[str, Any], name: str, what: str) -> str | None:
+    ids = told.get(name)
+    if ids is None:
+        return None
+    several = isinstance(ids, list | tuple | set | frozenset)
+    given = ids if several else [ids]
     strange = [each for each in given if not _is_id(each)]
     if strange or not several:
-        told["tried"] = [each for each in given if _is_id(each)]
-    return [repr(each)[:50] for each in strange]
+        told[name] = [each for each in given if _is_id(each)]
+    named = ", ".join(repr(each)[:50] for each in strange)
+    return f"{name}: passed over what is no id of {what}: {named}" if strange else None
 
 
 def _is_id(told: object) -> bool:
@@ -209,8 +218,8 @@ class OrchestratorHooks:
 
     def _without(self, event: str, kept: Kept, strange: Sequence[str]) -> Kept:
         """Return what was kept of an event, and say what was not."""
-        error = InvalidInput("tried", f"passed over what is no id of a pattern: {', '.join(strange)}")
-        return replace(kept, degraded=self._degraded(event, error))
+        self._note(event, InvalidInput.__name__)
+        return replace(kept, degraded="; ".join(strange))
 
     def _broken(self, event: str, error: Unavailable) -> Kept:
         self._breaker.failed(str(error))

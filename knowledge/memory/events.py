@@ -38,6 +38,7 @@ from knowledge.turns import aside_if_long
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _NOT_HANDED_OUT = "tried: passed over what was not handed out for this task and run: {}"
+_NO_FAILURES = "failures: passed over what is no failure of this task: {}"
 _NOT_KEPT = (
     "solution_steps: not kept, as no failure of this task waits for a solution: what is on record of it is {}."
     " Capture the failure with its solution to keep it"
@@ -117,10 +118,12 @@ class TaskEventService:
         applies_when: AppliesWhen | None = None,
         run_id: str | None = None,
         tried: Collection[UUID | str] | None = None,
+        failures: Collection[UUID | str] | None = None,
     ) -> Kept:
         """Resolve the open failures of a task, of whichever run; what was handed out since this run failed worked.
 
         Of one that several runs told alike, only this run's or the latest, as it was solved once: others are abandoned.
+        `failures`: the entries of those that this solved, where it did not solve all; others stay open.
 
         Without `solution_steps` failures stay open: that it works is no solution for others. `tried`: the patterns
         that the agent went by; of others nothing is told. Without it, of rivals only the one that `solution_steps`
@@ -128,14 +131,17 @@ class TaskEventService:
         """
         _check(project_id=project_id, task_id=task_id, run_id=run_id)
         tried = _as_tried(tried)
+        only = None if failures is None else {as_id("failures", entry_id) for entry_id in failures}
         resolved: list[EntryId] = []
-        failures: Sequence[Entry] = ()
+        known: Sequence[Entry] = ()
+        meant: Sequence[Entry] = ()
         if solution_steps is not None:
             solution_steps = self._text("solution_steps", solution_steps)
             if verified_by is None:
                 raise InvalidInput("verified_by", "is required: what showed that the solution works?")
-            failures = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
-            for entry in await self._to_resolve(failures, solution_steps, run_id):
+            known = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
+            meant = [entry for entry in known if only is None or entry.entry_id in only]
+            for entry in await self._to_resolve(meant, solution_steps, run_id):
                 with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
                     resolved.append(
                         await replace(self.capture, solved_in=run_id).resolve_failure(
@@ -147,8 +153,10 @@ class TaskEventService:
                         )
                     )
         told = await self._tell(project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps)
-        dropped = _NOT_KEPT.format(_statuses(failures)) if failures and not resolved else None
-        degraded = "; ".join(filter(None, (dropped, told.degraded))) or None
+        dropped = _NOT_KEPT.format(_statuses(meant)) if meant and not resolved else None
+        strange = sorted(map(str, (only or set()) - {entry.entry_id for entry in known})) if solution_steps else []
+        passed_over = _NO_FAILURES.format(", ".join(strange)) if strange else None
+        degraded = "; ".join(filter(None, (dropped, passed_over, told.degraded))) or None
         return replace(told, entry_ids=tuple(dict.fromkeys(resolved)), degraded=degraded)
 
     async def gate_decided(

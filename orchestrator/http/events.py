@@ -48,6 +48,7 @@ class SolvedBody:
     applies_when: AppliesWhen | None = None
     run_id: str | None = None
     tried: Annotated[list[UUID] | None, Field(max_length=_MOST_TRIED)] = None
+    failures: Annotated[list[UUID] | None, Field(max_length=_MOST_TRIED)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

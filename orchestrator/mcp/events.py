@@ -66,6 +66,10 @@ class TaskSolved:
     applies_when: Conditions = None
     run_id: RunId = None
     tried: Tried = None
+    failures: Annotated[
+        list[UUID] | None,
+        Field(max_length=1000, description="The failures that this solved, by their entries; without it, all of them."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

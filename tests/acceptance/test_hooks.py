@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -39,6 +39,13 @@ FAILURE = "Cart total raises TypeError when a product has no price"
 SOLUTION = "Treat a missing price as zero and log the product"
 OTHER = "Refuse to add a product that has no price to the catalogue"
 MINUTE = timedelta(minutes=1)
+SOLVED: dict[str, Any] = {
+    "project_id": "first",
+    "task_id": "T-1",
+    "run_id": "1",
+    "solution_steps": SOLUTION,
+    "verified_by": "pytest",
+}
 
 
 @pytest.fixture
@@ -90,14 +97,7 @@ async def fails(hooks: OrchestratorHooks, **told: Any) -> Kept:
 
 
 async def solves(hooks: OrchestratorHooks, **told: Any) -> Kept:
-    defaults: dict[str, Any] = {
-        "project_id": "first",
-        "task_id": "T-1",
-        "run_id": "1",
-        "solution_steps": SOLUTION,
-        "verified_by": "pytest",
-    }
-    return await hooks.task_solved(**defaults | told)
+    return await hooks.task_solved(**SOLVED | told)
 
 
 async def learned(hooks: OrchestratorHooks) -> None:
@@ -163,6 +163,26 @@ async def test_a_failure_stays_open_until_its_own_task_is_solved(hooks: Orchestr
     assert await solves(hooks, run_id="2") == Kept(entry_ids=(entry_id,)), "a later run of the task solves it"
     entry = await hooks.knowledge.capture.get(entry_id)
     assert (entry.status, entry.solution_steps, entry.verified_by) == (EntryStatus.STAGED, SOLUTION, "pytest")
+
+
+async def test_of_several_failures_those_that_are_named_are_resolved_and_the_others_stay_open(
+    hooks: OrchestratorHooks,
+) -> None:
+    """What mended the last failure of a task was kept as the solution of all it had met before."""
+    (first,) = (await fails(hooks)).entry_ids
+    (last,) = (await fails(hooks, failure_description="Now a KeyError")).entry_ids
+    strange, invented = uuid4(), "entry 1"
+    solved = await solves(hooks, failures=[last, strange, invented])
+    assert solved.entry_ids == (last,)
+    assert "failures: passed over what is no " in (solved.degraded or "")
+    told = await hooks.knowledge.events.task_solved(**SOLVED, failures=[last, strange])
+    assert str(strange) in (told.degraded or "")
+    statuses = [(await hooks.knowledge.capture.get(each)).status for each in (first, last)]
+    assert statuses == [EntryStatus.OPEN, EntryStatus.STAGED]
+    again = await solves(hooks, failures=[str(last)])
+    assert (again.entry_ids, again.degraded) == ((last,), None), "told again"
+    assert (await solves(hooks, solution_steps=OTHER, failures=[first])).entry_ids == (first,)
+    assert (await hooks.knowledge.capture.get(first)).solution_steps == OTHER
 
 
 async def test_all_failures_on_the_way_to_a_solution_are_resolved_by_it(hooks: OrchestratorHooks) -> None:
