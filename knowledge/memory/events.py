@@ -38,6 +38,10 @@ from knowledge.turns import aside_if_long
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _NOT_HANDED_OUT = "tried: passed over what was not handed out for this task and run: {}"
+_ON_RECORD = (
+    "run_id: this failure is on record for this task, with what solved it; without a run_id it counts as told again."
+    " Give each attempt one, and it waits for another solution"
+)
 _NO_FAILURES = "failures: passed over what is no failure of this task: {}"
 _NOT_KEPT = (
     "solution_steps: not kept, as no failure of this task waits for a solution: what is on record of it is {}."
@@ -105,7 +109,19 @@ class TaskEventService:
             )
         )
         told = await self._tell(project_id, task_id, run_id, worked=False, tried=tried)
-        return replace(told, entry_ids=(entry_id,))
+        again = await self._if_solved_before(entry_id) if run_id is None else None
+        return replace(told, entry_ids=(entry_id,), degraded="; ".join(filter(None, (again, told.degraded))) or None)
+
+    async def _if_solved_before(self, entry_id: EntryId) -> str | None:
+        """Return what to say of a failure that is on record with its solution: nobody can tell whether it came back.
+
+        Nothing to an agent, which learns of no entry what became of it.
+        """
+        if self.capture.by.low_trust:
+            return None
+        with suppress(NotFound):
+            return _ON_RECORD if resolution(await self.stores.entries.get(entry_id)) else None
+        return None
 
     async def task_solved(
         self,

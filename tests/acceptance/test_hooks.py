@@ -165,6 +165,22 @@ async def test_a_failure_stays_open_until_its_own_task_is_solved(hooks: Orchestr
     assert (entry.status, entry.solution_steps, entry.verified_by) == (EntryStatus.STAGED, SOLUTION, "pytest")
 
 
+async def test_without_a_run_a_failure_that_came_back_after_its_solution_is_said_to_be_on_record(
+    hooks: OrchestratorHooks,
+) -> None:
+    """It was taken for the same event, and the solution that held in the end was refused: nobody was told why."""
+    told: dict[str, Any] = {"run_id": None}
+    first = await fails(hooks, **told)
+    assert (await fails(hooks, **told)) == first == Kept(entry_ids=first.entry_ids)
+    await solves(hooks, **told)
+    again = await fails(hooks, **told)
+    assert again.entry_ids == first.entry_ids
+    assert (again.degraded or "").startswith("run_id: this failure is on record")
+    in_another = await fails(hooks, run_id="2")
+    assert in_another.entry_ids != first.entry_ids
+    assert in_another.degraded is None
+
+
 async def test_of_several_failures_those_that_are_named_are_resolved_and_the_others_stay_open(
     hooks: OrchestratorHooks,
 ) -> None:
