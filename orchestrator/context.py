@@ -6,7 +6,7 @@ lines are indented and the two markers are broken inside stored text. A structur
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -157,6 +157,10 @@ class Contexts(Protocol):
         """Return the latest failure of a task that waits for its solution."""
         ...
 
+    async def failed(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
+        """Return which of these patterns a task was tried with before, and failed."""
+        ...
+
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
         """Keep a context."""
         ...
@@ -278,7 +282,8 @@ class OrchestratorContextBuilder:
 async def _found(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[Pattern]:
     """Return the patterns for a task; of one that is to be tried again, first those for what it failed with.
 
-    A task says what is to be done, and a failure what is in the way: most lessons are about that.
+    A task says what is to be done, and a failure what is in the way: most lessons are about that. What it was tried
+    with before comes last.
     """
     for_task = knowledge.queries.query_for_task(
         task.description, agent_type, task.type, task.technology, only_if_sure=True, facts=task.facts
@@ -286,14 +291,18 @@ async def _found(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[
     if not task.project_id or not task.task_id:
         return await for_task
     mending, found = await all_of([_after_failure(knowledge, task, agent_type), for_task])
-    known = {pattern.pattern_id for pattern in mending}
-    return [*mending, *(pattern for pattern in found if pattern.pattern_id not in known)]
+    if mending is None:
+        return found or []
+    both = list({pattern.pattern_id: pattern for pattern in [*mending, *(found or [])]}.values())
+    tried = await knowledge.contexts.failed(task, [pattern.pattern_id for pattern in both])
+    return sorted(both, key=lambda pattern: pattern.pattern_id in tried)
 
 
-async def _after_failure(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[Pattern]:
+async def _after_failure(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[Pattern] | None:
+    """Return the patterns for what a task failed with; None where nothing of it waits for its solution."""
     failure = await knowledge.contexts.failing(task)
     if failure is None or failure.failure_description is None:
-        return []
+        return None
     return await knowledge.queries.query_for_failure(
         failure.failure_description,
         failure.error_message,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from knowledge.memory.limits import check_text
-from knowledge.models import Context, Entry, EntryStatus, EntryType, Task
+from knowledge.models import Context, Entry, EntryStatus, EntryType, PatternId, Task
 
 if TYPE_CHECKING:  # who only checks a task needs no stores
     from knowledge.ports import Stores
@@ -36,6 +37,12 @@ class ContextLog:
             return None
         found = await self.stores.entries.of_task(task.project_id, task.task_id, EntryType.FAILURE_SOLUTION, limit=1)
         return next((entry for entry in found if entry.status is EntryStatus.OPEN), None)
+
+    async def failed(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
+        """Return which of these patterns a task was tried with before, and failed. Raises StorageUnavailable."""
+        if not task.project_id or not task.task_id or not patterns:
+            return set()
+        return await self.stores.contexts.failed(task.project_id, task.task_id, patterns)
 
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
         """Keep a context that holds patterns. Raises StorageUnavailable."""

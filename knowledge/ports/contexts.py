@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -30,6 +30,10 @@ class ContextStore(Protocol):
         And with those that were told to have worked since; contexts with neither are left out. Without a run, what was
         told of any counts; of what was handed out for none, the run that was told of it first.
         """
+        ...
+
+    async def failed(self, project_id: str, task_id: str, among: Collection[PatternId]) -> set[PatternId]:
+        """Return which of these patterns were told to have failed in a run of a task, and in none to have worked."""
         ...
 
     async def record_outcomes(

@@ -264,6 +264,25 @@ async def test_what_is_told_in_another_run_is_told_where_one_of_the_two_names_no
     assert await left("3") == set()
 
 
+async def test_what_a_task_was_tried_with_and_failed_is_known_of_all_its_runs(store: Store) -> None:
+    ours = store.of("ours")
+    known = [await learn(ours, stored(failure(solution_steps=f"mend {n}"), numbered(n))) for n in (1, 2, 3)]
+    shown = tuple(pattern(pattern_id=each) for each in known)
+    context = Context(context_id=ContextId(numbered(11)), text="[...]", patterns=shown)
+    await ours.contexts.record(context, Task(description="Fix"), "backend", NOON)
+    told = [(0, "1", False), (1, "1", False), (1, "2", True), (2, "1", True)]
+    for number, run_id, worked in told:
+        outcome = Outcome(
+            context_id=context.context_id, pattern_id=known[number], project_id="web-shop", task_id="T-1",
+            run_id=run_id, worked=worked,
+        )  # fmt: skip
+        await ours.contexts.record_outcomes([outcome], NOON + HOUR)
+    assert await ours.contexts.failed("web-shop", "T-1", known) == {known[0]}
+    assert await ours.contexts.failed("web-shop", "T-1", known[1:]) == set()
+    assert await ours.contexts.failed("web-shop", "T-2", known) == set()
+    assert await store.of("theirs").contexts.failed("web-shop", "T-1", known) == set()
+
+
 async def test_an_outcome_takes_the_place_of_the_entry_that_told_of_it_or_of_none(store: Store) -> None:
     """G2: an entry that repeats what was handed out never counts beside its outcome."""
     ours = store.of("ours")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knowledge.errors import IndexUnavailable, TextRejected
-from knowledge.models import Context, Entry, EntryType, FactsTold, Pattern, Task
+from knowledge.models import Context, Entry, EntryType, FactsTold, Pattern, PatternId, Task
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.budget import tokens
 from orchestrator.context import basic_context, choose, label, render
@@ -414,6 +414,7 @@ class Answers:
     records_in: float = 0
     failure: Entry | None = None
     mended: Callable[[], Sequence[Pattern]] = list
+    tried: set[PatternId] = field(default_factory=set)
     asked: list[tuple[object, ...]] = field(default_factory=list)
     kept: list[Context] = field(default_factory=list)
 
@@ -460,6 +461,9 @@ class Answers:
     async def failing(self, task: Task) -> Entry | None:
         return self.failure
 
+    async def failed(self, task: Task, patterns: Collection[PatternId]) -> set[PatternId]:
+        return self.tried.intersection(patterns)
+
     async def record(self, context: Context, task: Task, agent_type: str) -> None:
         await asyncio.sleep(self.records_in)
         self.kept.append(context)
@@ -487,6 +491,9 @@ async def test_of_a_task_that_failed_what_mends_the_failure_comes_first_and_each
     again = replace(TASK, project_id="shop", task_id="T-1", run_id="2")
     context = await OrchestratorContextBuilder(knowledge).build_context_for_task(again, "backend")
     assert context.patterns == (three, two, one)
+    tried = replace(knowledge, tried={three.pattern_id, two.pattern_id})
+    context = await OrchestratorContextBuilder(tried).build_context_for_task(again, "backend")
+    assert context.patterns == (one, three, two), "what it was tried with comes last"
     assert ("it fell", "KeyError", "backend", "bugfix", "python") in knowledge.asked
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -129,6 +129,15 @@ class InMemoryContexts(ContextStore):
             if left or worked:
                 found.append(replace(each, pattern_ids=left, worked=worked))
         return found
+
+    async def failed(self, project_id: str, task_id: str, among: Collection[PatternId]) -> set[PatternId]:
+        of_task = [
+            outcome
+            for key, outcome in self._state.outcomes.items()
+            if key[0] == self._workspace and key[2:4] == (project_id, task_id)
+        ]
+        worked = {outcome.pattern_id for outcome in of_task if outcome.worked}
+        return {outcome.pattern_id for outcome in of_task if outcome.pattern_id in among} - worked
 
     async def record_outcomes(
         self, told: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None

@@ -106,6 +106,19 @@ class PostgresContexts(ContextStore):
                 found.append(replace(each, pattern_ids=left, worked=worked))
         return found
 
+    async def failed(self, project_id: str, task_id: str, among: Collection[PatternId]) -> set[PatternId]:
+        query = (
+            sa.select(_O.pattern_id)
+            .where(
+                _O.workspace == self._workspace, _O.pattern_id == sa.any_(sa.literal(list(among), _C.pattern_ids.type))
+            )
+            .where(_O.project_id == project_id, _O.task_id == task_id)
+            .group_by(_O.pattern_id)
+            .having(~sa.func.bool_or(_O.worked))
+        )
+        async with reading(self._engine) as connection:
+            return set(map(PatternId, (await connection.execute(query)).scalars()))
+
     @step("record_outcomes")
     async def record_outcomes(
         self, told: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
