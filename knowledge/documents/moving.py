@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from knowledge.documents.indexing import Room, longest_passage
 from knowledge.documents.upkeep import DocumentUpkeep
 from knowledge.logs import get_logger
-from knowledge.models import Differing, EmbeddingSpace, Refilled
+from knowledge.models import Differing, EmbeddingSpace, Refilled, Vector
 from knowledge.ports import Embedder, Progress
 
 log = get_logger(__name__)
@@ -29,6 +29,13 @@ class MovingStore(Protocol):
 
     async def lacking(self, space: EmbeddingSpace, limit: int) -> Mapping[bytes, str]:
         """Return texts of shown passages without an embedding in a space, by their hashes."""
+        ...
+
+    async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
+        """Return vectors of up to `limit` texts of passages in two spaces, (n, dims) each, row by row alike.
+
+        They are spread over all that have one in both.
+        """
         ...
 
     async def adopt(self, before: EmbeddingSpace, space: EmbeddingSpace) -> int:
@@ -93,6 +100,10 @@ class DocumentMoves:
         if not (await self._any()):
             return Refilled()
         return await self._filled(Room(space=space, embedder=self.within(embedder)), progress)
+
+    async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
+        """Return vectors of up to `limit` of their texts in two spaces, (n, dims) each, row by row alike."""
+        return await self.store.sample_in_both(one, other, limit)
 
     async def switched(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:
         """Take note that another space is in use now, and was filled.

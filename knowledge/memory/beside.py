@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
-from knowledge.models import Differing, EmbeddingSpace, Refilled
+from knowledge.models import Differing, EmbeddingSpace, Refilled, Vector
 from knowledge.ports import Embedder, Progress
 
 
@@ -35,6 +35,10 @@ class Beside(Protocol):
         self, space: EmbeddingSpace, embedder: Embedder, *, progress: Progress | None = None
     ) -> Refilled:
         """Put every point into the index of another space, embedded by its embedder; what was embedded is kept."""
+        ...
+
+    async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
+        """Return vectors of up to `limit` of their texts in two spaces, (n, dims) each, row by row alike."""
         ...
 
     async def switched(self, before: EmbeddingSpace, space: EmbeddingSpace) -> None:

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from knowledge.errors import Conflict
 from knowledge.logs import get_logger
-from knowledge.memory import texts
 from knowledge.memory.finishing import to_the_end
 from knowledge.memory.locality import refuse_remote
+from knowledge.memory.neighbours import AMONG, LEAST_KEPT, Kept, neighbours_kept
 from knowledge.memory.spaces import space_in_use
 from knowledge.memory.upkeep import KnowledgeUpkeepService, RebuildReport
-from knowledge.models import BoundSpace, EmbeddingSpace, Entry, PointId, TermStatistics, Vector, View, Where
-from knowledge.ports import Embedder, Progress, Stores
+from knowledge.models import BoundSpace, EmbeddingSpace
+from knowledge.ports import Embedder, Progress
 from knowledge.provenance import UNHEARD, Auditor
 from knowledge.search.calibration import shipped
-from knowledge.search.fusion import fuse
-from knowledge.search.lexical import query_vector, term_counts
 
 log = get_logger(__name__)
-
-COMPARED = 100
-"""Situations asked for in both spaces before a switch."""
-
-LEAST_KEPT = 0.5
-"""Below this share of nearest neighbours that stay near, a switch is refused: the new model sees other likenesses."""
 
 FEW = 64
 """Texts that may be left to embed during the switch, which holds up the marks of checkpoints for a minute at most."""
 
-_NEAR = 10
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReembedReport:
-    """What a change of model did. `kept`: share of nearest neighbours that stayed among the ten nearest.
+    """What a change of model did. `kept`: share of nearest neighbours that stayed near, 1 where texts were too few.
 
     `from_model` is None where nothing was embedded before; `forgotten`: models whose vectors were dropped.
     """
@@ -235,7 +225,7 @@ class StoreUpkeepService:
         while (more := await _backfill(every, into, embedder, lacking=True)) > FEW:
             embedded += more
         embedded += more + await self._documents_into(every, space, embedder, progress=_after(embedded, progress))
-        kept = await _neighbours_kept(every, bound, into)
+        kept = await _neighbours_kept(every, bound.space, space)
         if kept < LEAST_KEPT and not force:
             raise Conflict(
                 f"{space.model} keeps only {kept:.0%} of the nearest neighbours that {bound.space.model} finds:"
@@ -334,37 +324,12 @@ def _after(before: int, progress: Progress | None, total: int | None = None) -> 
     return told
 
 
-async def _neighbours_kept(every: Sequence[KnowledgeUpkeepService], old: BoundSpace, new: BoundSpace) -> float:
-    """Return the share of sampled situations whose nearest other one in the old space is near in the new one too."""
-    asked = kept = 0
+async def _neighbours_kept(every: Sequence[KnowledgeUpkeepService], old: EmbeddingSpace, new: EmbeddingSpace) -> float:
+    """Return the share of nearest neighbours that stayed near: of situations or of passages, whichever kept fewer."""
+    learned, written = Kept(), Kept()
     for upkeep in every:
-        entries, before = await upkeep.stores.spaces.sample_situations(old.space, COMPARED)
-        again, after = await upkeep.stores.spaces.sample_situations(new.space, COMPARED)
-        if [entry.entry_id for entry in entries] != [entry.entry_id for entry in again]:
-            continue  # something came or went in between: this sample tells nothing
-        statistics = _statistics(entries)
-        for entry, was, now in zip(entries, before, after, strict=True):
-            nearest = await _nearest(upkeep.stores, old.space, entry, was, statistics, limit=1)
-            if nearest:
-                asked += 1
-                kept += nearest[0] in await _nearest(upkeep.stores, new.space, entry, now, statistics, limit=_NEAR)
-    return kept / asked if asked else 1.0
-
-
-def _statistics(entries: Sequence[Entry]) -> TermStatistics:
-    counted: Counter[int] = Counter()
-    for entry in entries:
-        counted.update(term_counts(texts.situation(entry)).keys())
-    return TermStatistics(documents=len(entries), frequencies=counted)
-
-
-async def _nearest(
-    stores: Stores, space: EmbeddingSpace, entry: Entry, vector: Vector, statistics: TermStatistics, *, limit: int
-) -> list[PointId]:
-    """Return the points nearest to a situation by the fused score, but for its own pattern's."""
-    lexical, weight = query_vector(term_counts(texts.in_short(entry)), statistics)
-    own = frozenset(await stores.entries.sole_points(entry.entry_id))
-    where = Where(workspace=stores.workspace, live_at=stores.clock.now(), view=View.SITUATION, without=own)
-    hits = await stores.index.search(space, vector, lexical, where, limit=_NEAR * 2)
-    ranked = sorted(hits, key=lambda hit: -fuse(hit.cosine, hit.lexical, weight))
-    return [hit.point_id for hit in ranked[:limit]]
+        situations = await upkeep.stores.spaces.sample_in_both(old, new, AMONG)
+        learned += await asyncio.to_thread(neighbours_kept, *situations)
+        passages = await upkeep.beside.sample_in_both(old, new, AMONG)
+        written += await asyncio.to_thread(neighbours_kept, *passages)
+    return min(learned.share, written.share)

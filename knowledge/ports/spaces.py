@@ -53,3 +53,10 @@ class SpaceStore(Protocol):
     async def sample_situations(self, space: EmbeddingSpace, limit: int) -> tuple[list[Entry], Vector]:
         """Return up to `limit` entries of this workspace, spread over all, with their situations' vectors (n, dims)."""
         ...
+
+    async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
+        """Return up to `limit` vectors of this workspace's situations in two spaces, (n, dims) each, row by row alike.
+
+        They are spread over all that have one in both.
+        """
+        ...

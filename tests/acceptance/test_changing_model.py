@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -32,6 +33,23 @@ from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART, capture, failure, learn
 from tests.support.faults import Trips, wired
 
+FAILURES = (
+    "The cart total is wrong after a discount is applied twice",
+    "Login fails with an expired certificate of the identity provider",
+    "The nightly import stops at a row with a broken date",
+    "Uploads above ten megabytes end in a timeout of the proxy",
+    "The search page shows deleted products until the cache is emptied",
+    "A deadlock between two workers holds up the invoices",
+    "The mobile app crashes when the camera permission is refused",
+    "Migrations fail because a column is already there",
+    "Emails to customers abroad have broken umlauts",
+    "The memory of the report service grows until it is killed",
+    "The build breaks as a package was removed from the registry",
+    "Webhooks arrive twice and book a payment again",
+    "The chart of sales is empty on the first day of a month",
+    "A race in the session store logs people out",
+    "DNS lookups of the staging cluster fail after a restart",
+)
 MOON = failure(task_id="2", failure_description="the moon fell", solution_steps="put it up again")
 
 
@@ -43,6 +61,60 @@ async def forget_old(knowledge: Knowledge, embedder: HashingEmbedder) -> Reembed
     """Change to an embedder, or stay with it, and drop all other vectors."""
     service = replace(knowledge.store_upkeep, make=lambda _: embedder)
     return await service.reembed_to(ModelChoice(model="as given"), force=True, forget_old=True)
+
+
+class Scrambled(HashingEmbedder):
+    """Its vectors have nothing to do with the words."""
+
+    async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+        return await super().embed([hashlib.sha256(text.encode()).hexdigest() for text in texts], kind)
+
+
+async def refuse_scrambled(knowledge: Knowledge) -> None:
+    before = await knowledge.stores.spaces.bound()
+    with pytest.raises(Conflict, match="nothing was switched; say --force"):
+        await knowledge.store_upkeep.reembed(Scrambled(model="scrambled"))
+    assert await knowledge.stores.spaces.bound() == before
+
+
+async def test_g22_a_model_that_sees_other_likenesses_is_refused_unless_forced(knowledge: Knowledge) -> None:
+    """G22: the words of the failures, which no model changes, kept their neighbours, and it was let through."""
+    await learn(knowledge, *(failure(failure_description=each, solution_steps=f"mend: {each}") for each in FAILURES))
+    await refuse_scrambled(knowledge)
+    forced = await knowledge.store_upkeep.reembed(Scrambled(model="scrambled"), force=True)
+    assert forced.switched
+    assert forced.kept < 0.5
+
+
+async def test_g22_a_model_is_refused_for_documents_alone(knowledge: Knowledge) -> None:
+    """G22: passages were not compared."""
+    for at, told in enumerate((each, also) for each in FAILURES for also in ("in the shop", "in the office")):
+        await add(knowledge, f"{at}.md", " ".join(told).encode())
+    await refuse_scrambled(knowledge)
+    assert (await knowledge.store_upkeep.reembed(HashingEmbedder(dims=512, model="another"))).switched
+
+
+async def test_g22_a_model_is_refused_for_documents_that_what_was_learned_would_outweigh(knowledge: Knowledge) -> None:
+    """G22: each is searched by itself."""
+
+    class ScrambledPassages(Scrambled):
+        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+            passages = all("Page" in text for text in texts)
+            return await (super().embed(texts, kind) if passages else HashingEmbedder.embed(self, texts, kind))
+
+    alike = (f"{each} {kind}" for each in FAILURES for kind in ("here", "there"))
+    await learn(knowledge, *(failure(failure_description=each, solution_steps=f"mend: {each}") for each in alike))
+    for at, each in enumerate(FAILURES):
+        await add(knowledge, f"{at}.md", f"Page: {each}".encode())
+    with pytest.raises(Conflict):
+        await knowledge.store_upkeep.reembed(ScrambledPassages(dims=512, model="scrambled"))
+
+
+async def test_g22_too_few_texts_to_judge_a_model_by_refuse_none(knowledge: Knowledge) -> None:
+    """G22: of fewer than twelve, chance alone keeps many."""
+    await learn(knowledge, *(failure(failure_description=each, solution_steps=each) for each in FAILURES[:11]))
+    changed = await knowledge.store_upkeep.reembed(Scrambled(model="scrambled"))
+    assert (changed.switched, changed.kept) == (True, 1.0)
 
 
 async def test_g22_a_workspace_that_comes_while_the_model_changes_is_found_by_the_new_one(knowledge: Knowledge) -> None:
@@ -73,7 +145,7 @@ async def test_g22_a_change_of_model_that_dies_after_the_switch_is_finished_by_a
     async def die() -> None:
         raise ZeroDivisionError
 
-    trips = Trips({"spaces.sample_situations:before:1": tell_again, "upkeep.switch:after:1": die})
+    trips = Trips({"spaces.sample_in_both:before:1": tell_again, "upkeep.switch:after:1": die})
     with pytest.raises(ZeroDivisionError):
         await wired(knowledge, trips).store_upkeep.reembed(another(), force=True)
     assert not (await knowledge.upkeep.verify()).sound
@@ -102,7 +174,7 @@ async def test_g22_a_change_of_model_that_dies_after_the_switch_is_finished_by_t
     async def die() -> None:
         raise ZeroDivisionError
 
-    at = {"spaces.sample_situations:before:1": tell_again, "upkeep.switch:before:1": look, "upkeep.switch:after:1": die}
+    at = {"spaces.sample_in_both:before:1": tell_again, "upkeep.switch:before:1": look, "upkeep.switch:after:1": die}
     with pytest.raises(ZeroDivisionError):
         await wired(knowledge, Trips(at)).store_upkeep.reembed(new, force=True)
     assert not (await knowledge.upkeep.verify()).sound

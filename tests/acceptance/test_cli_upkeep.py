@@ -39,8 +39,9 @@ def beside(alone: Commands) -> Iterator[tuple[Commands, str]]:
 
 
 def situations(number: int) -> list[dict[str, object]]:
-    """Return so many different failures."""
-    told = ((f"the {WORDS[at % 12]} of the {WORDS[at // 12 % 12]} breaks in case {at}", at) for at in range(number))
+    """Return so many different failures, two and two alike."""
+    places = ((at, at // 2) for at in range(number))
+    told = ((f"{at} breaks: the {WORDS[of % 12]} of hall{of} floor{of} row{of}", at) for at, of in places)
     return [entry(failure_description=text, solution_steps=f"mend case {at}", task_id=str(at)) for text, at in told]
 
 

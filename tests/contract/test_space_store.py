@@ -177,6 +177,20 @@ async def test_a_sample_is_of_one_workspace_and_one_space(store: Store) -> None:
         assert (sample, vectors.shape) == ([], (0, SPACE.dims))
 
 
+async def test_a_sample_in_two_spaces_is_of_the_same_situations_row_by_row(store: Store) -> None:
+    """G22: it is what a change of model is judged by."""
+    stores = store.of("ours")
+    await bind(stores.spaces)
+    await learn(stores, *(told(number) for number in range(1, 9)))
+    _, vectors = await stores.spaces.sample_situations(SPACE, 100)
+    one, other = await stores.spaces.sample_in_both(SPACE, SPACE, 5)
+    assert one.tolist() == other.tolist() == vectors[:5].tolist()
+    assert one.dtype.name == "float32"
+    for asked, first, second in (("ours", SPACE, OTHER_SPACE), ("ours", OTHER_SPACE, SPACE), ("theirs", SPACE, SPACE)):
+        none, nothing = await store.of(asked).spaces.sample_in_both(first, second, 5)
+        assert (none.shape, nothing.shape) == ((0, first.dims), (0, second.dims))
+
+
 async def test_a_point_that_several_entries_share_stands_for_one_that_is_left(stores: Stores) -> None:
     founder = told(1)
     pattern = pattern_id_of(stores.workspace, founder.entry_id)

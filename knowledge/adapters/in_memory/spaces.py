@@ -79,3 +79,18 @@ class InMemorySpaces(SpaceStore):
         ][: max(limit, 0)]
         vectors = np.array([vector for _, vector in sample], dtype=np.float32)
         return [entry for entry, _ in sample], vectors.reshape(len(sample), space.dims)
+
+    async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
+        known = self._state.vectors
+        both = [
+            i
+            for i, row in sorted(self._state.points.items())  # ids are hashes: the first ones are a fair sample
+            if (row.workspace, row.view) == (self._workspace, View.SITUATION)
+            and (i, one.fingerprint) in known
+            and (i, other.fingerprint) in known
+        ][: max(limit, 0)]
+        in_one, in_other = (
+            np.array([known[i, space.fingerprint] for i in both], dtype=np.float32).reshape(len(both), space.dims)
+            for space in (one, other)
+        )
+        return in_one, in_other

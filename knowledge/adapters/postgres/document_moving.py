@@ -16,9 +16,10 @@ from knowledge.adapters.postgres.document_tables import (
     kb_vectors,
     kb_versions,
 )
+from knowledge.adapters.postgres.spaces import read_vectors
 from knowledge.documents.moving import MovingStore
 from knowledge.documents.texts import told_above
-from knowledge.models import EmbeddingSpace
+from knowledge.models import EmbeddingSpace, Vector
 
 _K = kb_vectors.c
 _ACTIVE = sa.and_(D.id == C.document_id, D.active_generation == C.generation)
@@ -55,6 +56,19 @@ class PostgresMoving(MovingStore):
                 row.text_hash: told_above(row.title, row.section, row.function, row.text)
                 for row in await connection.execute(bare)
             }
+
+    async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
+        again = kb_vectors.alias("again")
+        both = (
+            sa.select(_K.vector.label("one"), again.c.vector.label("other"))
+            .join(again, sa.and_(again.c.workspace == _K.workspace, again.c.text_hash == _K.text_hash))
+            .where(_K.workspace == self._workspace, _K.space == one.fingerprint, again.c.space == other.fingerprint)
+            .order_by(_K.text_hash)  # hashes: the first ones are a fair sample
+            .limit(limit)
+        )
+        async with reading(self._engine) as connection:
+            rows = (await connection.execute(both)).all()
+        return read_vectors([row.one for row in rows], one), read_vectors([row.other for row in rows], other)
 
     async def adopt(self, before: EmbeddingSpace, space: EmbeddingSpace) -> int:
         ours = sa.exists().where(D.id == V.document_id, D.workspace == self._workspace)

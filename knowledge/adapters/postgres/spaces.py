@@ -50,6 +50,11 @@ def _vectors(kept: bytes, space: EmbeddingSpace) -> Vector:
     return np.frombuffer(kept, dtype=_PROBES).reshape(-1, space.dims)
 
 
+def read_vectors(kept: Sequence[bytes], space: EmbeddingSpace) -> Vector:
+    """Return embeddings that were kept as float16, (n, dims)."""
+    return np.frombuffer(b"".join(kept), dtype=np.float16).astype(np.float32).reshape(len(kept), space.dims)
+
+
 class PostgresSpaces(SpaceStore):
     """Spaces are of the whole store, term statistics of one workspace."""
 
@@ -158,8 +163,22 @@ class PostgresSpaces(SpaceStore):
         )
         async with reading(self._engine) as connection:
             rows = (await connection.execute(query)).all()
-        found = np.array([np.frombuffer(row.vector, dtype=np.float16) for row in rows], dtype=np.float32)
-        return [to_entry(row) for row in rows], found.reshape(len(rows), space.dims)
+        return [to_entry(row) for row in rows], read_vectors([row.vector for row in rows], space)
+
+    async def sample_in_both(self, one: EmbeddingSpace, other: EmbeddingSpace, limit: int) -> tuple[Vector, Vector]:
+        again = vectors.alias("again")
+        both = (
+            sa.select(vectors.c.vector.label("one"), again.c.vector.label("other"))
+            .select_from(points)
+            .join(vectors, sa.and_(vectors.c.point_id == points.c.id, vectors.c.space == one.fingerprint))
+            .join(again, sa.and_(again.c.point_id == points.c.id, again.c.space == other.fingerprint))
+            .where(points.c.workspace == self._workspace, points.c.view == View.SITUATION)
+            .order_by(points.c.id)  # ids are hashes: the first ones are a fair sample
+            .limit(limit)
+        )
+        async with reading(self._engine) as connection:
+            rows = (await connection.execute(both)).all()
+        return read_vectors([row.one for row in rows], one), read_vectors([row.other for row in rows], other)
 
 
 async def add_terms(

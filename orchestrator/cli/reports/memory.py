@@ -319,7 +319,7 @@ def print_reembed(report: ReembedReport, choice: ModelChoice, *, as_json: bool) 
     if report.switched:
         print_text(
             f"changed from {report.from_model} to {report.to_model}: {report.embedded:,} texts embedded,"
-            f" {report.kept:.0%} of nearest neighbours stayed among the ten nearest"
+            f" {report.kept:.0%} of nearest neighbours stayed near"
         )
     else:
         done = "nothing is embedded yet" if report.from_model is None else f"{report.to_model} is in use already"
