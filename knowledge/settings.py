@@ -107,6 +107,8 @@ class KnowledgeSettings(BaseSettings):
     """The data directory of the embedded stores."""
     database_url: SecretStr | None = None
     """A Postgres server; unset: the embedded one."""
+    pg_keep: bool = False
+    """Whether the embedded Postgres is left running when the last process leaves."""
     qdrant_url: str | None = None
     """A Qdrant server; unset: the embedded engine."""
     qdrant_api_key: SecretStr | None = None
@@ -413,7 +415,7 @@ class KnowledgeSettings(BaseSettings):
         return timedelta(seconds=self.lease_seconds)
 
 
-_ALSO_READ = frozenset({"HARDWON_LOG_LEVEL", "HARDWON_PG_HOME", "HARDWON_PG_KEEP", "HARDWON_POSTGRES_PASSWORD"})
+_ALSO_READ = frozenset({"HARDWON_LOG_LEVEL", "HARDWON_PG_HOME", "HARDWON_POSTGRES_PASSWORD"})
 """Variables that are no settings of the stores: of the log, of the embedded Postgres, of compose.yaml."""
 
 

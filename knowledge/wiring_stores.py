@@ -27,7 +27,7 @@ async def connect_postgres(settings: KnowledgeSettings, stack: AsyncExitStack) -
     else:
         from knowledge.adapters.postgres.embedded import EmbeddedPostgres  # noqa: PLC0415
 
-        server = EmbeddedPostgres(settings.home)
+        server = EmbeddedPostgres(settings.home, keep=settings.pg_keep)
         cancelled = await _to_its_end(server.__enter__)
         stack.push_async_callback(_leave, server)
         if cancelled is not None:

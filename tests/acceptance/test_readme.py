@@ -114,7 +114,7 @@ def test_every_setting_is_in_the_documentation() -> None:
     documentation = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     told = set(re.findall(r"`(HARDWON_[A-Z_]+)`", documentation))
     names = {field.alias or f"HARDWON_{name.upper()}" for name, field in KnowledgeSettings.model_fields.items()}
-    assert told == names | {"HARDWON_LOG_LEVEL", "HARDWON_PG_HOME", "HARDWON_PG_KEEP"}
+    assert told == names | {"HARDWON_LOG_LEVEL", "HARDWON_PG_HOME"}
     assert set(re.findall(r"`(HARDWON_[A-Z_]+)`", README)) <= told
 
 

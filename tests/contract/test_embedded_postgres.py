@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ import pytest
 from knowledge.adapters.postgres import binaries
 from knowledge.adapters.postgres.embedded import EmbeddedPostgres
 from knowledge.errors import InvalidSetting, StorageUnavailable, StoreIncompatible
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring_stores import connect_postgres
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no embedded Postgres on Windows")
 
@@ -89,7 +92,6 @@ Hold = Callable[..., Holder]
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HARDWON_PG_KEEP", raising=False)
     monkeypatch.delenv("HARDWON_PG_HOME", raising=False)
 
 
@@ -307,14 +309,27 @@ def test_four_cold_starts_at_once_make_one_server(fresh: Path, hold: Hold) -> No
     assert postmaster(fresh) is None
 
 
-def test_it_is_left_running_where_that_is_asked_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARDWON_PG_KEEP", "1")
-    with server(home) as left:
-        pass
-    assert ask(left.dsn) == 1
-    monkeypatch.delenv("HARDWON_PG_KEEP")
+async def opened(home: Path) -> None:
+    """Connect to the embedded server as the settings say, and leave it."""
+    async with AsyncExitStack() as stack:
+        await connect_postgres(KnowledgeSettings(home=home), stack)
+
+
+@pytest.mark.parametrize("told", ["1", "true", "yes"])
+def test_it_is_left_running_where_that_is_asked_for(home: Path, monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    monkeypatch.setenv("HARDWON_PG_KEEP", told)
+    asyncio.run(opened(home))
+    assert ask(server(home).dsn) == 1
     with server(home):
         pass
+    assert postmaster(home) is None
+
+
+@pytest.mark.parametrize("told", ["", "false", "no"])
+def test_a_blank_or_false_value_leaves_nothing_running(home: Path, monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    """Only "0" did: each of these kept Postgres up for good."""
+    monkeypatch.setenv("HARDWON_PG_KEEP", told)
+    asyncio.run(opened(home))
     assert postmaster(home) is None
 
 

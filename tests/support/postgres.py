@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +27,6 @@ def throwaway_postgres() -> Iterator[EmbeddedPostgres]:
     """Run an empty server without fsync in a folder of its own; both are gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="hardwon-pg-") as folder:
         Path(folder).chmod(0o755)  # 0700 would be closed to the server where root runs the tests
-        os.environ.pop("HARDWON_PG_KEEP", None)
         with EmbeddedPostgres(Path(folder) / "home", settings=UNSAFE_BUT_QUICK) as server:
             yield server
 

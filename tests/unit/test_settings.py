@@ -19,6 +19,7 @@ from knowledge.wiring import make_embedder
 TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_HOME": ("/data/hardwon", "home", Path("/data/hardwon")),
     "HARDWON_DATABASE_URL": ("postgresql://u:p@h/d", "database_url", SecretStr("postgresql://u:p@h/d")),
+    "HARDWON_PG_KEEP": ("yes", "pg_keep", True),
     "HARDWON_QDRANT_URL": ("http://qdrant:6333", "qdrant_url", "http://qdrant:6333"),
     "HARDWON_QDRANT_PREFIX": ("staging-", "qdrant_prefix", "staging-"),
     "HARDWON_QDRANT_API_KEY": ("k", "qdrant_api_key", SecretStr("k")),
@@ -85,6 +86,8 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_DOCUMENT_LIST_MAX_TOKENS": ("500", "document_list_max_tokens", 500),
 }
 REFUSED = [
+    ("HARDWON_PG_KEEP", "2"),
+    ("HARDWON_PG_KEEP", "forever"),
     ("HARDWON_DATABASE_URL", "mysql://h/d"),
     ("HARDWON_DATABASE_URL", "h/d"),
     ("HARDWON_QDRANT_URL", "qdrant:6333"),
@@ -268,7 +271,7 @@ def test_a_key_that_a_client_cannot_send_is_named(variable: str, monkeypatch: py
 
 
 def test_what_looks_like_a_setting_and_is_none_is_found_with_the_nearest_name() -> None:
-    known = [*TAKEN, "HARDWON_LOG_LEVEL", "HARDWON_PG_KEEP", "HARDWON_TEST_QDRANT_URL", "hardwon_home", "PATH"]
+    known = [*TAKEN, "HARDWON_LOG_LEVEL", "HARDWON_PG_HOME", "HARDWON_TEST_QDRANT_URL", "hardwon_home", "PATH"]
     assert unknown_variables(known) == {}
     assert unknown_variables(["HARDWON_TASK_RELEVENCE", "HARDWON_XYZZY", "Hardwon_Lease_Second", *known]) == {
         "HARDWON_TASK_RELEVENCE": "HARDWON_TASK_RELEVANCE",

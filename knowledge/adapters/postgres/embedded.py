@@ -80,15 +80,16 @@ class EmbeddedPostgres:
     """The Postgres of one data directory, as a context manager. Blocking: async code enters it in a thread.
 
     Enter and leave it in the same process; children get its `dsn`. A process that is killed without leaving costs
-    nothing: the server stays up, and the next one to leave stops it. HARDWON_PG_KEEP=1 leaves it running.
+    nothing: the server stays up, and the next one to leave stops it, unless that one is to `keep` it running.
     Raises StorageUnavailable, StoreIncompatible (data of another major) or InvalidSetting (HARDWON_PG_HOME).
     """
 
-    def __init__(self, home: Path, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, home: Path, *, settings: Mapping[str, str] | None = None, keep: bool = False) -> None:
         self.home = home.expanduser().resolve()
         self.base = self.home / "postgres"
         self.data = self.base / "data"
         self._settings = {**SETTINGS, **(settings or {})}
+        self._keep = keep
         self._user: pwd.struct_passwd | None = None
         self._install = Path()
         self._users: IO[bytes]
@@ -159,7 +160,7 @@ class EmbeddedPostgres:
             self._drop_stale_pid()
             # whether it answers does not matter: on a busy machine it may take longer than anybody asks for
             running = (self.data / "postmaster.pid").exists()
-            if running and os.environ.get("HARDWON_PG_KEEP", "0") == "0" and not self._held_still():
+            if running and not self._keep and not self._held_still():
                 stopped = self._run("pg_ctl", "-D", self.data, "-w", "-t", str(wait_seconds), "-m", "fast", "stop")
                 if stopped.returncode != 0:
                     log.warning("embedded_postgres_did_not_stop", home=str(self.home))
