@@ -120,6 +120,16 @@ async def test_a_slot_is_run_once_whoever_asks(knowledge: Knowledge, clock: SetC
         await run_job(knowledge, "nonsense", once_per_slot=True)
 
 
+async def test_a_run_that_gave_no_sign_of_life_for_an_hour_is_taken_over_and_none_before(
+    knowledge: Knowledge, database_url: str
+) -> None:
+    assert await run_job(knowledge, "prune", once_per_slot=True) == 0
+    for minutes, done in ((59, None), (61, 0)):
+        died = f"update job_run set finished_at = null, started_at = now() - interval '{minutes} minutes'"
+        await fetch(database_url, died)
+        assert await run_job(knowledge, "prune", once_per_slot=True) == done
+
+
 async def test_the_prune_lets_go_of_checkpoints_and_ended_keys_of_long_ago_and_keeps_the_audit_log(
     knowledge: Knowledge, clock: SetClock
 ) -> None:

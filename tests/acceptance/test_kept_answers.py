@@ -12,9 +12,11 @@ import sqlalchemy as sa
 
 from jobs.table import run_job
 from knowledge.adapters.postgres.answer_tables import answer_cache
+from knowledge.documents.kb_configs import GlobalKBConfig
 from knowledge.documents.models import PartitionVersion
 from knowledge.errors import StorageUnavailable
 from knowledge.wiring import Knowledge
+from orchestrator.tools.document_qa_tool import DocumentQATool
 from tests.acceptance.test_document_tools import BASES, WHERE, ask, tool
 from tests.conftest import Opens, SetClock
 from tests.support.documents import ADMIN, GUIDE, add, readable
@@ -172,6 +174,25 @@ async def test_other_settings_give_no_answer_that_was_found_by_those_before(open
     ):
         async with opens(**changed) as knowledge:
             assert (await ask(tool(knowledge, 2), None, WHERE))["cached"] is not bool(changed), changed
+
+
+async def test_an_answer_from_three_passages_is_not_given_where_five_are_asked_for(knowledge: Knowledge) -> None:
+    await add(knowledge, "runbook.md", GUIDE)
+    scope = await readable(knowledge)
+    core = DocumentQATool(knowledge.answering, GlobalKBConfig())
+    cached = [(await core.answer(WHERE, scope, k)).cached for k in (3, 5, 3, 5)]
+    assert cached == [False, False, True, True]
+
+
+async def test_an_answer_that_outlived_a_change_of_its_base_is_not_given(knowledge: Knowledge) -> None:
+    """What a change deletes may come back, as out of a copy of the table: its key is of the version before."""
+    await asked(knowledge, "global")
+    async with knowledge.engine.connect() as connection:
+        before = [row._asdict() for row in await connection.execute(sa.select(answer_cache))]
+    await add(knowledge, "tulips.md", b"# Tulips\n\nTulips are planted in autumn.\n")
+    async with knowledge.engine.begin() as connection:
+        await connection.execute(sa.insert(answer_cache), before)
+    assert not (await ask(tool(knowledge, 2), None, WHERE))["cached"]
 
 
 async def test_changes_of_two_bases_that_answers_rest_on_together_wait_in_no_circle(knowledge: Knowledge) -> None:

@@ -15,7 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from knowledge.access import authentication
-from knowledge.access.authentication import REMEMBERED_SECONDS, Authenticator
+from knowledge.access.authentication import Authenticator
 from knowledge.access.keys import ApiKey, KeyHash, KeyService
 from knowledge.access.operations import OPERATIONS, Reach, Scope
 from knowledge.access.pepper import FILE, Pepper, pepper_of
@@ -124,8 +124,10 @@ async def test_a_remembered_key_asks_the_store_once_in_a_few_seconds(ring: Ring)
     made = await ring.keys.create(["capture"], workspace="w")
     for _ in range(50):
         await ring.doors.principal(made.secret)
+    ring.seconds += 4.9
+    await ring.doors.principal(made.secret)
     assert ring.store.asked == 1
-    ring.seconds += REMEMBERED_SECONDS + 0.1
+    ring.seconds += 0.2
     await ring.doors.principal(made.secret)
     assert ring.store.asked == 2
 
@@ -135,7 +137,7 @@ async def test_a_key_that_let_somebody_in_is_recognised_until_it_is_seen_to_end(
     elsewhere = ring.another_process()
     assert not elsewhere.recognised(made.secret)
     await elsewhere.principal(made.secret)
-    ring.seconds += 100 * REMEMBERED_SECONDS
+    ring.seconds += 500
     assert elsewhere.recognised(made.secret)
     assert not elsewhere.recognised(f"hw_{made.key.key_id}_{'a' * 43}")
     assert not elsewhere.recognised("a")
@@ -188,14 +190,14 @@ async def test_a_first_key_that_is_made_while_the_store_is_asked_for_any_is_know
     assert await ring.doors.any_key()
 
 
-async def test_a_revoked_key_opens_nothing_here_at_once_and_elsewhere_within_seconds(ring: Ring) -> None:
+async def test_a_revoked_key_opens_nothing_here_at_once_and_elsewhere_within_five_seconds(ring: Ring) -> None:
     made = await ring.keys.create(["capture"], workspace="w")
     elsewhere = ring.another_process()
     await ring.doors.principal(made.secret)
     await elsewhere.principal(made.secret)
     await ring.keys.revoke(made.key.key_id)
     await refused(ring.doors, made.secret)
-    ring.seconds += REMEMBERED_SECONDS + 0.1
+    ring.seconds += 5.1
     await refused(elsewhere, made.secret)
 
 
@@ -279,7 +281,7 @@ async def test_whether_any_key_was_ever_made_is_known_at_once_here_and_within_se
     assert not await elsewhere.any_key()
     made = await ring.keys.create(["admin"], workspace=None)
     assert await ring.doors.any_key()
-    ring.seconds += REMEMBERED_SECONDS + 0.1
+    ring.seconds += 5.1
     assert await elsewhere.any_key()
     await ring.keys.revoke(made.key.key_id)
     assert await ring.doors.any_key(), "else ending the last key would open the door to everybody"

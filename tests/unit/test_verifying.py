@@ -56,6 +56,7 @@ def stands(text: str, *quotes: str, source: str = RULES, question: str = "How ar
         "“It must not exceed 1,000 euros”",
         "**refund.max** in /etc/shop/limits.toml",
         "A refund is granted within 30 days of the purchas.",
+        "A refnd is grantd within 30 days of the purchas.",
     ],
 )
 def test_d5_a_quote_is_found_whatever_its_blanks_case_and_typesetting(quote: str) -> None:
@@ -76,6 +77,9 @@ def test_d5_a_quote_is_found_whatever_its_blanks_case_and_typesetting(quote: str
         "30",
         "",
         "Refunds are always granted on Sundays.",
+        "A refund is given within 30 days of the purchase.",
+        "A refund was granted within 30 days of this purchase.",
+        "A refund is granted within 30 days of a purchase.",
     ],
 )
 def test_d5_a_quote_with_anything_changed_that_counts_is_none(quote: str) -> None:
@@ -127,6 +131,15 @@ def test_d5_a_claim_may_take_names_from_passage_title_and_section(claim: str) ->
 )
 def test_d5_a_claim_that_names_what_is_not_there_is_dropped(claim: str) -> None:
     assert not stands(claim, "A refund is granted within 30 days of the purchase.")
+
+
+def test_d5_a_claim_half_of_whose_words_are_quoted_or_asked_stands_and_one_of_fewer_does_not() -> None:
+    quote = "A refund is granted within 30 days of the purchase."
+    assert stands("Refunds purchased granted days elephants paint turquoise skies", quote)
+    assert not stands("Refunds purchased granted elephants paint turquoise skies", quote)
+    asked = "Which refunds are granted for purchased tickets?"
+    assert unanswered("Refunds granted purchased tickets elephants paint turquoise skies", asked)
+    assert not unanswered("Refunds granted purchased elephants paint turquoise skies", asked)
 
 
 def test_d5_a_claim_that_denies_what_nobody_denies_is_dropped() -> None:
