@@ -154,6 +154,7 @@ def _within_quotas(ordered: list[Match], limit: int) -> list[Match]:
     for match in of_other_fields:
         (gates if _is_gate(match) and not gates_left else shown).append(match)
         gates_left -= _is_gate(match) and bool(gates_left)
+    gates.sort(key=ordered.index)
     return sorted([*shown, *gates][:limit], key=ordered.index)
 
 

@@ -88,6 +88,16 @@ def test_one_more_success_never_lowers_a_rank(found: list[Match], limit: int, da
         assert places[1].index(proof.pattern_id) <= places[0].index(proof.pattern_id)
 
 
+def test_one_more_success_never_lowers_a_decision_that_fits_no_field_behind_a_weaker_one() -> None:
+    """It was put off for its fields while decisions had places left, and stood behind all of them then."""
+    first = gate("a", relevance=1.0, success_count=5, attempt_count=8)
+    weaker = gate("b", relevance=0.9, fit=OTHER**3, success_count=3, attempt_count=6)
+    solved = match("c", relevance=1.0, fit=OTHER**3, fits=False, success_count=6, attempt_count=6)
+    for successes in (2, 3):
+        other = gate("d", relevance=0.9, fit=OTHER, fits=False, success_count=successes, attempt_count=successes)
+        assert other.evidence.pattern_id in ids(rank([first, weaker, solved, other], limit=3))
+
+
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_no_evidence_lifts_what_is_not_relevant(successes: int, failures: int) -> None:
     famous = match("a", relevance=0, success_count=successes, attempt_count=successes + failures)
