@@ -5,14 +5,16 @@ What is found comes as computed passages that a model quotes and the verifier ch
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from knowledge.documents.access import Scope
 from knowledge.documents.asking_words import tells_no_day, wanted
+from knowledge.documents.log_lines import severity_named
 from knowledge.documents.models import (
     LISTED,
     Document,
@@ -25,9 +27,17 @@ from knowledge.documents.models import (
     Severity,
     Wanted,
 )
-from knowledge.documents.plain_words import PlainWords, Spoken, in_plain_words, speaks_of_logs, spoken
+from knowledge.documents.plain_words import (
+    PlainWords,
+    Spoken,
+    in_plain_words,
+    says_failed,
+    speaks_of_logs,
+    spoken,
+)
 from knowledge.documents.ports import EvidenceSource, LogStore, PassageStore
 from knowledge.documents.texts import computed_id
+from knowledge.documents.uncountable import is_uncountable
 
 MOST_LISTED: Final = 500
 """Lines that a listing holds; the passage says where there are more."""
@@ -47,11 +57,28 @@ _ALL = re.compile(r"(?i)\b(all|every|each|list|show)\b")
 _ENTRIES = re.compile(
     r"(?i)\b(entries|entry|lines?|messages?|logs?|events?|errors?|warnings?|timestamps?|occurrences?)\b"
 )
+_ENDMOST = re.compile(r"(?i)\b(?:first|last|earliest|latest)\s+\d+\b")
+_GRADE: Final = r"(?:(?-i:[A-Z]{4,8}s?)|critical|fatal|warnings?|info|debug|errors?)"
+_BOTH = re.compile(
+    rf"(?i)\b{_GRADE}(?:\s{{1,9}}(?:entries|entry|lines?|messages?|events?))?\s{{0,9}}(?:,|&|\band\b|\bor\b)"
+    rf"\s{{0,9}}(?:(?:all|any|the|how|many)\s{{1,9}}){{0,3}}{_GRADE}\b"
+)
+"""Names severities together, so that a plain one is meant as the one in capitals is."""
+_JOINED = re.compile(
+    r"[\s\"'`]{0,9}(?:,|&|\b(?:and|or|vs|versus)\b)[\s,]{0,9}"
+    r"(?:(?:also|and|or|how|many|much|often|on|in|at|to|of|from|for|with|the)\s{1,9}){0,5}[\"'`]?"
+)
+"""Stands between terms that are told one by one."""
 _REFERS = re.compile(r"(?i)\b(they|them|their|it|its|th(?:is|at|[eo]se)|ones?|such|both|same)\b")
 _TERM = re.compile(
     r"\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)|`([^`\n]{2,200})`|(?<![\w/])(/[\w./-]{2,})|\b([A-Z]{2,}[-_]?\d{2,}\w*)\b"
 )
 
+_BAD: Final = (Severity.ERROR, Severity.CRITICAL)
+_UNCOUNTABLE: Final = (
+    "this cannot be counted. Lines are counted by what they hold, their severity and their moments; not by how large a"
+    " number in them is, by what they lack, or back from now."
+)
 _STATUS = re.compile(r"\A[1-5]\d\d\Z")
 _PLACED: Final = '" \\g<0> '
 """Where access logs have the status: behind the quoted request."""
@@ -76,7 +103,7 @@ class LogEvidence(EvidenceSource):
             logs = [each for each in logs if each.document_id in wish.document_ids]
         numbered = [each for each in visible if each.document_id in wish.document_ids] if wish.document_ids else logs
         terms = _terms(question, visible)
-        plain = None if terms else _plain(question, visible)
+        plain = in_plain_words(question, _names(visible))
         among = [each for each in visible if documents is None or each.document_id in documents]
         telling = [each for each in among if each.document_type is not DocumentType.CONFIG]  # settings have no errors
         meant = bool(wish.document_ids) or speaks_of_logs(question) or len(logs) == len(telling)
@@ -85,13 +112,22 @@ class LogEvidence(EvidenceSource):
         for log in lined:
             found += await self._lines(log, scope, wish.lines)
         listing = _LISTING.search(question) and _ENTRIES.search(question)
+        uncountable = is_uncountable(question)
+        untold = meant and bool(listing or _QUANTITY.search(question) or _TIMES.search(question))
         for log in logs[:_MOST_LOGS] if not wish.lines else ():
+            if uncountable:
+                found += [_passage(log, f"{log.name}: {_UNCOUNTABLE}", (), (), section="counted")] if untold else []
+                continue
             within = await self._on_its_day(log, scope, wish, question)
             if within is None:
                 found += [await self._days(log, scope)] if meant else []
                 continue
-            told = await self._in_plain_words(log, scope, within, plain, question, meant=meant) if plain else []
-            found += told or await self._of_log(log, scope, within, terms, question, listing=bool(listing), meant=meant)
+            told: list[Passage] = []
+            for each in _asked(plain, question) if not terms else ():
+                told += await self._in_plain_words(log, scope, within, each, question, meant=meant)
+            found += told or await self._of_log(
+                log, scope, within, terms, question, plain=plain, listing=bool(listing), meant=meant
+            )
         capped = [note for log in logs for note in log.notes] if found else []
         more = (
             [f"Only the first {_MOST_LOGS} of {len(logs)} logs were counted."]
@@ -150,8 +186,7 @@ class LogEvidence(EvidenceSource):
         if untimed := await self._untimed(log, scope, wish):
             return [untimed]
         ids = [log.document_id]
-        only = [each for each in plain.severities if counts.get(each)] or [plain.severities[0]]
-        terms = plain.topic
+        only, terms = plain.in_a_log(counts)
         if terms and not (await self.logs.select(ids, scope, severities=only, terms=terms, limit=0))[0]:
             none = _counted(log, _described(only, terms, Wanted()), 0, (), ())
             return [none, await self._overview(log, scope)] if meant else []
@@ -201,37 +236,62 @@ class LogEvidence(EvidenceSource):
         terms: Sequence[str],
         question: str,
         *,
+        plain: Sequence[PlainWords],
         listing: bool,
         meant: bool,
     ) -> list[Passage]:
         """Return what is told of the lines that a question names exactly, or of the whole log where it counts.
 
-        `meant`: it is a log that is asked, which a named severity says of itself. Where it may be a document, a log is
-        no answer as a whole, and tells only of what it holds, where that is to be counted or listed.
+        `meant`: it is a log that is asked, which a severity in capitals says of itself. Where it may be a document, a
+        log is no answer as a whole, and tells only of what it holds, where that is to be counted or listed.
         """
-        only = sorted(wish.severities, key=list(Severity).index)
         timed = bool(wish.since or wish.until)
         counted = _QUANTITY.search(question) or _TIMES.search(question)
-        sure = meant or bool(only)
+        sure = meant or bool(wish.severities)
         if not sure and not (counted or listing):
             return []
         if sure and (untimed := await self._untimed(log, scope, wish)):
             return [untimed]
-        beside = _beside(question, log, terms) if meant and counted else Spoken()
+        beside = _beside(question, log, terms) if meant and counted else _of_errors(question, terms, plain)
+        counts = await self.logs.by_severity([log.document_id], scope)
+        joined = plain if (_BOTH.search(question) if wish.severities else terms) else ()
+        only, saying = _severities(wish, joined, counts)
+        beside = replace(beside, words=(*beside.words, *saying))
+        bad = [] if only else [each for each in _BAD if counts.get(each)]
+        failed = bool(bad) and any(map(says_failed, beside.words))
         found: list[Passage] = []
-        for term in terms or (None,):
-            named = () if term is None else (term,)
+        if plain and terms and not only and not any(map(_STATUS.match, beside.exact)):
+            told = f"{log.name}: none of its {log.lines} lines names a severity: errors are not told from other lines."
+            found += [_passage(log, told, (), (), section="counted")] if sure else []
+        for named in await self._together(log, scope, terms, question):
             tiers = [(*named, *words) for words in _tiers(beside)]
             held = await self._held(log, scope, wish, only, tiers)
-            if tiers and held is None:
+            if tiers and held is None and sure:
                 lacking = (*named, *(beside.exact or beside.words))
                 found.append(_counted(log, _described(only, lacking, wish), 0, (), ()))
             if meant and counted and not (named or held or timed):
                 found.append(await self._overview(log, scope))
-            if held or named or only or timed:
+            if held or only or ((named or timed) and not failed):
                 selected = await self._selected(log, scope, wish, only, held or named, listing=listing)
                 found += selected if sure or selected[0].line_start is not None else []
+                found += await self._each(log, scope, wish, only, held or named) if len(selected[0].rows) > 1 else []
+            if failed:
+                rest = (*named, *beside.exact, *(word for word in beside.words if not says_failed(word)))
+                selected = await self._selected(log, scope, wish, bad, rest, listing=listing)
+                found += selected if sure or selected[0].line_start is not None else []
         return found
+
+    async def _together(
+        self, log: Document, scope: Scope, terms: Sequence[str], question: str
+    ) -> list[tuple[str, ...]]:
+        """Return which terms lines are to hold together, those that some do first; each where "and" joins them."""
+        asked = _alternatives(terms, question)
+        alone = [(term,) for term in terms]
+        if len(terms) > 1 and set(asked) == set(alone):
+            asked = [tuple(terms)] if await self._held(log, scope, Wanted(), (), [tuple(terms)]) else []
+        elif len(terms) < 2 or await self._held(log, scope, Wanted(), (), asked):
+            return asked
+        return [*asked, *alone]
 
     async def _held(
         self, log: Document, scope: Scope, wish: Wanted, only: Collection[Severity], tiers: Sequence[tuple[str, ...]]
@@ -276,6 +336,18 @@ class LogEvidence(EvidenceSource):
         counted = _counted(log, what, total, lines, last)
         return [counted, _listing(log, what, total, lines)] if listing and total else [counted]
 
+    async def _each(
+        self, log: Document, scope: Scope, wish: Wanted, only: Sequence[Severity], terms: Collection[str]
+    ) -> list[Passage]:
+        """Return how many lines with these terms there are of each of several severities."""
+        told = []
+        for each in only if len(only) > 1 else ():
+            total, _ = await self.logs.select(
+                [log.document_id], scope, severities=[each], terms=terms, since=wish.since, until=wish.until, limit=0
+            )
+            told.append(f"{log.name}: {total} {_described([each], terms, wish)}.")
+        return [_passage(log, "\n".join(told), (), (), section="counted")] if told else []
+
     async def _overview(self, log: Document, scope: Scope) -> Passage:
         counts = await self.logs.by_severity([log.document_id], scope)
         first, last = await self.logs.span([log.document_id], scope)
@@ -292,11 +364,52 @@ class LogEvidence(EvidenceSource):
 
 def _beside(question: str, log: Document, terms: Collection[str]) -> Spoken:
     """Return what a question says of the lines that it counts beside what it names exactly."""
-    told = _TIMES.sub(" ", _QUANTITY.sub(" ", question))
+    told = _TIMES.sub(" ", _QUANTITY.sub(" ", _ENDMOST.sub(" ", question)))
     for term in terms:
         told = told.replace(term, " ")
     parts = {part for name in (log.name, log.uri) for part in (name.lower(), *re.split(r"[\W_]+", name.lower()))}
     return spoken(told, parts)
+
+
+def _of_errors(question: str, terms: Collection[str], plain: Sequence[PlainWords]) -> Spoken:
+    """Return what a question says of the errors that it asks for beside what it names exactly, and that some failed."""
+    if not terms:
+        return Spoken()
+    said = [word for each in plain if each.sought for word in each.topic if severity_named(word) is None]
+    if _LISTING.search(question) or _QUANTITY.search(question):
+        said += filter(says_failed, re.findall(r"\w+", question))
+    return Spoken(words=tuple(word for word in dict.fromkeys(said) if not any(word in term for term in terms)))
+
+
+def _severities(
+    wish: Wanted, plain: Sequence[PlainWords], counts: Mapping[str, int]
+) -> tuple[list[Severity], list[str]]:
+    """Return the severities that are asked for by name or in plain words, those in a log whose lines name any.
+
+    Beside them words such as fatal, where they are none of its severities.
+    """
+    named, said = set(wish.severities), list[str]()
+    for each in plain if any(map(counts.get, Severity)) else ():
+        severities, topic = each.in_a_log(counts)
+        named.update(severities)
+        said += [word for word in topic if severity_named(word)]
+    return sorted(named, key=list(Severity).index), said
+
+
+def _alternatives(terms: Sequence[str], question: str) -> list[tuple[str, ...]]:
+    """Return which terms belong together, as of "errors on /api/pay and /api/cart with ERR-4521" the code to each."""
+    groups: list[list[str]] = []
+    end = 0
+    for match in _TERM.finditer(question):
+        term = _term(match)
+        if term not in terms or any(term in group for group in groups):
+            continue
+        if groups and _JOINED.fullmatch(question, end, match.start()):
+            groups[-1].append(term)
+        else:
+            groups.append([term])
+        end = match.end()
+    return list(itertools.product(*groups))
 
 
 def _tiers(beside: Spoken) -> list[tuple[str, ...]]:
@@ -311,10 +424,10 @@ def _named(term: str) -> str:
     return f"status {number}" if term == _STATUS.sub(_PLACED, number) != number else repr(term)
 
 
-def _plain(question: str, documents: Sequence[Document] = ()) -> PlainWords | None:
-    """Return what a question asks of errors or warnings, None where it asks nothing of those of a log."""
-    found = in_plain_words(question, _names(documents))
-    return found if found and (found.sought or _QUANTITY.search(question) or _TIMES.search(question)) else None
+def _asked(plain: Sequence[PlainWords], question: str) -> list[PlainWords]:
+    """Return what a question asks of the errors or warnings of a log, and not of what such are like."""
+    counted = _QUANTITY.search(question) or _TIMES.search(question)
+    return [each for each in plain if each.sought or counted]
 
 
 def asked_of_logs(own: str, searched: str) -> str:
@@ -322,7 +435,7 @@ def asked_of_logs(own: str, searched: str) -> str:
 
     "When did they start?" is answered of the errors spoken of before; "How many CRITICAL entries are there?" of itself.
     """
-    meant = bool(wanted(own)) or _TERM.search(own) is not None or in_plain_words(own) is not None
+    meant = bool(wanted(own)) or _TERM.search(own) is not None or bool(in_plain_words(own))
     return own if meant or _REFERS.search(own) is None else searched
 
 
@@ -330,7 +443,9 @@ def _cued(question: str) -> bool:
     """Return whether a question asks for something that can be counted or looked up in a log."""
     patterns = (_QUANTITY, _TIMES, _TERM)
     return (
-        bool(wanted(question)) or any(pattern.search(question) for pattern in patterns) or _plain(question) is not None
+        bool(wanted(question))
+        or any(pattern.search(question) for pattern in patterns)
+        or bool(_asked(in_plain_words(question), question))
     )
 
 
@@ -371,8 +486,12 @@ def _when(moment: datetime) -> str:
 def _terms(question: str, documents: Sequence[Document]) -> list[str]:
     """Return the exact words a question asks for: quoted ones, paths, codes. Names of files of the scope are none."""
     names = _names(documents)
-    found = [next(filter(None, match.groups())).rstrip("./") for match in _TERM.finditer(question)]
+    found = map(_term, _TERM.finditer(question))
     return [term for term in dict.fromkeys(found) if term and term.lower() not in names][:5]
+
+
+def _term(match: re.Match[str]) -> str:
+    return str(next(filter(None, match.groups()))).rstrip("./")
 
 
 def _names(documents: Sequence[Document]) -> set[str]:

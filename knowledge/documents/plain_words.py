@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from knowledge.documents.log_lines import severity_named
 from knowledge.documents.models import Severity
 
-_NAMED = re.compile(r"(?i)((?:\b[\w-]{1,60}\s{1,9}){0,3})\b(error|warning)s?\b")
+_NAMED = re.compile(
+    r"(?i)((?:\b[\w-]{1,60}\s{1,9}){0,3})(?<![\w./-])(error|warning)s?(?![\w/-]|\.\w)"
+    r"(?!\s{1,9}(?:handl(?:ers?|ing)|codes?|pages?|middlewares?|boundar(?:y|ies)|queues?)\b)"
+    r"(?!(?<!s)\s{1,9}(?:messages?\s{1,9})?(?:\"|(?-i:[A-Z]{2,})[-_]?\d{2}))"
+)
+"""Neither a part of a name, as in error-handler, nor what says of a code or a quoted text what it is."""
+_QUOTED = re.compile(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
+_LEVEL = re.compile(r"(?i)\b(?:severity|level)\s*(?:=|:|is|of)?\s*\Z")
 _SOUGHT = re.compile(
     r"(?i)\b(?:what|which|any|all|every|each|list|show)\b[^?!]{0,60}\b(?:errors|warnings)\b"
     r"|\b(?:errors|warnings)\s+(?:(?:are|were|is|was|there|found)\s+){0,2}(?:in|from|of)\b"
@@ -34,6 +41,8 @@ _OF = re.compile(
 )
 _WORD = re.compile(r"\s{1,9}([\w'\u2019./-]*[\w/])")
 _LOG = re.compile(r"(?i)logs?|logfiles?|entries|entry")
+_WORST: Final = frozenset({"critical", "fatal"})
+_FAILED: Final = re.compile(r"(?i)fail(?:ed|ing|s|ures?)?")
 _NO_MORE = re.compile(
     r"(?i)\d.*|today|yesterday|(?:second|minute|hour|day|week|month|year|night)s?|morning|general|files?|at|on|by|per"
 )
@@ -52,11 +61,11 @@ _NOT_COUNTED: Final = re.compile(
     r"|(?:return|contain|mention|hold|name|record|writ|report|show|look|receiv|exist|severit|level|kind|type|sort|minute"
     r"|hour|day|second|belong|relat)\w*|before|after|during|through|by|on|at|as|per|into|over|under|utc|[ap]m|be|been"
     r"|being|because|due|often|so|no|not|any(?:thing|where)?|one|ones|they|them|their|you|i|we|us|can|could|will|would"
-    r"|should|long|much|overall|altogether|whole|entire|full|today|yesterday|\w"
+    r"|should|than|both|together|combined|long|much|overall|altogether|whole|entire|full|today|yesterday|\w"
 )
 """Words that say that something is counted, and not what."""
 _SPOKEN: Final = re.compile(r"\w(?:[\w.:@/-]*\w)?")
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d\S*|\d{1,2}:\d\d\S*")
+MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d\S*|\d{1,2}:\d\d\S*")
 _EXACT: Final = re.compile(r"\d[\d.]{1,60}|[A-Z]{3,60}|[^\W_]{0,60}_\w{0,100}|[A-Za-z]{0,30}[a-z][A-Z]\w{0,60}")
 """A number or an address, a word in capitals, a name of code."""
 _PLURAL: Final = re.compile(r"(\w{1,40}(?:ss|sh|ch|x))es|(\w{3,40}[^\Ws])s")
@@ -72,7 +81,7 @@ class Spoken:
 
 def spoken(question: str, left_out: Collection[str]) -> Spoken:
     """Return what lines a question counts, as in "how many came from 10.0.0.5"; `left_out`: in small letters."""
-    told = _MOMENT.sub(" ", question)
+    told = MOMENT.sub(" ", question)
     found = [each for each in _SPOKEN.findall(told) if each.lower() not in left_out and severity_named(each) is None]
     exact = [each for each in found if _EXACT.fullmatch(each)]
     words = [each for each in found if each not in exact and not _NO_TOPIC.fullmatch(each)]
@@ -98,27 +107,61 @@ class PlainWords:
     sought: bool
     alone: bool
 
+    def in_a_log(self, counts: Mapping[str, int]) -> tuple[tuple[Severity, ...], tuple[str, ...]]:
+        """Return which of the severities a log has, or the first, and the topic; `counts`: its lines of each severity.
 
-def in_plain_words(question: str, files: Collection[str] = ()) -> PlainWords | None:
-    """Return what a question asks of errors or warnings, None where it names neither.
+        Critical and fatal errors are those of that severity where it has any, else those that say so.
+        """
+        held = tuple(each for each in self.severities if counts.get(each))
+        rest = tuple(word for word in self.topic if word.lower() not in _WORST)
+        if rest != self.topic and Severity.CRITICAL in held:
+            return tuple(each for each in held if each is not Severity.ERROR), rest
+        return held or self.severities[:1], self.topic
 
-    `files` are looked into and are no topic: names in small letters.
+
+def in_plain_words(question: str, files: Collection[str] = ()) -> tuple[PlainWords, ...]:
+    """Return what a question asks of errors and of warnings, none where it names neither; a quoted word names none.
+
+    Those of the same are one, as in "errors and warnings of the shop". `files` are looked into and are no topic: names
+    in small letters.
     """
-    found = _NAMED.search(question)
-    if found is None:
-        return None
-    topic: list[str] = []
-    for word in found[1].split():
-        topic = [] if _NO_TOPIC.fullmatch(word) else [*topic, word]
-    topic += _of_what(question, found.end(), files)
+    question = unquoted(question)
     sought = _SOUGHT.search(question) is not None and _IN_GENERAL.search(question) is None
-    others = _WORD.findall(f" {question[: found.start(2)]} {question[found.end() :]}")
-    return PlainWords(
-        severities=_MEANT[found[2].lower()],
-        topic=tuple(dict.fromkeys(topic)),
-        sought=sought,
-        alone=all(_NO_TOPIC.fullmatch(word) for word in others),
-    )
+    others = _WORD.findall(" " + _NAMED.sub(r"\1", question))
+    alone = all(_NO_TOPIC.fullmatch(word) for word in others)
+    told: list[PlainWords] = []
+    end = 0
+    for found in _NAMED.finditer(question):
+        topic: list[str] = []
+        for word in found[1].split():
+            topic = [] if _NO_TOPIC.fullmatch(word) else [*topic, word]
+        named = found[2] if found[2].isupper() else "".join(topic[-1:])
+        if (named.isupper() and severity_named(named)) or _LEVEL.search(question, 0, found.start(2)):
+            continue  # the severity of this name, and no other
+        between = question[end : found.start(2)].split()
+        joined = told and all(_NO_TOPIC.fullmatch(word.strip(",&")) for word in between if word.strip(",&"))
+        topic += _of_what(question, found.end(), files)
+        meant = _MEANT[found[2].lower()]
+        if joined:
+            of = told.pop()
+            meant, topic = (*of.severities, *meant), [*of.topic, *topic]
+        told.append(
+            PlainWords(
+                severities=tuple(dict.fromkeys(meant)), topic=tuple(dict.fromkeys(topic)), sought=sought, alone=alone
+            )
+        )
+        end = found.end()
+    return tuple(told)
+
+
+def unquoted(question: str) -> str:
+    """Return a question of the same length without the words that it quotes."""
+    return _QUOTED.sub(lambda quoted: '"' * len(quoted[0]), question)
+
+
+def says_failed(word: str) -> bool:
+    """Return whether a word says that something failed: lines may say so by their severity alone."""
+    return _FAILED.fullmatch(word) is not None
 
 
 def speaks_of_logs(question: str) -> bool:

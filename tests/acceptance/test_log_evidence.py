@@ -348,6 +348,184 @@ async def test_what_is_beside_a_log_does_not_keep_its_errors_from_being_counted(
     assert kinds.split("\n") == KINDS
 
 
+PAYMENTS = "\n".join(
+    [
+        *(f"2025-10-19T14:{m:02}:00Z INFO POST /api/payment paid in {m} ms" for m in range(38)),
+        *(f"2025-10-19T14:{m}:00Z INFO POST /api/payment tried again after ERR-4521" for m in (38, 39)),
+        *(f"2025-10-19T15:0{m}:00Z ERROR POST /api/payment failed: ERR-4521" for m in range(2)),
+        *(f"2025-10-19T15:0{m}:00Z ERROR POST /api/payment timed out" for m in (2, 3)),
+        *(f"2025-10-19T15:1{m}:00Z WARN POST /api/payment slow" for m in range(2)),
+        "2025-10-19T15:30:00Z ERROR POST /api/cart failed: ERR-77",
+        "2025-10-19T15:31:00Z CRITICAL POST /api/cart gone",
+        "2025-10-19T15:32:00Z INFO error-handler of /api/payment started, said 'no errors'",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("How many errors are on /api/payment?", "4 ERROR/CRITICAL entries with '/api/payment'"),
+        ("How many warnings are on /api/payment?", "2 WARN entries with '/api/payment'"),
+        ("How many error lines mention ERR-4521?", "2 ERROR/CRITICAL entries with 'ERR-4521'"),
+        ("How many errors mention ERR-4521?", "2 ERROR/CRITICAL entries with 'ERR-4521'"),
+        ("List all errors on /api/payment", "4 ERROR/CRITICAL entries with '/api/payment'"),
+        ("Give me the errors on /api/payment", "4 ERROR/CRITICAL entries with '/api/payment'"),
+        ("How many errors and warnings are on /api/payment?", "6 WARN/ERROR/CRITICAL entries with '/api/payment'"),
+        ("How many ERROR entries and warnings are on /api/payment?", "6 WARN/ERROR entries with '/api/payment'"),
+        ("How many errors and warnings are there?", "8 ERROR/CRITICAL/WARN entries"),
+        ("How many fatal errors are on /api/cart?", "1 CRITICAL entries with '/api/cart'"),
+        ("How many critical errors are there?", "1 CRITICAL entries"),
+        (
+            "How many errors on /api/payment mention ERR-4521?",
+            "2 ERROR/CRITICAL entries with '/api/payment' and 'ERR-4521'",
+        ),
+        ("Show the last 3 errors on /api/payment", "4 ERROR/CRITICAL entries with '/api/payment'"),
+        ("How many requests to /api/payment failed?", "2 lines with '/api/payment' and 'failed'"),
+        (
+            "How many errors are on /api/payment since 2025-10-19T15:01Z?",
+            "3 ERROR/CRITICAL entries with '/api/payment' since 2025-10-19T15:01:00Z",
+        ),
+        (
+            "How many errors are on /api/payment between 15:01 and 15:02?",
+            "2 ERROR/CRITICAL entries with '/api/payment' since 2025-10-19T15:01:00Z until 2025-10-19T15:02:00Z",
+        ),
+    ],
+)
+async def test_errors_asked_for_in_plain_words_are_counted_together_with_what_is_named_beside_them(
+    knowledge: Knowledge, question: str, told: str
+) -> None:
+    """A0-50: of 47 lines with the path, 4 tell of an error, and all of them were the answer."""
+    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
+    assert (await facts(knowledge.documents, question, knowledge))[0].split("\n")[0] == f"pay.log: {told}."
+
+
+async def test_of_several_severities_each_is_counted_and_what_failed_is_also_counted_by_severity(
+    knowledge: Knowledge,
+) -> None:
+    """A0-50: a request that timed out has failed too."""
+    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
+    each = (await facts(knowledge.documents, "How many errors and warnings are on /api/payment?", knowledge))[1]
+    numbers = [(2, "WARN"), (4, "ERROR"), (0, "CRITICAL")]
+    assert each.split("\n") == [f"pay.log: {number} {name} entries with '/api/payment'." for number, name in numbers]
+    for question in ("How many requests to /api/payment failed?", "Which requests to /api/payment failed?"):
+        told = [each.split("\n")[0] for each in await facts(knowledge.documents, question, knowledge)]
+        assert told == [
+            "pay.log: 2 lines with '/api/payment' and 'failed'.",
+            "pay.log: 4 ERROR/CRITICAL entries with '/api/payment'.",
+        ]
+
+
+async def test_errors_on_a_path_begin_with_the_first_of_them_and_are_listed_alone(knowledge: Knowledge) -> None:
+    """A0-49, A0-50."""
+    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
+    counted = (await facts(knowledge.documents, "When did the errors on /api/payment start?", knowledge))[0]
+    assert counted.split("\n")[1].startswith("First at 2025-10-19T15:00:00Z, line 41: ")
+    listed = (await facts(knowledge.documents, "List all errors on /api/payment", knowledge))[1]
+    assert [line.split(": ")[0].strip() for line in listed.split("\n")[1:]] == ["41", "42", "43", "44"]
+
+
+async def test_errors_on_a_path_are_counted_of_each_log_and_beside_documents_too(knowledge: Knowledge) -> None:
+    """A0-50."""
+    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
+    await add(knowledge, "two.log", "\n".join(PAYMENTS.split("\n")[39:42]).encode(), "case", "1")
+    await add(knowledge, "handbook.md", HANDBOOK.encode(), "case", "1")
+    found = await facts(knowledge.documents, "How many errors are on /api/payment?", knowledge)
+    counted = [each.split("\n")[0] for each in found]
+    assert "pay.log: 4 ERROR/CRITICAL entries with '/api/payment'." in counted
+    assert "two.log: 2 ERROR entries with '/api/payment'." in counted
+    assert not any("lines" in each for each in counted)
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        (
+            "How many lines mention the error-handler of /api/payment?",
+            "1 lines with '/api/payment' and 'error-handler'",
+        ),
+        ("When did the error handler of /api/payment start?", "1 lines with '/api/payment' and 'handler'"),
+        ('How many lines with /api/payment contain "errors"?', "1 lines with '/api/payment' and 'errors'"),
+        ("How often does the error ERR-4521 occur?", "4 lines with 'ERR-4521'"),
+        ("How often does the error 'timed out' occur?", "2 lines with 'timed out'"),
+        ("How many lines mention ERR-4521?", "4 lines with 'ERR-4521'"),
+    ],
+)
+async def test_an_error_that_is_part_of_a_name_or_quoted_is_no_severity(
+    knowledge: Knowledge, question: str, told: str
+) -> None:
+    """A0-50."""
+    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
+    assert (await facts(knowledge.documents, question, knowledge))[0].split("\n")[0] == f"pay.log: {told}."
+
+
+async def test_fatal_errors_of_a_log_without_that_severity_are_those_that_say_so(knowledge: Knowledge) -> None:
+    lines = b"2025-10-19T14:00:00Z ERROR /api/pay fatal: no disk\n2025-10-19T14:00:01Z ERROR /api/pay slow\n"
+    await add(knowledge, "app.log", lines, "case", "1")
+    told = await facts(knowledge.documents, "How many fatal errors are on /api/pay?", knowledge)
+    assert [each.split("\n")[0] for each in told] == ["app.log: 1 ERROR entries with '/api/pay' and 'fatal'."]
+
+
+async def test_what_lines_do_not_hold_together_is_told_of_each(knowledge: Knowledge) -> None:
+    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
+    for question, told in (
+        (
+            "How many errors on /api/cart mention ERR-4521?",
+            ["0 '/api/cart' and 'ERR-4521'", "2 '/api/cart'", "2 'ERR-4521'"],
+        ),
+        ("How many errors are on /api/payment and /api/cart?", ["4 '/api/payment'", "2 '/api/cart'"]),
+    ):
+        first = [each.split("\n")[0] for each in await facts(knowledge.documents, question, knowledge)]
+        expected = [f"pay.log: {each.replace(' ', ' ERROR/CRITICAL entries with ', 1)}." for each in told]
+        assert [each for each in first if "ERROR/CRITICAL" in each] == expected
+
+
+async def test_errors_on_a_path_of_a_log_that_names_no_severities_are_said_not_to_be_told(knowledge: Knowledge) -> None:
+    """A0-50."""
+    await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z /api/payment lost\n", "case", "1")
+    told = (await facts(knowledge.documents, "How many errors are on /api/payment?", knowledge))[0]
+    assert told == "plain.log: none of its 1 lines names a severity: errors are not told from other lines."
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many requests took more than 30 ms?",
+        "How many requests took at least 30 ms?",
+        "How many requests on /api/payment took over 30 ms?",
+        "How many requests took longer than a second?",
+        "How many requests took less than 5 ms?",
+        "How many requests were slower than 30 ms?",
+        "How many requests took 30 ms or more?",
+        "How many requests took > 30 ms?",
+        "How many requests took between 10 and 30 ms?",
+        "How many requests exceeded a limit of 30 ms?",
+        "How many ERROR entries took up to 30 ms?",
+        "How many entries are WARN or worse?",
+        "How many errors are not on /api/payment?",
+        "How many lines don't mention /api/payment?",
+        "How many errors other than ERR-4521 are there?",
+        "How many errors are on /api/payment in the last 24 hours?",
+    ],
+)
+async def test_what_compares_or_excludes_is_never_answered_by_lines_that_hold_the_number(
+    knowledge: Knowledge, question: str
+) -> None:
+    """A0-50: 2 lines with "30" are not the requests that took longer."""
+    await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
+    (told,) = await facts(knowledge.documents, question, knowledge)
+    assert told.startswith("pay.log: this cannot be counted.")
+    await add(knowledge, "handbook.md", HANDBOOK.encode(), "case", "1")
+    for beside in await facts(knowledge.documents, question, knowledge):
+        assert beside.startswith("pay.log: this cannot be counted.")
+
+
+async def test_a_line_that_says_more_than_is_counted_where_it_is_quoted(knowledge: Knowledge) -> None:
+    await add(knowledge, "pay.log", b"2025-10-19T14:32:01Z WARN took more than 30 ms\n", "case", "1")
+    told = (await facts(knowledge.documents, "How many lines contain 'more than 30 ms'?", knowledge))[0]
+    assert told.startswith("pay.log: 1 lines with 'more than 30 ms'.")
+
+
 @pytest.mark.parametrize(
     ("before", "question", "told"),
     [
