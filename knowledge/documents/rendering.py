@@ -14,6 +14,12 @@ GUIDANCE = (
     "The documentation does not answer this question with enough certainty. Check the wording, name the page or"
     " feature it is about, or ask support: the question was recorded for the documentation team."
 )
+"""Of the documentation subagent alone, which makes an escalation of the question."""
+SELECTION_GUIDANCE = (
+    "The documents do not answer this question with enough certainty. Check the wording, name the document, page or"
+    " feature it is about, or ask support."
+)
+"""Promises nothing: that the question was asked is an event, and nobody's work."""
 
 NOTHING_YET = "There are no documents yet, or none that you may read: add some with hardwon kb add, or ask for access."
 STILL_INDEXING = "The documents are still being indexed: ask again in a moment."
@@ -71,8 +77,8 @@ def strictly(answer: Answer) -> str:
     return "\n".join(parts) + "\n\nSources: " + ", ".join(f"[{title}]" for title in titles)
 
 
-def with_guidance(answer: Answer) -> str:
-    """Return the claims, one a line; what to do next where there are none."""
+def with_guidance(answer: Answer, guidance: str = GUIDANCE) -> str:
+    """Return the claims, one a line; what to do next where there are none, as of the documentation subagent."""
     match answer.status:
         case AnswerStatus.ANSWERED:
             return "\n".join(claim.text for claim in answer.claims)
@@ -81,4 +87,9 @@ def with_guidance(answer: Answer) -> str:
         case AnswerStatus.INDEXING:
             return STILL_INDEXING
         case AnswerStatus.NOT_FOUND | AnswerStatus.ERROR:
-            return GUIDANCE
+            return guidance
+
+
+def selected(answer: Answer) -> str:
+    """Return the claims, one a line; what to do next where there are none, as of document selection."""
+    return with_guidance(answer, SELECTION_GUIDANCE)

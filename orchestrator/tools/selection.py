@@ -26,7 +26,7 @@ from knowledge.documents.models import (
 )
 from knowledge.documents.ports import Finder
 from knowledge.documents.prompts import TAIL_CHARS, TAIL_TURNS
-from knowledge.documents.rendering import GUIDANCE, with_guidance
+from knowledge.documents.rendering import SELECTION_GUIDANCE, selected
 from knowledge.errors import ChatRejected, EmbedderRejected, SpaceMismatch, Unavailable
 from knowledge.logs import get_logger
 from knowledge.settings import KnowledgeSettings
@@ -72,7 +72,7 @@ PROFILE = Profile(
     name="selection",
     system_prompt=ANSWER_PROMPT,
     k=5,
-    render=with_guidance,
+    render=selected,
 )
 
 
@@ -433,7 +433,7 @@ class DocumentSelection:
         return SelectionResponse(
             status=answer.status.value,
             question=answer.question,
-            answer=answer.text or ("" if answer.status is AnswerStatus.ERROR else GUIDANCE),
+            answer=answer.text or ("" if answer.status is AnswerStatus.ERROR else SELECTION_GUIDANCE),
             citations=[citation_json(citation) for citation in answer.citations],
             documents=list(lookups.looked_into),
             lookups=told["lookups"],

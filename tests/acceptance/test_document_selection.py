@@ -12,6 +12,7 @@ import structlog
 
 from knowledge.documents.access import Permission, Principal
 from knowledge.documents.models import Document, NewDocument
+from knowledge.documents.rendering import SELECTION_GUIDANCE
 from knowledge.errors import EmbedderUnavailable, IndexUnavailable, InvalidInput, InvalidSetting
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
@@ -137,6 +138,21 @@ async def test_a4_10_the_plain_search_keeps_to_its_own_threshold(opens: Opens, s
     async with opens(**both(server), fallback_similarity_threshold=1.0) as knowledge:
         await add(knowledge, "laws.md", LAWS)
         assert (await ask(knowledge))["status"] == "not_found"
+
+
+async def test_a_question_without_an_answer_is_told_what_to_do_and_no_more_than_is_done(
+    opens: Opens, server: OpenAIServer
+) -> None:
+    """X-11: it is an event, and no work of anybody, as it is where the documentation subagent has no answer."""
+    looks_up(server)
+    async with opens(**both(server), fallback_similarity_threshold=1.0) as knowledge:
+        await add(knowledge, "laws.md", LAWS)
+        told = await ask(knowledge)
+        assert told["answer"] == SELECTION_GUIDANCE
+        assert "record" not in told["answer"]
+        assert await knowledge.answering.journal.escalations(knowledge.answering.clock.now()) == []
+        [event] = await knowledge.answering.journal.events()
+        assert (event.name, event.payload["question"]) == ("question_answered", OFFSIDE)
 
 
 async def test_a4_06_a4_20_f8_seed_defect_the_picked_one_of_a_hundred_documents_is_found(
