@@ -89,7 +89,11 @@ class Said:
 def said(sentence: str, span: Span) -> Said:
     """Return a sentence with what it denies."""
     limited = _LIMITED.search(sentence) is not None
-    after = () if limited else (stems_of(sentence[found.end() :][:_NEAR])[:1] for found in NEGATIONS.finditer(sentence))
+    after = (
+        ()
+        if limited
+        else (stems_of(sentence[found.end() : found.end() + _NEAR])[:1] for found in NEGATIONS.finditer(sentence))
+    )
     return Said(
         span=span,
         stems=frozenset(stems_of(sentence)),
