@@ -29,7 +29,7 @@ from pydantic import SecretStr
 # Loaded before the fork, so that no worker has to: adapters load what they need when it is needed.
 import orchestrator.http.serving  # noqa: F401
 from knowledge.adapters.postgres.tables import knowledge_staging
-from knowledge.errors import NotFound, OwnerUnavailable
+from knowledge.errors import IndexUnavailable, NotFound, OwnerUnavailable
 from knowledge.memory import embedding_run
 from knowledge.models import EntryId
 from knowledge.settings import KnowledgeSettings
@@ -142,7 +142,8 @@ class Worker:
                     await knowledge.capture.delete(entry_id)
                 self._told.say("deleted", entry_id)
             case "ask":
-                await knowledge.queries.query_for_failure("The build fails", min_relevance=0)
+                with suppress(IndexUnavailable):  # while another member makes the index anew, a query says so
+                    await knowledge.queries.query_for_failure("The build fails", min_relevance=0)
         self._told.say("kept", what)
 
     async def run(self) -> None:
