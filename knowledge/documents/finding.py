@@ -10,8 +10,8 @@ from typing import Literal
 
 from knowledge.documents.access import Scope
 from knowledge.documents.answering import Rewriters, best_mean
-from knowledge.documents.evidence import asked_of_logs
 from knowledge.documents.keyword_score import SEEDED, KeywordDocument, KeywordQuestion, KeywordWeights, keyword_score
+from knowledge.documents.log_questions import asked_of_logs
 from knowledge.documents.models import (
     DocumentId,
     Finding,

@@ -1,0 +1,87 @@
+"""What is told of logs as passages, which a model quotes and the verifier checks like any other text; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from knowledge.documents.log_questions import PLACED, STATUS
+from knowledge.documents.models import LISTED, Document, LogLine, Passage, PassageKind, Severity, Wanted
+from knowledge.documents.texts import computed_id
+
+
+def counted_passage(log: Document, what: str, total: int, first: Sequence[LogLine], last: Sequence[LogLine]) -> Passage:
+    """Return how many lines of a log are what is asked for, with the first and the last of them."""
+    told = [f"{log.name}: {total} {what}."]
+    lines = [*first[:1], *last[:1]]
+    for name, line in zip(("First", "Last"), lines, strict=False):
+        at = f" at {told_time(line.timestamp)}" if line.timestamp else ""
+        told.append(f"{name}{at}, line {line.line}: {line.text}")
+    return computed_passage(log, "\n".join(told), lines, (None, *lines), section="counted")
+
+
+def listing_passage(log: Document, what: str, total: int, lines: Sequence[LogLine]) -> Passage:
+    """Return lines of a log that are what is asked for, and whether these are all."""
+    head = (
+        f"{log.name}: all {total} {what}"
+        if total == len(lines)
+        else f"{log.name}: the first {len(lines)} of {total} {what}"
+    )
+    return computed_passage(log, f"{head}:\n{listed_lines(lines)}", lines, (None, *lines), section=LISTED)
+
+
+def listed_lines(lines: Sequence[LogLine], *, mark: int | None = None) -> str:
+    """Return lines with their numbers, the one that was asked for marked."""
+    return "\n".join(f"{'>' if line.line == mark else ' '} {line.line}: {line.text}" for line in lines)
+
+
+def described(only: Sequence[Severity], terms: Collection[str], wish: Wanted) -> str:
+    """Return in words which lines are meant: of these severities, with these terms, in the time that is wished."""
+    told = f"{'/'.join(only)} entries" if only else "lines"
+    told += f" with {' and '.join(map(_named, terms))}" if terms else ""
+    told += f" since {told_time(wish.since)}" if wish.since else ""
+    return told + (f" until {told_time(wish.until)}" if wish.until else "")
+
+
+def told_time(moment: datetime) -> str:
+    """Return a moment as logs have it."""
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _named(term: str) -> str:
+    number = term.strip('" ')
+    return f"status {number}" if term == STATUS.sub(PLACED, number) != number else repr(term)
+
+
+def computed_passage(
+    document: Document, text: str, lines: Sequence[LogLine], rows: Sequence[LogLine | None], *, section: str
+) -> Passage:
+    """Return a text that was computed of a document as a passage of it; `rows` are the lines behind its own lines."""
+    times = [line.timestamp for line in lines if line.timestamp]
+    worst = [line.severity for line in lines if line.severity]
+    generation = document.generation or 0
+    return Passage(
+        passage_id=computed_id(document.document_id, generation, text),
+        kind=PassageKind.COMPUTED,
+        document_id=document.document_id,
+        partition=document.partition,
+        text=text,
+        title=document.title,
+        name=document.name,
+        uri=document.uri,
+        link=document.link,
+        document_type=document.document_type,
+        category=document.category,
+        tags=document.tags,
+        version=document.version,
+        section=section,
+        line_start=min((line.line for line in lines), default=None),
+        line_end=max((line.line for line in lines), default=None),
+        timestamp=min(times, default=None),
+        until=max(times, default=None),
+        severity=max(worst, key=list(Severity).index, default=None),
+        rows=tuple(rows),
+        relevance=1.0,
+        score=1.0,
+        generation=generation,
+    )

@@ -1,0 +1,142 @@
+"""What a question asks of logs: how many, when, which, of which severities, with which words; pure."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from knowledge.documents.asking_words import wanted
+from knowledge.documents.log_lines import severity_named
+from knowledge.documents.models import Document, Severity, Wanted
+from knowledge.documents.plain_words import PlainWords, Spoken, in_plain_words, says_failed, spoken
+
+QUANTITY = re.compile(
+    r"(?i)\b(how many|how often|number of|count(?:s|ed)?|total|frequen\w+|distribution|breakdown"
+    r"|most (?:common|frequent)|summar\w+|overview|statistics)\b"
+)
+TIMES = re.compile(r"(?i)\b(first|last|earliest|latest|begin\w*|began|start\w*|end(?:ed|s)?|stop\w*|when|timeline)\b")
+LISTING = re.compile(r"(?i)\b(all|every|each|list|show|which|what)\b")
+ALL = re.compile(r"(?i)\b(all|every|each|list|show)\b")
+ENTRIES = re.compile(
+    r"(?i)\b(entries|entry|lines?|messages?|logs?|events?|errors?|warnings?|timestamps?|occurrences?)\b"
+)
+_ENDMOST = re.compile(r"(?i)\b(?:first|last|earliest|latest)\s+\d+\b")
+_GRADE: Final = r"(?:(?-i:[A-Z]{4,8}s?)|critical|fatal|warnings?|info|debug|errors?)"
+BOTH = re.compile(
+    rf"(?i)\b{_GRADE}(?:\s{{1,9}}(?:entries|entry|lines?|messages?|events?))?\s{{0,9}}(?:,|&|\band\b|\bor\b)"
+    rf"\s{{0,9}}(?:(?:all|any|the|how|many)\s{{1,9}}){{0,3}}{_GRADE}\b"
+)
+"""Names severities together, so that a plain one is meant as the one in capitals is."""
+_JOINED = re.compile(
+    r"[\s\"'`]{0,9}(?:,|&|\b(?:and|or|vs|versus)\b)[\s,]{0,9}"
+    r"(?:(?:also|and|or|how|many|much|often|on|in|at|to|of|from|for|with|the)\s{1,9}){0,5}[\"'`]?"
+)
+"""Stands between terms that are told one by one."""
+_REFERS = re.compile(r"(?i)\b(they|them|their|it|its|th(?:is|at|[eo]se)|ones?|such|both|same)\b")
+_TERM = re.compile(
+    r"\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)|`([^`\n]{2,200})`|(?<![\w/])(/[\w./-]{2,})|\b([A-Z]{2,}[-_]?\d{2,}\w*)\b"
+)
+
+STATUS = re.compile(r"\A[1-5]\d\d\Z")
+PLACED: Final = '" \\g<0> '
+"""Where access logs have the status: behind the quoted request."""
+
+
+def words_beside(question: str, log: Document, terms: Collection[str]) -> Spoken:
+    """Return what a question says of the lines that it counts beside what it names exactly."""
+    told = TIMES.sub(" ", QUANTITY.sub(" ", _ENDMOST.sub(" ", question)))
+    for term in terms:
+        told = told.replace(term, " ")
+    parts = {part for name in (log.name, log.uri) for part in (name.lower(), *re.split(r"[\W_]+", name.lower()))}
+    return spoken(told, parts)
+
+
+def words_of_errors(question: str, terms: Collection[str], plain: Sequence[PlainWords]) -> Spoken:
+    """Return what a question says of the errors that it asks for beside what it names exactly, and that some failed."""
+    if not terms:
+        return Spoken()
+    said = [word for each in plain if each.sought for word in each.topic if severity_named(word) is None]
+    if LISTING.search(question) or QUANTITY.search(question):
+        said += filter(says_failed, re.findall(r"\w+", question))
+    return Spoken(words=tuple(word for word in dict.fromkeys(said) if not any(word in term for term in terms)))
+
+
+def severities_asked(
+    wish: Wanted, plain: Sequence[PlainWords], counts: Mapping[str, int]
+) -> tuple[list[Severity], list[str]]:
+    """Return the severities that are asked for by name or in plain words, those in a log whose lines name any.
+
+    Beside them words such as fatal, where they are none of its severities.
+    """
+    named, said = set(wish.severities), list[str]()
+    for each in plain if any(map(counts.get, Severity)) else ():
+        severities, topic = each.in_a_log(counts)
+        named.update(severities)
+        said += [word for word in topic if severity_named(word)]
+    return sorted(named, key=list(Severity).index), said
+
+
+def alternatives(terms: Sequence[str], question: str) -> list[tuple[str, ...]]:
+    """Return which terms belong together, as of "errors on /api/pay and /api/cart with ERR-4521" the code to each."""
+    groups: list[list[str]] = []
+    end = 0
+    for match in _TERM.finditer(question):
+        term = _term(match)
+        if term not in terms or any(term in group for group in groups):
+            continue
+        if groups and _JOINED.fullmatch(question, end, match.start()):
+            groups[-1].append(term)
+        else:
+            groups.append([term])
+        end = match.end()
+    return list(itertools.product(*groups))
+
+
+def tiers(beside: Spoken) -> list[tuple[str, ...]]:
+    """Return sets of words to look for together, the narrowest first: 500 is a status where lines have one there."""
+    every = dict.fromkeys(words for words in ((*beside.exact, *beside.words), beside.exact) if words)
+    placed = {words: tuple(STATUS.sub(PLACED, word) for word in words) for words in every}
+    return list(dict.fromkeys(tier for words in every for tier in (placed[words], words)))
+
+
+def plainly_asked(plain: Sequence[PlainWords], question: str) -> list[PlainWords]:
+    """Return what a question asks of the errors or warnings of a log, and not of what such are like."""
+    counted = QUANTITY.search(question) or TIMES.search(question)
+    return [each for each in plain if each.sought or counted]
+
+
+def asked_of_logs(own: str, searched: str) -> str:
+    """Return which words to take of a follow-up: the user's own, unless what is meant by them stands in the others.
+
+    "When did they start?" is answered of the errors spoken of before; "How many CRITICAL entries are there?" of itself.
+    """
+    meant = bool(wanted(own)) or _TERM.search(own) is not None or bool(in_plain_words(own))
+    return own if meant or _REFERS.search(own) is None else searched
+
+
+def is_cued(question: str) -> bool:
+    """Return whether a question asks for something that can be counted or looked up in a log."""
+    patterns = (QUANTITY, TIMES, _TERM)
+    return (
+        bool(wanted(question))
+        or any(pattern.search(question) for pattern in patterns)
+        or bool(plainly_asked(in_plain_words(question), question))
+    )
+
+
+def terms_of(question: str, documents: Sequence[Document]) -> list[str]:
+    """Return the exact words a question asks for: quoted ones, paths, codes. Names of files of the scope are none."""
+    names = names_of(documents)
+    found = map(_term, _TERM.finditer(question))
+    return [term for term in dict.fromkeys(found) if term and term.lower() not in names][:5]
+
+
+def _term(match: re.Match[str]) -> str:
+    return str(next(filter(None, match.groups()))).rstrip("./")
+
+
+def names_of(documents: Sequence[Document]) -> set[str]:
+    """Return what documents are called, in small letters: by their names and by their addresses."""
+    return {each.name.lower() for each in documents} | {each.uri.lower() for each in documents}
