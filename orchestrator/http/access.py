@@ -5,9 +5,10 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from typing import Any, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -25,6 +26,7 @@ from orchestrator.http.rates import Rates
 
 PRINCIPAL = "hardwon.principal"
 """Where in the scope of a request its principal stands."""
+_Found = TypeVar("_Found")
 _IN_TIME = frozenset({"/v1/contexts", MCP_PATH, f"{MCP_PATH}/"})
 _ENDS_WITHIN = 5.0
 """What a look for a key that is late may take to its end, ours: connections, once made, make the next one quick."""
@@ -105,29 +107,36 @@ class GuardedDoor:
 
         While Postgres says nothing they are `unproven`, and are given the basic context, which holds nothing of it.
         """
-        if scope["path"] not in _IN_TIME or self._doorway.patience_seconds is None:
+        try:
             return await self._principal(scope)
-        silent = self._breaker.resting()
-        if silent is None:
-            try:
-                principal = await within(
-                    self._doorway.patience_seconds, self._principal(scope), ends_within=_ENDS_WITHIN
-                )
-            except Overloaded:
+        except Overloaded:
+            raise
+        except Unavailable as error:
+            known = self._recognised(scope["headers"]) if scope["path"] in _IN_TIME else None
+            if known is None:
                 raise
-            except (TimeoutError, Unavailable) as error:
-                silent = (
-                    str(error) or f"Postgres did not say within {self._doorway.patience_seconds:g} s whose key this is"
-                )
-                self._breaker.failed(silent)
-            else:
-                self._breaker.succeeded()
-                return principal
-        known = self._recognised(scope["headers"])
-        if known is None:
+            self._limit(known)
+            return replace(known, unproven=str(error))
+
+    async def _from_store(self, scope: Scope, look: Coroutine[Any, Any, _Found]) -> _Found:
+        """Return what a look into the store finds; where a context is asked for, in time, and none after failures."""
+        patience = self._doorway.patience_seconds
+        if scope["path"] not in _IN_TIME or patience is None:
+            return await look
+        if silent := self._breaker.resting():
+            look.close()
             raise StorageUnavailable(silent)
-        self._limit(known)
-        return replace(known, unproven=silent)
+        try:
+            found = await within(patience, look, ends_within=_ENDS_WITHIN)
+        except TimeoutError as error:
+            silent = f"Postgres did not say within {patience:g} s whose key this is"
+            self._breaker.failed(silent)
+            raise StorageUnavailable(silent) from error
+        except Unavailable as error:
+            self._breaker.failed(str(error))
+            raise
+        self._breaker.succeeded()
+        return found
 
     def _recognised(self, headers: Iterable[tuple[bytes, bytes]]) -> Principal | None:
         """Return whom a request let in before, as far as that is known without Postgres."""
@@ -145,7 +154,7 @@ class GuardedDoor:
         if scope["path"] in OPEN_PATHS and not given:
             return ANYONE
         doorway = self._doorway
-        if doorway.operator_key is None and not await doorway.authenticator.any_key():
+        if doorway.operator_key is None and not await self._from_store(scope, doorway.authenticator.any_key()):
             if foreign := self._foreign(headers):
                 raise AccessDenied(foreign)
             if any(_is_made_here(value) for value in given):
@@ -176,7 +185,7 @@ class GuardedDoor:
         if stranger and (wait := self._strangers.take(address)):
             raise Overloaded("too many unknown keys came from your address", retry_after_seconds=wait)
         try:
-            principal = await doorway.authenticator.principal(key)
+            principal = await self._from_store(scope, doorway.authenticator.principal(key))
         except AccessDenied as error:
             raise _NoKeyError(str(error)) from error
         if stranger:

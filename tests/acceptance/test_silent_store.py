@@ -88,3 +88,32 @@ async def test_g11_a_context_over_http_is_the_basic_one_in_time_while_postgres_i
                     await knowledge.keys.revoke(secret.split("_")[1])
                     now[0] += 60
                     assert (await http.post("/v1/contexts", json=HELD)).status_code == 401
+
+
+async def test_the_operators_key_is_let_in_while_nobody_can_say_whose_others_are(
+    settings: KnowledgeSettings, postgres_dsn: str, database_url: str
+) -> None:
+    """It is in no store: after three others that waited in vain it was answered with a 503."""
+    operator = "an-operators-key-of-more-than-thirty-two-characters"
+    with Relay(str(socket_of(postgres_dsn))) as relay:
+        address = SecretStr(over_tcp(database_url, relay.port))
+        through = settings.model_copy(update={"database_url": address, "query_deadline_ms": 1000 * PATIENCE})
+        async with open_knowledge(through, embedder=HashingEmbedder()) as knowledge:
+            doorway = Doorway(
+                authenticator=knowledge.authenticator,
+                operator_key=operator,
+                host="127.0.0.1",
+                requests_per_second=1e6,
+                patience_seconds=PATIENCE,
+            )
+            transport = httpx.ASGITransport(app=make_app(knowledge, doorway=doorway), raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+
+                async def asked_with(key: str) -> int:
+                    headers = {"Authorization": f"Bearer {key}"}
+                    return (await http.post("/v1/contexts", json=HELD, headers=headers)).status_code
+
+                relay.be(Wire.HANG)
+                strangers = [f"hw_{number:012x}_{'a' * 43}" for number in range(4)]
+                assert [await asked_with(key) for key in strangers] == [503] * 4
+                assert await asked_with(operator) == 200
