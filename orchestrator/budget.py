@@ -62,11 +62,11 @@ def shared(texts: Sequence[tuple[str, Keep]], most_tokens: int) -> list[str] | N
     What failures leave of theirs is for the others.
     """
     room = most_tokens * _TOKEN
-    sizes = [_least(_size(text, room), keep) for text, keep in texts]
+    sizes = [_capped(_size(text, room), keep) for text, keep in texts]
     limit = _fair(sizes, room)
     if limit < 60 and limit < max(sizes):
         return None
-    short = [_cut(text, _least(limit, keep), keep) if keep is Keep.ERRORS else text for text, keep in texts]
+    short = [_cut(text, _capped(limit, keep), keep) if keep is Keep.ERRORS else text for text, keep in texts]
     limit = _fair([_size(text, room) for text in short], room)
     return [_cut(text, limit, keep) for text, (_, keep) in zip(short, texts, strict=True)]
 
@@ -82,7 +82,7 @@ def _fair(sizes: Sequence[int], room: int) -> int:
     return max(sizes)
 
 
-def _least(size: int, keep: Keep) -> int:
+def _capped(size: int, keep: Keep) -> int:
     """Return a size, or of a failure the most it may have."""
     return min(size, _MOST_OF_ERRORS) if keep is Keep.ERRORS else size
 

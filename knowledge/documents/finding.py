@@ -229,24 +229,12 @@ def _words_of(whole: WholeDocument) -> KeywordDocument:
 
 def _passage(whole: WholeDocument, score: float) -> Passage:
     document = whole.document
-    return Passage(
-        passage_id=PassageId(uuid.uuid5(document.document_id, f"whole {document.generation}")),
-        kind=PassageKind.DOCUMENT,
-        document_id=document.document_id,
-        partition=document.partition,
-        text=whole.text,
-        title=document.title,
-        name=document.name,
-        uri=document.uri,
-        link=document.link,
-        document_type=document.document_type,
-        category=document.category,
-        tags=document.tags,
-        version=document.version,
+    passage_id = PassageId(uuid.uuid5(document.document_id, f"whole {document.generation}"))
+    return replace(
+        Passage.of(document, passage_id, PassageKind.DOCUMENT, whole.text),
         line_start=1,
         line_end=max(document.lines, 1),
         char_start=0,
         char_end=len(whole.text),
         score=score,
-        generation=document.generation or 0,
     )

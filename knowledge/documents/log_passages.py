@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from knowledge.documents.log_questions import PLACED, STATUS
@@ -59,21 +60,9 @@ def computed_passage(
     """Return a text that was computed of a document as a passage of it; `rows` are the lines behind its own lines."""
     times = [line.timestamp for line in lines if line.timestamp]
     worst = [line.severity for line in lines if line.severity]
-    generation = document.generation or 0
-    return Passage(
-        passage_id=computed_id(document.document_id, generation, text),
-        kind=PassageKind.COMPUTED,
-        document_id=document.document_id,
-        partition=document.partition,
-        text=text,
-        title=document.title,
-        name=document.name,
-        uri=document.uri,
-        link=document.link,
-        document_type=document.document_type,
-        category=document.category,
-        tags=document.tags,
-        version=document.version,
+    passage_id = computed_id(document.document_id, document.generation or 0, text)
+    return replace(
+        Passage.of(document, passage_id, PassageKind.COMPUTED, text),
         section=section,
         line_start=min((line.line for line in lines), default=None),
         line_end=max((line.line for line in lines), default=None),
@@ -83,5 +72,4 @@ def computed_passage(
         rows=tuple(rows),
         relevance=1.0,
         score=1.0,
-        generation=generation,
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final, NewType
+from typing import Annotated, Any, Final, NewType, Self
 from uuid import UUID
 
 from pydantic import Field
@@ -201,6 +201,26 @@ class Passage:
 
     generation: int = 0
     ordinal: int = 0
+
+    @classmethod
+    def of(cls, document: Document, passage_id: PassageId, kind: PassageKind, text: str) -> Self:
+        """Return a text of a document with all that is known of that, and nothing of where in it it stands."""
+        return cls(
+            passage_id=passage_id,
+            kind=kind,
+            document_id=document.document_id,
+            partition=document.partition,
+            text=text,
+            title=document.title,
+            name=document.name,
+            uri=document.uri,
+            link=document.link,
+            document_type=document.document_type,
+            category=document.category,
+            tags=document.tags,
+            version=document.version,
+            generation=document.generation or 0,
+        )
 
     def chunks(self) -> tuple[tuple[PassageId, float], ...]:
         """Return the chunks it is made of, each with how near it is by itself."""
