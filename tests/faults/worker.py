@@ -27,6 +27,7 @@ import structlog
 from pydantic import SecretStr
 
 # Loaded before the fork, so that no worker has to: adapters load what they need when it is needed.
+import knowledge.adapters.qdrant_server  # noqa: F401
 import orchestrator.http.serving  # noqa: F401
 from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.errors import IndexUnavailable, NotFound, OwnerUnavailable
