@@ -19,6 +19,7 @@ HardwonError
 │   ├── SourceUnavailable        a repository that documents are fetched from
 │   ├── OwnerUnavailable         the process that owns the data directory, or the hardwon server
 │   ├── Overloaded               the hardwon server has as much to do as it can hold; nothing was done
+│   ├── BudgetSpent              the workspace has sent to endpoints what it may a day
 │   └── TookTooLong              a piece of work did not end in its time; others may in theirs
 ├── StorageRejected              Postgres refuses to store this, whenever it is asked
 ├── EmbedderRejected             the embedding endpoint refuses for good: a wrong key, model or setting
@@ -126,6 +127,10 @@ class OwnerUnavailable(Unavailable):
 
 class Overloaded(Unavailable):
     """A hardwon server has as much to do as it can hold; nothing of this was done."""
+
+
+class BudgetSpent(Unavailable):
+    """A workspace has spent the tokens that it may send to endpoints a day; nothing of this was sent."""
 
 
 class TookTooLong(Unavailable):

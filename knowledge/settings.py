@@ -132,6 +132,10 @@ class KnowledgeSettings(BaseSettings):
     """What it wants before what is stored."""
     embedding_timeout_seconds: float = Field(default=20.0, ge=1, le=3600)
     """What one call of an endpoint may take, with up to `checkpoint_batch` texts."""
+    tokens_per_day: int | None = Field(default=None, ge=1, le=10**15)
+    """What a workspace may send to the endpoints of models a day (UTC), in tokens; unset: any number.
+
+    The last call may go beyond it. Then what is staged waits for the next day, and contexts are the basic ones."""
     chat_model: str | None = None
     """The model that distils patterns where a checkpoint is asked for it, and summarises long documents.
 

@@ -94,7 +94,7 @@ async def open_knowledge(
             clock=clock,
         )
         stack.push_async_callback(authenticator.aclose)
-        stores = stores_on(engine, workspace, index, embedder, clock)
+        stores = stores_on(settings, engine, workspace, index=index, embedder=embedder, clock=clock)
         embedder.recognise_by(stores.spaces)
         if warm and settings.qdrant_url is None:
             await collections_opened(stores, passages)

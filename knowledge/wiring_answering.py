@@ -21,6 +21,7 @@ from knowledge.documents.keyword_score import KeywordWeights
 from knowledge.documents.language_model import LanguageModel
 from knowledge.documents.rewriting import Rewriter
 from knowledge.documents.service import Documents
+from knowledge.documents.spending_model import SpendingModel
 from knowledge.errors import InvalidSetting
 from knowledge.ports import Stores
 from knowledge.settings import KnowledgeSettings
@@ -84,7 +85,7 @@ def make_answering(
 
     async def allowed(model: LanguageModel | None) -> LanguageModel | None:
         """Return a model where texts of the workspace may go to it."""
-        return None if model is None or await stores.spaces.local_only() else model
+        return None if model is None or await stores.spaces.local_only() else SpendingModel(stores, model)
 
     async def drafter(scope: Scope) -> Drafter:
         synthesis = await allowed(models.synthesis)

@@ -42,6 +42,7 @@ from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.models import Provenance, WorkspaceStats
 from knowledge.ports import JobStore, Stores
 from knowledge.settings import KnowledgeSettings
+from knowledge.spending import spent_today
 from knowledge.wiring_models import warmed
 
 MOST_WORKSPACES = 1_000_000
@@ -136,7 +137,12 @@ class Knowledge:
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts; `points` is None where the index does not answer, or lost its collection."""
         self.principal.require("stats")
-        stats = replace(await self.stores.checkpoints.stats(), row_security=await row_security(self.engine))
+        stats = replace(
+            await self.stores.checkpoints.stats(),
+            row_security=await row_security(self.engine),
+            tokens_today=await spent_today(self.stores),
+            tokens_per_day=self.stores.spending.budget,
+        )
         bound = await self.stores.spaces.bound()
         if bound is None:
             return replace(stats, points=0)

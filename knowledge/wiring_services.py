@@ -21,6 +21,7 @@ from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.adapters.postgres.provenance import PostgresProvenance
 from knowledge.adapters.postgres.spaces import PostgresSpaces
+from knowledge.adapters.postgres.spending import PostgresSpending
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.documents.answers import Models
 from knowledge.documents.moving import DocumentMoves
@@ -43,13 +44,22 @@ from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.ports import Clock, Embedder, Stores, VectorIndex
 from knowledge.provenance import Auditor
 from knowledge.settings import KnowledgeSettings
+from knowledge.spending import spending_chat
 from knowledge.wiring_answering import make_answering
 from knowledge.wiring_documents import make_documents, make_moves
 from knowledge.wiring_facade import Knowledge
 from knowledge.wiring_models import chat_of, chosen, make_embedder
 
 
-def stores_on(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder: Embedder, clock: Clock) -> Stores:
+def stores_on(
+    settings: KnowledgeSettings,
+    engine: AsyncEngine,
+    workspace: str,
+    *,
+    index: VectorIndex,
+    embedder: Embedder,
+    clock: Clock,
+) -> Stores:
     """Return the open ports of a workspace."""
     return Stores(
         workspace=workspace,
@@ -60,6 +70,7 @@ def stores_on(engine: AsyncEngine, workspace: str, index: VectorIndex, embedder:
         spaces=PostgresSpaces(engine, workspace),
         checkpoints=PostgresCheckpoints(engine, workspace),
         contexts=PostgresContexts(engine, workspace),
+        spending=PostgresSpending(engine, workspace, settings.tokens_per_day),
         index=index,
         embedder=embedder,
         clock=clock,
@@ -87,7 +98,8 @@ def knowledge_on(
         keys=authenticator.store,
     )
     outcomes = OutcomeService(stores=stores)
-    documents = make_documents(settings, engine, stores, passages, converter, chat=chat_of(settings))
+    chat = spending_chat(stores, chat_of(settings))
+    documents = make_documents(settings, engine, stores, passages, converter, chat=chat)
     answering = make_answering(settings, engine, stores, documents, models)
     every = _Every(settings, engine, stores, passages, converter, audit)
     return Knowledge(
@@ -132,7 +144,9 @@ def knowledge_on(
 
 def _of_workspace(opened: Knowledge, workspace: str) -> Knowledge:
     ports = opened.stores
-    stores = stores_on(opened.engine, workspace, ports.index, ports.embedder, ports.clock)
+    stores = stores_on(
+        opened.settings, opened.engine, workspace, index=ports.index, embedder=ports.embedder, clock=ports.clock
+    )
     return knowledge_on(
         opened.settings,
         opened.engine,
@@ -152,7 +166,9 @@ def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbed
         deadline=settings.checkpoint_deadline,
         retention_years=settings.retention_years,
         distillation=DistillationService(
-            stores=stores, open_chat=chat_of(settings), deadline=settings.checkpoint_deadline
+            stores=stores,
+            open_chat=spending_chat(stores, chat_of(settings)),
+            deadline=settings.checkpoint_deadline,
         ),
     )
 
@@ -227,4 +243,7 @@ class _Every:
         return make_moves(self.engine, stores, documents)
 
     def _stores_of(self, workspace: str) -> Stores:
-        return stores_on(self.engine, workspace, self.stores.index, self.stores.embedder, self.stores.clock)
+        ports = self.stores
+        return stores_on(
+            self.settings, self.engine, workspace, index=ports.index, embedder=ports.embedder, clock=ports.clock
+        )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from knowledge.adapters.openai_chat import CONCURRENCY, MOST_ANSWER_BYTES
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
-from knowledge.adapters.openai_replies import EndpointKind, RefusedError
+from knowledge.adapters.openai_replies import EndpointKind, RefusedError, tokens_used
 from knowledge.documents.language_model import Asking, LanguageModel, Message, Said, ToolCall, ToolsRefused
 from knowledge.errors import ChatRejected, ChatUnavailable, QuestionRejected
 from knowledge.redaction import redact
@@ -48,6 +49,7 @@ class _Choice(BaseModel):
 
 class _Reply(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
+    usage: Any = None
 
 
 def endpoint_kind(role: str) -> EndpointKind:
@@ -112,7 +114,7 @@ class OpenAIConversation(LanguageModel):
                     continue  # another call learned something meanwhile
                 self._learn(refusal, asking)
                 continue
-            return self._said(reply.choices[0])
+            return replace(self._said(reply.choices[0]), tokens=tokens_used(reply.usage))
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()

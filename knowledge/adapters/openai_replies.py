@@ -115,8 +115,13 @@ def read_reply(content: bytes, texts: int) -> Answer:
     rows = np.stack([by_index[index] for index in range(texts)])
     if not rows.shape[1]:
         raise ValueError("the vectors are empty")
-    used = reply.usage.get("total_tokens") if isinstance(reply.usage, dict) else None
-    return Answer(unit(rows), used if isinstance(used, int) else 0)
+    return Answer(unit(rows), tokens_used(reply.usage))
+
+
+def tokens_used(usage: Any) -> int:
+    """Return the tokens that the `usage` of a reply tells of, 0 where it tells of none."""
+    used = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return max(0, used) if isinstance(used, int) else 0
 
 
 def _numbers(embedding: str | list[float]) -> Vector:

@@ -60,10 +60,11 @@ class Asking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What a model said: a text, or the tools it asks for."""
+    """What a model said: a text, or the tools it asks for. `tokens`: what the call cost, 0 where nobody tells."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
+    tokens: int = 0
 
 
 class LanguageModel(Protocol):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from knowledge.errors import HardwonError, TookTooLong, Unavailable, reason_of
+from knowledge.errors import BudgetSpent, HardwonError, TookTooLong, Unavailable, reason_of
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
@@ -21,7 +21,8 @@ async def in_turn(
     """Do some work on each, on so many at once; return what came of it, as it was done.
 
     One on which it fails holds up no other: its error is raised once the others are done. Where a store or the embedder
-    does not answer, that is raised at once, and what is under way is cancelled; not so where one alone took too long.
+    does not answer, that is raised at once, and what is under way is cancelled; not so where one alone took too long,
+    or has spent its own budget.
     """
     done: list[_Done] = []
     failed: list[HardwonError] = []
@@ -32,7 +33,7 @@ async def in_turn(
             try:
                 done.append(await work(thing))
             except HardwonError as error:
-                if isinstance(error, Unavailable) and not isinstance(error, TookTooLong):
+                if isinstance(error, Unavailable) and not isinstance(error, TookTooLong | BudgetSpent):
                     raise
                 log.warning("put_off", reason=reason_of(error))
                 failed.append(error)

@@ -9,6 +9,7 @@ from typing import Literal
 from knowledge.errors import LOCAL_PROVIDER, LocalOnly
 from knowledge.models import Embedded, EmbeddingSpace
 from knowledge.ports import Embedder, Stores
+from knowledge.spending import guessed_tokens, spending
 
 
 async def refuse_endpoint(stores: Stores, what: str) -> None:
@@ -25,7 +26,10 @@ async def refuse_remote(stores: Stores, space: EmbeddingSpace) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Within(Embedder):
-    """An embedder for the texts of one workspace: a remote one gets none of a workspace that is local only."""
+    """An embedder for the texts of one workspace: a remote one gets none of a workspace that is local only.
+
+    Nor does it get more of one than its budget for the day.
+    """
 
     stores: Stores
     embedder: Embedder
@@ -40,9 +44,15 @@ class Within(Embedder):
         return await self.embedder.space()
 
     async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
-        """Embed texts, if they may go there. Raises LocalOnly, or what the embedder raises."""
-        await refuse_remote(self.stores, await self.embedder.space())
-        return await self.embedder.embed(texts, kind)
+        """Embed texts, if they may go there. Raises LocalOnly or BudgetSpent, or what the embedder raises."""
+        space = await self.embedder.space()
+        if space.provider == LOCAL_PROVIDER:
+            return await self.embedder.embed(texts, kind)
+        await refuse_remote(self.stores, space)
+        async with spending(self.stores, guessed_tokens(texts)) as bill:
+            embedded = await self.embedder.embed(texts, kind)
+            bill.tokens = embedded.tokens
+            return embedded
 
     async def recognise(self, space: EmbeddingSpace) -> None:
         """Have the embedder look whether it still makes the vectors of a space."""

@@ -93,7 +93,8 @@ class WorkspaceStats:
     """Counts of one workspace, from Postgres, and of the points in the index (None where it does not answer).
 
     `projects`: those that have entries. `vector_bytes`: of all kept vectors; `unused_vector_bytes`: those of them of
-    models that are not in use, to which one may go back at no cost. `dead_entries`: the latest few.
+    models that are not in use, to which one may go back at no cost. `dead_entries`: the latest few. `tokens_today`:
+    what was sent to endpoints since midnight (UTC), of `tokens_per_day`; both None where there is no budget.
     """
 
     workspace: str
@@ -111,6 +112,8 @@ class WorkspaceStats:
     unused_vector_bytes: int = 0
     dead_entries: tuple[DeadEntry, ...] = ()
     row_security: RowSecurity | None = None
+    tokens_today: int | None = None
+    tokens_per_day: int | None = None
 
 
 DEAD_SHOWN = 5

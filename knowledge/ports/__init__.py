@@ -16,6 +16,7 @@ from knowledge.ports.patterns import Deciding, DistillationStore, GroupingStore,
 from knowledge.ports.points import PointStore, Unsettled
 from knowledge.ports.runs import CANCELLED, RUNS_KEPT, CheckpointStore, JobStore, Progress
 from knowledge.ports.spaces import SpaceStore
+from knowledge.ports.spending import SpendingStore
 from knowledge.ports.upkeep import ArchiveStore, Snapshot, UpkeepStore
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Selection",
     "Snapshot",
     "SpaceStore",
+    "SpendingStore",
     "StoreClock",
     "Stores",
     "Undistilled",
@@ -62,6 +64,7 @@ class Stores:
     spaces: SpaceStore
     checkpoints: CheckpointStore
     contexts: ContextStore
+    spending: SpendingStore
     index: VectorIndex
     embedder: Embedder
     clock: Clock

@@ -239,6 +239,8 @@ ANSWERS: Final[dict[str, Any]] = {
         "dims": 384,
         "unused_vector_bytes": 0,
         "dead_entries": [],
+        "tokens_today": 41_230,
+        "tokens_per_day": 2_000_000,
     },
     "workspaces": ["default"],
     "task_failed": _KEPT,

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import (
     AccessDenied,
+    BudgetSpent,
     ChatRejected,
     Conflict,
     EmbedderRejected,
@@ -65,6 +66,7 @@ STATUS: dict[type[HardwonError], int] = {
     StoreIncompatible: 503,
     Overloaded: 429,
     StorageBusy: 429,
+    BudgetSpent: 429,
     Unavailable: 503,
     HardwonError: 500,
 }
@@ -110,7 +112,11 @@ def problem(error: HardwonError) -> tuple[int, dict[str, Any]]:
 
 def _title(error: HardwonError) -> str:
     """Return the class that a client is told: one that clients of the version before do not know, by its base."""
-    new: dict[type[HardwonError], type[HardwonError]] = {ModelReplaced: SpaceMismatch, TookTooLong: Unavailable}
+    new: dict[type[HardwonError], type[HardwonError]] = {
+        ModelReplaced: SpaceMismatch,
+        TookTooLong: Unavailable,
+        BudgetSpent: Unavailable,
+    }
     return new.get(type(error), type(error)).__name__
 
 

@@ -33,6 +33,7 @@ from knowledge.models import (
 from knowledge.ports import Claim, Clock, Embedder, JobStore, Selection, Stores
 from knowledge.search.calibration import shipped
 from knowledge.search.lexical import DEFAULT_MEAN_TERMS
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring_services import stores_on
 from tests.support.embedders import hashed_bag
 from tests.support.entries import NOON
@@ -45,9 +46,12 @@ OTHER_SPACE = replace(SPACE, model="new-model", fingerprint="test-new")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """A store with nothing in it: the ports of each of its workspaces, its jobs, the contexts it has recorded."""
+    """A store with nothing in it: the ports of each of its workspaces, its jobs, the contexts it has recorded.
 
-    of: Callable[[str], Stores]
+    `of`: takes the workspace and, where it has one, its `budget`.
+    """
+
+    of: Callable[..., Stores]
     jobs: JobStore
     recorded: Callable[[], Awaitable[list[Mapping[str, Any]]]]
 
@@ -72,7 +76,7 @@ def store_in_memory(embedder: Embedder, clock: Clock) -> Store:
         ]
 
     return Store(
-        of=lambda workspace: in_memory_stores(workspace, embedder, clock, state=state),
+        of=lambda workspace, budget=None: in_memory_stores(workspace, embedder, clock, state=state, budget=budget),
         jobs=InMemoryJobs(state),
         recorded=recorded,
     )
@@ -84,8 +88,9 @@ async def store_on_postgres(dsn: str, embedder: Embedder, clock: Clock) -> Async
     await _empty(engine)
     index = InMemoryState().index
 
-    def of(workspace: str) -> Stores:
-        return stores_on(engine, workspace, index, embedder, clock)
+    def of(workspace: str, budget: int | None = None) -> Stores:
+        settings = KnowledgeSettings(tokens_per_day=budget)
+        return stores_on(settings, engine, workspace, index=index, embedder=embedder, clock=clock)
 
     async def recorded() -> list[Mapping[str, Any]]:
         async with reading(engine) as connection:

@@ -10,6 +10,7 @@ from knowledge.adapters.in_memory.patterns import InMemoryPatterns
 from knowledge.adapters.in_memory.points import InMemoryPoints
 from knowledge.adapters.in_memory.records import InMemoryCheckpoints, InMemoryContexts, InMemoryJobs
 from knowledge.adapters.in_memory.spaces import InMemorySpaces
+from knowledge.adapters.in_memory.spending import InMemorySpending
 from knowledge.adapters.in_memory.state import InMemoryState
 from knowledge.ports import Clock, Embedder, Stores
 
@@ -24,13 +25,19 @@ __all__ = [
     "InMemoryPatterns",
     "InMemoryPoints",
     "InMemorySpaces",
+    "InMemorySpending",
     "InMemoryState",
     "in_memory_stores",
 ]
 
 
-def in_memory_stores(workspace: str, embedder: Embedder, clock: Clock, *, state: InMemoryState | None = None) -> Stores:
-    """Return the ports of one workspace in memory; workspaces of one store share its `state`."""
+def in_memory_stores(
+    workspace: str, embedder: Embedder, clock: Clock, *, state: InMemoryState | None = None, budget: int | None = None
+) -> Stores:
+    """Return the ports of one workspace in memory; workspaces of one store share its `state`.
+
+    `budget`: the tokens that it may send to endpoints a day.
+    """
     state = state or InMemoryState()
     return Stores(
         workspace=workspace,
@@ -41,6 +48,7 @@ def in_memory_stores(workspace: str, embedder: Embedder, clock: Clock, *, state:
         spaces=InMemorySpaces(state, workspace),
         checkpoints=InMemoryCheckpoints(state, workspace),
         contexts=InMemoryContexts(state, workspace),
+        spending=InMemorySpending(state, workspace, budget),
         index=state.index,
         embedder=embedder,
         clock=clock,

@@ -7,7 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,6 +128,7 @@ class InMemoryState:
     """By the fingerprint of their space."""
     active_space: str | None = None
     local_only: set[str] = field(default_factory=set)
+    spent: Counter[tuple[str, date]] = field(default_factory=Counter)
     """Workspaces."""
     documents: Counter[str] = field(default_factory=Counter)
     frequencies: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))

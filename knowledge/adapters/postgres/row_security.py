@@ -23,6 +23,7 @@ _OURS: Final = (
 OWNED: Final = (
     "projects",
     "workspaces",
+    "spending",
     "knowledge_staging",
     "patterns",
     "points",

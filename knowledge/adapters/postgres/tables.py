@@ -58,6 +58,16 @@ workspaces = sa.Table(
 )
 """What was decided of a workspace; one without a row is as the defaults say."""
 
+spending = sa.Table(
+    "spending",
+    metadata,
+    sa.Column("workspace", sa.String(200), primary_key=True),
+    sa.Column("day", TIME, primary_key=True),
+    sa.Column("tokens", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("tokens >= 0", name="spending_tokens"),
+)
+"""The tokens that a workspace sent to endpoints, by the midnight (UTC) its day began with; where it has a budget."""
+
 knowledge_staging = sa.Table(
     "knowledge_staging",
     metadata,

@@ -260,6 +260,8 @@ def print_stats(stats: WorkspaceStats, *, as_json: bool) -> None:
     told = asdict(stats)
     told.pop("workspace")
     told.pop("dead_entries")
+    if stats.tokens_per_day is None:
+        del told["tokens_today"], told["tokens_per_day"]
     print_pairs(f"workspace {stats.workspace}", {name.replace("_", " "): value for name, value in told.items()})
     for dead in stats.dead_entries:
         print_text(harmless(f"entry {dead.entry_id} is dead: {dead.reason}").replace("\n", " "))
