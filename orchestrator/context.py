@@ -6,7 +6,7 @@ lines are indented and the two markers are broken inside stored text. A structur
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -283,27 +283,33 @@ async def _found(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[
     """Return the patterns for a task; of one that is to be tried again, first those for what it failed with.
 
     A task says what is to be done, and a failure what is in the way: most lessons are about that. What it was tried
-    with before comes last.
+    with before comes last. Of what mended a failure that a key of low trust alone told, one comes, behind what the task
+    itself finds: such a key could name any.
     """
     for_task = knowledge.queries.query_for_task(
         task.description, agent_type, task.type, task.technology, only_if_sure=True, facts=task.facts
     )
     if not task.project_id or not task.task_id:
         return await for_task
-    mending, found = await all_of([_after_failure(knowledge, task, agent_type), for_task])
-    if mending is None:
-        return found or []
-    both = list({pattern.pattern_id: pattern for pattern in [*mending, *(found or [])]}.values())
+    (failure, mends), (_, found) = await all_of([_after_failure(knowledge, task, agent_type), _of_no_failure(for_task)])
+    if failure is None:
+        return found
+    first = [*found, *mends[:1]] if failure.low_trust else [*mends, *found]
+    both = list({pattern.pattern_id: pattern for pattern in first}.values())
     tried = await knowledge.contexts.failed(task, [pattern.pattern_id for pattern in both])
     return sorted(both, key=lambda pattern: pattern.pattern_id in tried)
 
 
-async def _after_failure(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[Pattern] | None:
-    """Return the patterns for what a task failed with; None where nothing of it waits for its solution."""
+async def _of_no_failure(found: Awaitable[list[Pattern]]) -> tuple[None, list[Pattern]]:
+    return None, await found
+
+
+async def _after_failure(knowledge: OpenKnowledge, task: Task, agent_type: str) -> tuple[Entry | None, list[Pattern]]:
+    """Return what a task failed with and the patterns for it; neither where nothing of it waits for its solution."""
     failure = await knowledge.contexts.failing(task)
     if failure is None or failure.failure_description is None:
-        return None
-    return await knowledge.queries.query_for_failure(
+        return None, []
+    mends = await knowledge.queries.query_for_failure(
         failure.failure_description,
         failure.error_message,
         agent_type,
@@ -312,6 +318,7 @@ async def _after_failure(knowledge: OpenKnowledge, task: Task, agent_type: str) 
         only_if_sure=True,
         facts=task.facts,
     )
+    return failure, mends
 
 
 async def _with_patterns(context: Context, found: Sequence[Pattern], settings: ContextSettings) -> Context:

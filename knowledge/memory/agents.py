@@ -32,6 +32,14 @@ def without_fate(answer: Captured, by: Provenance) -> Captured:
     return replace(answer, status=None) if by.low_trust and again else answer
 
 
+async def told_by_agent(keys: KeyStore | None, entry: Entry) -> bool:
+    """Return whether a key of low trust told what happened, and not only what resolved it."""
+    if not entry.low_trust or entry.captured_by is None:
+        return False
+    teller = None if keys is None else await keys.find(entry.captured_by)
+    return teller is None or BEYOND_AGENTS.isdisjoint(teller[0].scopes)
+
+
 async def overrules(by: Provenance, keys: KeyStore | None, entry: Entry) -> bool:
     """Return whether a resolution by somebody goes before the one that an entry has.
 
@@ -41,7 +49,4 @@ async def overrules(by: Provenance, keys: KeyStore | None, entry: Entry) -> bool
         return False
     if entry.resolved_by is None or entry.resolved_by not in await keys.chain(entry.agent_key or ""):
         return False  # it was told with it, or the agent told it and somebody trusted resolved it
-    if entry.captured_by is None:
-        return True
-    teller = await keys.find(entry.captured_by)
-    return teller is not None and not BEYOND_AGENTS.isdisjoint(teller[0].scopes)
+    return not await told_by_agent(keys, entry)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NoReturn
 
 from knowledge.access.keys import KeyStore
-from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, RejectionOnRecord
+from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, NotOpen, RejectionOnRecord
 from knowledge.forms import as_id, as_whole
-from knowledge.memory.agents import overrules, without_fate
+from knowledge.memory.agents import overrules, told_by_agent, without_fate
 from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import taken_for_outcome, told_before
 from knowledge.memory.preparing import Preparing
@@ -36,6 +36,7 @@ from knowledge.turns import aside_if_long
 MAX_LISTED = 1000
 _SLICE = 500
 """Entries deleted at a time."""
+_NOT_FOR_AGENTS = "entry {} takes no such resolution from this key"
 _RESOLVED_BY = {EntryType.FAILURE_SOLUTION: "resolve_failure", EntryType.GATE_REJECTION: "resolve_gate_rejection"}
 
 
@@ -279,10 +280,16 @@ class KnowledgeCaptureService:
     async def _taken(self, entry: Entry, answer: Captured) -> Captured:
         if answer.informed and not entry.suspicions:
             return await self._or_outcome(entry, answer)
-        waits = answer.entry_id if answer.status is EntryStatus.QUARANTINED and not entry.low_trust else None
-        if waits is None or not await self.stores.entries.vouch(waits, entry):
+        if entry.low_trust or answer.outcome is not CaptureOutcome.DUPLICATE or answer.entry_id is None:
             return answer
-        await self.audit.note("entry approved", entry=str(waits), told="again, by who is trusted")
+        if answer.status is EntryStatus.ABANDONED and entry.run_id is None:  # of the same run it is the same event
+            reopened = await self.stores.entries.reopen(answer.entry_id, entry)
+            return replace(answer, status=entry.status) if reopened else answer
+        waits = answer.status in {EntryStatus.QUARANTINED, EntryStatus.OPEN}
+        if not waits or not await self.stores.entries.vouch(answer.entry_id, entry):
+            return answer
+        if answer.status is EntryStatus.QUARANTINED:
+            await self.audit.note("entry approved", entry=str(answer.entry_id), told="again, by who is trusted")
         return replace(answer, status=entry.status)
 
     async def _or_outcome(self, entry: Entry, answer: Captured) -> Captured:
@@ -315,10 +322,7 @@ class KnowledgeCaptureService:
         told["applies_when"] = applies_when
         try:
             found = await entries.get(entry_id)
-            if found.entry_type is not entry_type:
-                raise Conflict(
-                    f"entry {entry_id} is a {found.entry_type}: {_RESOLVED_BY[entry_type]} is for a {entry_type}"
-                )
+            _check_type(found, entry_type)
             if applies_when is not None and self.by.low_trust and found.source != self.by.source:
                 raise InvalidInput("applies_when", "is told by who captured the entry, or by a key of more trust")
             if getattr(found, field) != resolution and await overrules(self.by, self.keys, found):
@@ -329,6 +333,10 @@ class KnowledgeCaptureService:
                 entry = await entries.resolve(entry_id, **told, by=by)
         except NotFound:
             return await self._told_before(entry_id, resolution)
+        except Conflict:
+            if self.by.low_trust:  # who reads nothing learns not what became of an entry
+                raise NotOpen(_NOT_FOR_AGENTS.format(entry_id)) from None
+            raise
         if entry.status is not EntryStatus.STAGED:
             return entry.entry_id
         return await taken_for_outcome(self.stores, entry, solved_in=self.solved_in) or entry.entry_id
@@ -454,7 +462,17 @@ class KnowledgeCaptureService:
         """Return whether a rejection came before an approval: not before one that is stored and told again."""
         entries, gate = self.stores.entries, _gate(approval)
         on_record = gate in turned_down or await entries.rejection_on_record(*gate)
-        return bool(on_record) and await entries.known(approval) is None
+        if not on_record or await entries.known(approval) is not None:
+            return False
+        return gate in turned_down or approval.low_trust or await self._was_by_trusted(gate)
+
+    async def _was_by_trusted(self, gate: _Gate) -> bool:
+        """Return whether somebody trusted told a rejection: no agent's key says that there was a first attempt."""
+        project_id, gate_type, task_id = gate
+        rejections = await self.stores.entries.of_task(
+            project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
+        )
+        return not all([await told_by_agent(self.keys, each) for each in rejections])
 
     async def _on_record(self, approval: Entry) -> str:
         """Return why an approval was no first attempt, and what to do where something can be done."""
@@ -470,6 +488,14 @@ class KnowledgeCaptureService:
         if all(each.status in {EntryStatus.OPEN, EntryStatus.QUARANTINED} for each in rejections):
             return f"{why}: resolve that rejection with the accepted revision instead{which}"
         return f"{why}, and the rejection is {rejections[0].status} already: this approval is not kept{which}"
+
+
+def _check_type(found: Entry, entry_type: EntryType) -> None:
+    """Raise Conflict for an entry that is resolved otherwise."""
+    if found.entry_type is not entry_type:
+        raise Conflict(
+            f"entry {found.entry_id} is a {found.entry_type}: {_RESOLVED_BY[entry_type]} is for a {entry_type}"
+        )
 
 
 _Gate = tuple[str, str, str | None]

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.forms import as_id, check_flag
-from knowledge.memory.agents import overrules
+from knowledge.memory.agents import overrules, told_by_agent
 from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.limits import check_text
 from knowledge.memory.outcomes import OutcomeService, certain, joined_to
@@ -32,15 +32,23 @@ from knowledge.models import (
     NewEntry,
     PatternId,
 )
-from knowledge.ports import Stores
+from knowledge.ports import MOST_OF_TASK, Stores
 from knowledge.search.traces import read_trace
 from knowledge.turns import aside_if_long
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
+_NAMED = 5
+"""Entries that an answer names."""
 _NOT_HANDED_OUT = "tried: passed over what was not handed out for this task and run: {}"
 _ON_RECORD = (
     "run_id: this failure is on record for this task, with what solved it; without a run_id it counts as told again."
     " Give each attempt one, and it waits for another solution"
+)
+_MORE_OF_AGENTS = (
+    "failures: of what one agent's key told, the latest failure has this solution; name others that it solved: {}"
+)
+_MORE_OF_TASK = (
+    f"failures: more than {MOST_OF_TASK} entries are of this task; what was told before them was not looked at"
 )
 _NO_FAILURES = "failures: passed over what is no failure of this task: {}"
 _NOT_KEPT = (
@@ -138,8 +146,10 @@ class TaskEventService:
     ) -> Kept:
         """Resolve the open failures of a task, of whichever run; what was handed out since this run failed worked.
 
-        Of one that several runs told alike, only this run's or the latest, as it was solved once: others are abandoned.
-        `failures`: the entries of those that this solved, where it did not solve all; others stay open.
+        Of one that several runs told alike, only this run's or the latest, as it was solved once: others are abandoned,
+        a key's of low trust before all others. Of what such a key told, only the latest has a solution that somebody
+        else tells: whoever may tell failures would have it for any that it makes up. `failures`: the entries of those
+        that this solved, where it did not solve all, or more of those; others stay open.
 
         Without `solution_steps` failures stay open: that it works is no solution for others. `tried`: the patterns
         that the agent went by; of others nothing is told. Without it, of rivals only the one that `solution_steps`
@@ -151,13 +161,18 @@ class TaskEventService:
         resolved: list[EntryId] = []
         known: Sequence[Entry] = ()
         meant: Sequence[Entry] = ()
+        left: list[Entry] = []
         if solution_steps is not None:
             solution_steps = self._text("solution_steps", solution_steps)
             if verified_by is None:
                 raise InvalidInput("verified_by", "is required: what showed that the solution works?")
             known = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
             meant = [entry for entry in known if only is None or entry.entry_id in only]
-            for entry in await self._to_resolve(meant, solution_steps, run_id):
+            waiting = await self._to_resolve(meant, solution_steps, run_id)
+            left = self._more_of_agents(waiting) if only is None else []
+            for entry in waiting:
+                if entry in left:
+                    continue
                 with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
                     resolved.append(
                         await replace(self.capture, solved_in=run_id).resolve_failure(
@@ -172,8 +187,22 @@ class TaskEventService:
         dropped = _NOT_KEPT.format(_statuses(meant)) if meant and not resolved else None
         strange = sorted(map(str, (only or set()) - {entry.entry_id for entry in known})) if solution_steps else []
         passed_over = _NO_FAILURES.format(", ".join(strange)) if strange else None
-        degraded = "; ".join(filter(None, (dropped, passed_over, told.degraded))) or None
+        more = _MORE_OF_AGENTS.format(", ".join(str(entry.entry_id) for entry in left[:_NAMED])) if left else None
+        cut = _MORE_OF_TASK if len(known) >= MOST_OF_TASK else None
+        degraded = "; ".join(filter(None, (dropped, passed_over, more, cut, told.degraded))) or None
         return replace(told, entry_ids=tuple(dict.fromkeys(resolved)), degraded=degraded)
+
+    def _more_of_agents(self, waiting: Sequence[Entry]) -> list[Entry]:
+        """Return of what waits for a solution what other keys of low trust told before their latest."""
+        heard: set[str] = set()
+        more = []
+        for entry in waiting:
+            if entry.source is None or entry.source == self.capture.by.source or not _is_unresolved(entry):
+                continue
+            if entry.source in heard:
+                more.append(entry)
+            heard.add(entry.source)
+        return more
 
     async def gate_decided(
         self,
@@ -198,11 +227,13 @@ class TaskEventService:
 
         `approach` is what was accepted, the proposal where it is not given. A rejection needs `human_feedback`; that of
         an acceptance is not kept. Raises InvalidInput, or RejectionOnRecord for another acceptance where the rejections
-        of the same project, gate and task have their revision.
+        of the same project, gate and task have their revision. What a key of low trust told of a gate does not make an
+        acceptance by somebody else a second attempt; it has what was accepted, its latest.
         """
         _check(project_id=project_id, gate_type=gate_type, task_id=task_id, run_id=run_id)
         check_flag("accepted", accepted)
         approach = approach or proposal
+        resolved: tuple[EntryId, ...] = ()
         if accepted and approach is None:
             raise InvalidInput("approach", "is required: what was accepted?")
         if accepted and approach is not None:
@@ -210,10 +241,13 @@ class TaskEventService:
             rejections = await self.stores.entries.of_task(
                 project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
             )
+            heard = [await told_by_agent(self.capture.keys, entry) for entry in rejections]
+            first = not self.capture.by.low_trust and all(heard)
             rejections = await self._to_resolve(rejections, approach, run_id)
+            left = self._more_of_agents(rejections)
             about = {"verified_by": verified_by, "when_to_try": when_to_try, "applies_when": applies_when}
-            resolved = await self._accept(rejections, approach, about)
-            if resolved:
+            resolved = await self._accept([each for each in rejections if each not in left], approach, about)
+            if resolved and not first:
                 return Kept(entry_ids=resolved)
         entry = NewEntry(
             entry_type=EntryType.GATE_APPROVAL if accepted else EntryType.GATE_REJECTION,
@@ -232,7 +266,7 @@ class TaskEventService:
             when_to_try=when_to_try,
             applies_when=applies_when,
         )
-        return Kept(entry_ids=(await self.capture.capture(entry),))
+        return Kept(entry_ids=(await self.capture.capture(entry), *resolved))
 
     async def _accept(
         self, rejections: Sequence[Entry], approach: str, about: Mapping[str, Any]
@@ -325,9 +359,10 @@ def _repeated(entries: Iterable[Entry], run_id: str | None) -> list[Entry]:
     """Return the open entries that tell what another one tells: of each situation all but that of a run, or the first.
 
     What takes several runs was solved once: resolved in each, it would count as a success in those that failed, too.
+    One of low trust takes the place of no other.
     """
     still_open = [entry for entry in entries if entry.status is EntryStatus.OPEN]
-    still_open.sort(key=lambda entry: entry.run_id != run_id)
+    still_open.sort(key=lambda entry: (entry.low_trust, entry.run_id != run_id))
     kept: set[str] = set()
     repeated = []
     for entry in still_open:

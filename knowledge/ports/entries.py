@@ -64,9 +64,17 @@ class EntryStore(Protocol):
         ...
 
     async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
-        """Let a quarantined entry go on as who is trusted tells the very same; return whether it does.
+        """Let an entry that is quarantined go on as who is trusted tells the very same; return whether it does.
 
-        It is theirs from then on. One that was given a resolution since, which was not told, waits on.
+        It is theirs from then on, and so is one of low trust that is open. One that was given a resolution since, which
+        was not told, waits on.
+        """
+        ...
+
+    async def reopen(self, entry_id: EntryId, told: Entry) -> bool:
+        """Let an abandoned entry go on as who is trusted tells the very same anew; return whether it does.
+
+        It is theirs from then on, and was captured now.
         """
         ...
 
@@ -113,7 +121,10 @@ class EntryStore(Protocol):
         ...
 
     async def rejection_on_record(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
-        """Return a rejection of the same project, gate and task, if there is one."""
+        """Return a rejection of the same project, gate and task, if there is one.
+
+        Of no task, where every proposal at the gate would be the same one, none that was abandoned.
+        """
         ...
 
     async def of_task(
@@ -125,7 +136,10 @@ class EntryStore(Protocol):
         gate_type: str | None = None,
         limit: int = MOST_OF_TASK,
     ) -> list[Entry]:
-        """Return the entries of a task, or of none, and of a gate where one is named: open ones first, then latest."""
+        """Return the entries of a task, or of none, and of a gate where one is named.
+
+        Open ones first, of those the ones that are of no low trust, then the latest.
+        """
         ...
 
     async def unresolved(

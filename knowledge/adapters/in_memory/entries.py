@@ -85,12 +85,23 @@ class InMemoryEntries(EntryStore):
 
     async def vouch(self, entry_id: EntryId, told: Entry) -> bool:
         row = self._state.entries.get(entry_id)
-        if row is None or row.entry.status is not EntryStatus.QUARANTINED:
+        if row is None or not (
+            row.entry.status is EntryStatus.QUARANTINED
+            or (row.entry.status is EntryStatus.OPEN and row.entry.low_trust)
+        ):
             return False
         resolutions = [(each.solution_steps, each.revision_approach) for each in (row.entry, told)]
         if resolutions[0] != resolutions[1]:
             return False
-        self._state.change(entry_id, status=told.status, low_trust=False, captured_by=told.captured_by)
+        self._state.change(entry_id, status=told.status, low_trust=False, captured_by=told.captured_by, agent_key=None)
+        return True
+
+    async def reopen(self, entry_id: EntryId, told: Entry) -> bool:
+        row = self._state.entries.get(entry_id)
+        if row is None or row.entry.status is not EntryStatus.ABANDONED:
+            return False
+        theirs = {"low_trust": False, "captured_by": told.captured_by, "agent_key": None}
+        self._state.change(entry_id, status=told.status, captured_at=told.captured_at, **theirs)
         return True
 
     async def get(self, entry_id: EntryId) -> Entry:
@@ -167,6 +178,7 @@ class InMemoryEntries(EntryStore):
             entry
             for entry in (row.entry for row in self._rows())
             if (entry.entry_type, entry.project_id, entry.gate_type, entry.task_id) == asked
+            and not (task_id is None and entry.status is EntryStatus.ABANDONED)
         ]
         return min(found, key=lambda entry: entry.captured_at).entry_id if found else None
 
@@ -185,7 +197,9 @@ class InMemoryEntries(EntryStore):
             for entry in (row.entry for row in self._rows())
             if (entry.project_id, entry.task_id, entry.entry_type) == asked and gate_type in {None, entry.gate_type}
         ]
-        found.sort(key=lambda entry: (entry.status is not EntryStatus.OPEN, -entry.captured_at.timestamp()))
+        found.sort(
+            key=lambda entry: (entry.status is not EntryStatus.OPEN, entry.low_trust, -entry.captured_at.timestamp())
+        )
         return found[:limit]
 
     async def unresolved(

@@ -100,10 +100,27 @@ class PostgresEntries(EntryStore):
             _E.solution_steps.is_not_distinct_from(told.solution_steps),
             _E.revision_approach.is_not_distinct_from(told.revision_approach),
         )
+        waits = sa.or_(_E.status == EntryStatus.QUARANTINED, sa.and_(_E.status == EntryStatus.OPEN, _E.low_trust))
         update = (
             sa.update(knowledge_staging)
-            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.status == EntryStatus.QUARANTINED, *same)
-            .values(status=told.status, low_trust=False, captured_by=told.captured_by)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, waits, *same)
+            .values(status=told.status, low_trust=False, captured_by=told.captured_by, agent_key=None)
+        )
+        async with reading(self._engine) as connection:
+            return bool((await connection.execute(update)).rowcount)
+
+    async def reopen(self, entry_id: EntryId, told: Entry) -> bool:
+        update = (
+            sa.update(knowledge_staging)
+            .where(_E.workspace == self._workspace, _E.id == entry_id, _E.status == EntryStatus.ABANDONED)
+            .values(
+                status=told.status,
+                timestamp=told.captured_at,
+                attempts=0,
+                low_trust=False,
+                captured_by=told.captured_by,
+                agent_key=None,
+            )
         )
         async with reading(self._engine) as connection:
             return bool((await connection.execute(update)).rowcount)
@@ -195,6 +212,7 @@ class PostgresEntries(EntryStore):
 
     async def rejection_on_record(self, project_id: str, gate_type: str, task_id: str | None) -> EntryId | None:
         query = sa.select(_E.id).where(
+            *((_E.status != EntryStatus.ABANDONED,) if task_id is None else ()),
             _E.workspace == self._workspace,
             _E.entry_type == EntryType.GATE_REJECTION,
             _E.project_id == project_id,
@@ -222,7 +240,7 @@ class PostgresEntries(EntryStore):
                 sa.func.coalesce(_E.task_id, "") == (task_id or ""),  # as the event key has it
                 _E.entry_type == entry_type,
             )
-            .order_by(_E.status != EntryStatus.OPEN, _E.timestamp.desc(), _E.id)
+            .order_by(_E.status != EntryStatus.OPEN, _E.low_trust, _E.timestamp.desc(), _E.id)
             .limit(limit)
         )
         if gate_type is not None:
