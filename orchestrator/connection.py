@@ -308,10 +308,10 @@ def _listening(path: Path) -> Iterator[sockets.socket]:
             made.rename(path)
     except OSError as error:
         listener.close()
-        raise StorageUnavailable(
-            f"no socket can be made at {path} ({error.strerror}): remove what is there, or set HARDWON_HOME to a"
-            " directory on a local file system"
-        ) from error
+        advice = "remove what is there, or set HARDWON_HOME to a directory on a local file system"
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            advice = f"give {path.parent} to the user that runs this (chown -R, chmod u+rwx), or set HARDWON_HOME"
+        raise StorageUnavailable(f"no socket can be made at {path} ({error.strerror}): {advice}") from error
     try:
         yield listener
     finally:

@@ -362,10 +362,10 @@ def translated(path: Path) -> Iterator[None]:
     except BaseException as exc:
         if not _of_the_engine(exc):
             raise
-        raise IndexUnavailable(
-            f"The index in {path} refused to work: {_short(exc)}. "
-            "If its files are damaged, `hardwon rebuild` puts everything back from Postgres."
-        ) from exc
+        advice = "If its files are damaged, `hardwon rebuild` puts everything back from Postgres."
+        if isinstance(exc, PermissionError):
+            advice = "Give all of it to the user that runs this (chown -R, chmod -R u+rwX)."
+        raise IndexUnavailable(f"The index in {path} refused to work: {_short(exc)}. {advice}") from exc
 
 
 def _of_the_engine(error: BaseException) -> bool:

@@ -34,6 +34,8 @@ LEAVING_HEADER = "Hardwon-Leaving"
 """Marks the answer to a request that a server cut because it stops: the request may be repeated elsewhere."""
 QUICK_SECONDS = 60.0
 """What an answer that does no long work may take."""
+_SLOW_SECONDS = 5.0
+"""Ours: a store that was waited for so long is silent, and whoever asks again waits as long."""
 MAX_BODY_BYTES = 256 * 1024
 """What a request may hold, but for those below."""
 MAX_TEXTS_BYTES = 2 * 1024 * 1024
@@ -128,6 +130,7 @@ class Api:
         clock = asyncio.get_running_loop().time
         late = clock() + (timeout_seconds or QUICK_SECONDS)
         while True:
+            asked = clock()
             async with self.places if timeout_seconds is not None else nullcontext():
                 with self._answering():
                     response = await self.http.request(
@@ -141,7 +144,8 @@ class Api:
             if not response.is_error:
                 return response
             wait = _asked_again_after(response, quick=timeout_seconds is not None)
-            if wait is None or clock() + wait > late:
+            silent = response.status_code == httpx.codes.SERVICE_UNAVAILABLE and clock() - asked > _SLOW_SECONDS
+            if wait is None or silent or clock() + wait > late:
                 raise _error(response, self.place)
             await asyncio.sleep(wait)
 
