@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from knowledge.redaction.rule import HIDDEN, Automaton
+from knowledge.redaction.rule import HIDDEN, Automaton, Rule
 from knowledge.redaction.rules import KINDS, RULES
 from knowledge.unseen import seen
 
@@ -114,24 +114,36 @@ def _of_rule(number: int, told: bytes) -> Iterator[_Span]:
     rule = RULES[number]
     done = 0
     for match in rule.pattern.finditer(told):
-        begin, end = match.span()
-        if begin < done:
+        if match.start() < done:
             continue
-        start, lead = begin, told[max(begin - 1, 0) : begin]
-        if rule.value is not None:
-            inner = rule.value.match(told, end)
-            if inner is None:
-                continue
-            start, end = inner.span(inner.lastindex or 0)
-            lead = told[begin:start]
-        if rule.check is not None:
-            checked = rule.check(told[start:end], lead)
-            end = start + checked
-            if checked >= _LONG and (rest := _LONGER.match(told, end)):
-                end = rest.end()
-        if end > start and not (rule.alone and (_joined(told, start - 1) or _joined(told, end))):
-            done = end
-            yield start, end, number
+        for start, last, lead, after in _values(rule, told, *match.span()):
+            done = max(done, after)
+            end = _checked(rule, told, start, last, lead)
+            if end > start and not (rule.alone and (_joined(told, start - 1) or _joined(told, end))):
+                done = max(done, end)
+                yield start, end, number
+
+
+def _checked(rule: Rule, told: bytes, start: int, last: int, lead: bytes) -> int:
+    """Return where what is secret of a value ends, its start for nothing."""
+    if rule.check is None:
+        return last
+    checked = rule.check(told[start:last], lead)
+    rest = _LONGER.match(told, start + checked) if checked >= _LONG else None
+    return rest.end() if rest else start + checked
+
+
+def _values(rule: Rule, told: bytes, begin: int, end: int) -> Iterator[tuple[int, int, bytes, int]]:
+    """Yield where what a rule found may be secret, what led to it, and up to where nothing else is to be found."""
+    if rule.value is None:
+        yield begin, end, told[max(begin - 1, 0) : begin], 0
+        return
+    while inner := rule.value.match(told, end):
+        start, last = inner.span(inner.lastindex or 0)
+        end = inner.end()
+        yield start, last, told[begin:start], end if rule.each else 0
+        if not rule.each:
+            return
 
 
 def _joined(told: bytes, position: int) -> bool:

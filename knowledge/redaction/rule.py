@@ -26,7 +26,8 @@ class Rule:
     `pattern` finds the secret itself, or, where there is a `value`, what leads to it; `value` then begins where that
     ends, and its group is the secret. What leads to a secret without a `value` is the byte before it. `hint` is found
     in every text that has the secret, and soon says so. `alone`: not where letters or digits are joined to it.
-    `repeats`: it is hidden wherever else it stands in the text. `personal`: gives way to secrets.
+    `repeats`: it is hidden wherever else it stands in the text. `each`: values follow one another. `personal`: gives
+    way to secrets.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Rule:
     check: Check | None = None
     alone: bool = False
     repeats: bool = False
+    each: bool = False
     personal: bool = False
 
 
@@ -44,9 +46,19 @@ def token(kind: str, pattern: str, *, hint: str | None = None, alone: bool = Fal
     return Rule(kind=kind, hint=(hint or pattern).encode(), pattern=compiled(pattern), check=check, alone=alone)
 
 
-def assigned(kind: str, lead: str, value: re.Pattern[bytes], check: Check, *, hint: str | None = None) -> Rule:
+def assigned(
+    kind: str, lead: str, value: re.Pattern[bytes], check: Check, *, hint: str | None = None, each: bool = False
+) -> Rule:
     """Return the rule of a secret that what leads to it gives away."""
-    return Rule(kind=kind, hint=(hint or lead).encode(), pattern=compiled(lead), value=value, check=check, repeats=True)
+    return Rule(
+        kind=kind,
+        hint=(hint or lead).encode(),
+        pattern=compiled(lead),
+        value=value,
+        check=check,
+        repeats=True,
+        each=each,
+    )
 
 
 def personal(

@@ -8,10 +8,14 @@ from typing import Final
 from knowledge.redaction.rule import Rule, token
 
 _KEY_NAME = r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+_KEY_NAME_SSH2 = r"SSH2 [A-Z0-9 ]{0,30}PRIVATE KEY ----"
 _KEY_BODY = r"(?:[^\xff-]|-[^\xff-])*?"  # no two dashes: what begins is read up to the next beginning only
-_LINE_MARK = r"[^\n\xffA-Za-z0-9+/=]{0,8}"  # of a diff, a quotation, a comment, or code
+_KEY_BREAK = r"(?:\\{1,4}[nr]|[^\xffA-Za-z0-9/=])+"  # of a diff, a quotation, a comment, or pieces of text in code
 _LINE_HEAD = r"[^\n\xff]{1,80}[ \t|:]"  # of a log: a time, a container
-_KEY_CUT_OFF = rf"(?:(?:\\n|\\r|\s){{1,4}}(?:{_LINE_MARK}[A-Za-z0-9+/=]{{16,}}|{_LINE_HEAD}[A-Za-z0-9+/=]{{48,}}))+"
+_KEY_HEADERS = rf"(?:{_KEY_BREAK}[A-Z][A-Za-z]{{2,20}}(?:-[A-Z][A-Za-z]{{1,20}})?: [^\n\\\xff]*)*"
+_KEY_LINE = rf"(?:{_KEY_BREAK}[A-Za-z0-9+/=]{{16,}}|(?:\\n|\\r|\s){{1,4}}{_LINE_HEAD}[A-Za-z0-9+/=]{{48,}})"
+_KEY_CUT_OFF = rf"{_KEY_HEADERS}{_KEY_LINE}+(?:{_KEY_BREAK}[A-Za-z0-9+/]{{1,15}}={{1,2}})?"
+_KEY_END_ALONE = rf"(?:[A-Za-z0-9+/=]{{32,}}{_KEY_BREAK}(?:{_LINE_HEAD})?)*[A-Za-z0-9+/=]{{8,}}{_KEY_BREAK}"
 _KEY_BASE64 = (  # "-----BEGIN", a name, "PRIVATE KEY", as other files hold it
     r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURS|BQUklWQVRFIE|BFQyBQUklWQVRFIE|BPUEVOU1NIIFBSSVZBVEUg|BFTkNSWVBURUQgUFJJVkFURS)"
     r"[A-Za-z0-9+/=]*"
@@ -130,8 +134,10 @@ TOKENS: Final[tuple[Rule, ...]] = (
     token(
         "private-key",
         rf"-----BEGIN {_KEY_NAME}(?:{_KEY_BODY}-?-----END {_KEY_NAME}|{_KEY_CUT_OFF})"
+        rf"|---- BEGIN {_KEY_NAME_SSH2}(?:{_KEY_BODY}---- END {_KEY_NAME_SSH2}|{_KEY_CUT_OFF})"
+        rf"|{_KEY_END_ALONE}(?:-----END {_KEY_NAME}|---- END {_KEY_NAME_SSH2})"
         rf"|{_KEY_BASE64}|{_KEY_PUTTY}",
-        hint=rf"-----BEGIN {_KEY_NAME}|{_KEY_BASE64}|{_KEY_PUTTY}",
+        hint=rf"-----(?:BEGIN|END) {_KEY_NAME}|---- (?:BEGIN|END) {_KEY_NAME_SSH2}|{_KEY_BASE64}|{_KEY_PUTTY}",
     ),
     token("aws-access-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}", alone=True),
     token("google-api-key", r"\bAIza[\w-]{35}|GOCSPX-[\w-]{20,}|\bya29\.[\w.-]{20,}"),
@@ -156,8 +162,8 @@ TOKENS: Final[tuple[Rule, ...]] = (
     token("huggingface-token", r"\b(?:hf|api_org)_[A-Za-z]{1,4}[A-Za-z0-9]{30,}|\bhf_[A-Za-z0-9]{34}"),
     token(
         "jwt",
-        r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]{8,}\.[\w-]{8,})?",
-        hint=r"\beyJ[\w-]{8,}\.[\w-]{8}",
+        r"\beyJ[\w-]{8,}\.(?:[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]+\.[\w-]{8,})?|\.[\w-]{8,}(?:\.[\w-]+\.[\w-]{8,})?)",
+        hint=r"\beyJ[\w-]{8,}\.\.?[\w-]{8}",
     ),
     token("platform-token", "|".join(_PLATFORMS)),
     token(

@@ -228,6 +228,84 @@ def test_a_private_key_that_is_packed_into_another_file_is_hidden() -> None:
     assert redact(f"data:\n  password: {padded}").text == "data:\n  password: [redacted:password]"
 
 
+@pytest.mark.parametrize(
+    ("before", "secret", "after"),
+    [
+        ('{"password": "', r"Ab\"cd9#Qw7z", '", "user": "jane"}'),
+        ('{"password": "', r"p4\\ss!w0rd", '"}'),
+        ('{"password": "', r"p4ss12\\", '"} and "w0rd99"'),
+        ('{"password": "', r"p4\u0026ss!w0rd", '"}'),
+        (r"{\"password\": \"", r"Ab\\\"cd9#Qw7z", r"\", \"user\": \"jane\"}"),
+        (r"{\\\"password\\\": \\\"", r"Ab\\\\\\\"cd9#Qw7z", r"\\\", \\\"user"),
+        ("password=", "p4'ssW0rd99", " host=web-2"),
+        ("Password=", "p4ss;w0rd99", ";Encrypt=true"),
+        ("Password=", "p4ss|w0rd99<x9", ";User Id=sa"),
+        ("<password>", "p4ss;w0rd99", "</password>"),
+        ("password: &pw ", "hunter2!Xy", ""),
+        ("password: !!str ", "hunter2!Xy", ""),
+        ("password: &pw !!str '", "hunter2!Xy", "'"),
+        ('password = """', "hunter2!Xy", '"""'),
+        ("DB_PW=", "hunter2!Xy", " make"),
+        ("dbPw = '", "hunter2!Xy", "'"),
+        ("password&#61;", "hunter2!Xy", ""),
+        ("{&quot;password&quot;: &quot;", "hunter2!Xy", "&quot;, &quot;user&quot;: 1}"),
+        ('variable "db_password" { default = "', "hunter2!Xy", '" }'),
+        ('variable "db_password" {\n  validation {\n    x = 1\n  }\n  default = "', "hunter2!Xy", '"\n}'),
+        ("machine a.b login u account acc password ", "hunter2!Xy", ""),
+        ("machine a.b\n  login u\n  password a1!b2!c3\n  account ", "hunter2!Xy", "\n"),
+        ("postgres:\\/\\/app:", "hunter2xy", "@db"),
+        (r'"url": "postgres:\\/\\/app:', r"hunt\/er2xy", '@db"'),
+        ("Authorization: Basic ", "dTpwNHNz", ""),
+        ("> authorization: basic ", "YTpi", ""),
+        ("Cookie: lang=en; theme=dark; session=", "q7Zk2mWx9LpT4vRb8NcY1", "; a=b"),
+        ("Cookie: session=z7Zk2mWx9LpT4vRb8NcY1; other=", "q7Zk2mWx9LpT4vRb8NcY1", ""),
+        ("aws_secret_access_key ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzT2b8qLm4k", "\n"),
+    ],
+)
+def test_a_secret_goes_whole_with_what_is_escaped_in_it_and_what_stands_around_it_is_left(
+    before: str, secret: str, after: str
+) -> None:
+    told = redact(f"{before}{secret}{after}")
+    assert re.fullmatch(rf".*\[redacted:[a-z-]+\]{re.escape(after)}", told.text, re.DOTALL), told.text
+    assert not survives(secret, told.text), told.text
+    assert told.text.startswith(before[:9])
+
+
+def test_a_web_token_that_is_encrypted_with_a_shared_key_or_stands_without_its_body_is_found() -> None:
+    """Of such ones the second part is empty."""
+    head = base64.urlsafe_b64encode(b'{"alg":"dir","enc":"A128GCM"}').decode().rstrip("=")
+    for rest in (".q7Zk2mWx9LpT4vRb.c4.q7Zk2mWx9LpT4vRb8NcY1w", ".q7Zk2mWx9LpT4vRb8NcY1w"):
+        assert redact(f"got {head}.{rest} back").text == "got [redacted:jwt] back"
+
+
+@pytest.mark.parametrize(
+    ("first", "line", "last"),
+    [
+        ('key = ("{}\\n"\n', '    "{}\\n"\n', ")"),
+        ('String key = "{}\\n" +\n', '        "{}\\n" +\n', ""),
+        ('String key = "{}\\n"', ' + "{}\\n"', ";"),
+        ("{}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,0A\n\n", "{}\n", ""),
+    ],
+)
+def test_a_private_key_that_was_cut_off_goes_also_where_it_is_pieces_of_text_in_code(
+    first: str, line: str, last: str
+) -> None:
+    begin, *lines = MAKERS["private-key"](Random(11)).replace("\\n", "\n").split("\n")[:-2]
+    told = redact("before " + first.format(begin) + "".join(line.format(each) for each in lines) + last)
+    assert told.found == ("private-key",)
+    assert not survives("".join(lines), told.text), told.text
+
+
+def test_a_private_key_goes_also_where_only_its_end_is_left_and_in_the_form_of_ssh() -> None:
+    _, *lines, end = MAKERS["private-key"](Random(11)).replace("\\n", "\n").split("\n")
+    assert redact("\n".join(["before", *lines, end, "after"])).text == "before\n[redacted:private-key]\nafter"
+    dashes, name = "-" * 4, "SSH2 ENCRYPTED PRIVATE KEY"
+    told = [f"{dashes} BEGIN {name} {dashes}", 'Comment: "jane"', *lines]
+    assert redact("\n".join(told)).text == "[redacted:private-key]"
+    assert redact("\n".join([*told, f"{dashes} END {name} {dashes}", "after"])).text == "[redacted:private-key]\nafter"
+    assert redact(f"{end} is missing in key.pem").found == ()
+
+
 def test_what_is_no_secret_stays_as_it_is() -> None:
     assert [(line, redact(line).found) for line in BENIGN if redact(line).found] == []
     assert redact("\n".join(BENIGN)).text == "\n".join(BENIGN)
@@ -286,7 +364,9 @@ def test_whatever_the_text_it_is_kept_but_for_what_was_taken_out(before: str, ki
         "a://b:/c", "a://b:c?", "mysql ", "docker login ", "login a password ", "ENV pass ", "identified by ",
         "cookie: a=", "password value=", "| password ", "htpasswd -b a ", "redis-cli ", "mongo ", "digest ",
         "\x1b]", "\x1b[0", "password: |\n ", "password</a> <b ", "password -a\n - ", "\u200b", "://a1-", "set -x ",
-        "Private-Lines: 1\n" + "A" * 20,
+        "Private-Lines: 1\n" + "A" * 20, "A" * 40 + "\n", "A" * 40 + "\n-----END PRIVATE KEY----- ", "cookie: a=b; ",
+        "cookie:a=", "login a password b account ", 'variable "password" {', 'variable "secret" { a {} ', "secret,",
+        "password=a\\b", "password=a;b1", "password: !a ", "basic ", '"password": "a\\"b', "a:\\/\\/b:c",
     ],
 )  # fmt: skip
 def test_time_grows_with_the_length_whatever_the_text(unit: str) -> None:

@@ -1,0 +1,44 @@
+"""Where a value ends that what leads to it gives away: in quotes, bare, in headers and addresses."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+
+def _quoted(quote: str, slashes: int) -> str:
+    """Return what a quotation holds whose quotes have so many backslashes: it ends at the next that has no more."""
+    plain, most = rf"[^{quote}\\\xff\s]", 2 * slashes + 1
+    escaped = rf"\\{{{most + 1}}}|\\{{{most}}}{quote}|\\{{1,{most}}}{plain}"
+    return rf"\\{{{slashes}}}{quote}({plain}{{0,512}}+(?:(?:{escaped}){plain}{{0,512}}+){{0,64}}+)"
+
+
+_THRICE = r"""(?:"{3}|'{3})\s{0,4}([^"'\\\xff\s]{4,512})"""
+_BARE = (
+    r"""([^"'`\\\xff\s]{1,512}+(?:(?:\\{1,8}[^nrt"'`\\\xff\s]|(?<=[^\s=:,(\[{])["'](?=[A-Za-z0-9]))"""
+    r"""[^"'`\\\xff\s]{0,512}+){0,64}+)"""
+)
+"""A quote between letters or digits closes nothing."""
+VALUE: Final = re.compile(
+    "|".join(
+        [
+            *(rf"[bfruBFRU]{{0,2}}{form}" for form in [_THRICE, *(_quoted(q, n) for q in "\"'" for n in (0, 1, 3))]),
+            _BARE,
+        ]
+    ).encode("latin1")
+)
+WORD: Final = re.compile(rb"""["'`]?([^\s"'`\xff]{4,512})""")
+BASE64: Final = re.compile(rb"""["']?([A-Za-z0-9+/]{40,512}={0,2})""")
+OF_JWK: Final = re.compile(rb"""([\w-]{43,512})[\x22]""")
+SIGNATURE: Final = re.compile(rb"([\w%+/-]{40,512})")
+BASIC: Final = re.compile(rb"([A-Za-z0-9+/_-]{4,512}={0,2})")
+COOKIE: Final = re.compile(rb"""[\w.%-]{1,60}=([^;\s"'\xff]{0,512})[^;\s"']*;?[ ]{0,3}""")
+OF_NETRC: Final = re.compile(rb"""["']?([^\s"'\xff]{1,512})["']?(?:\s{1,8}(?i:password|account)\s{1,8})?""")
+TO_HOST_ALONE: Final = re.compile(rb"""([\w.~%+=-]{16,512})@(?!sha\d+:)[\w\[]""")
+CREDENTIAL: Final = re.compile(rb"([\w.~+/=-]{8,512})")
+TO_HOST: Final = re.compile(
+    rb"""(?:([^\s/"'<>?#\xff]{1,200})|(?!\d{0,5}[/?#]|:)([^\s"'<>\xff]{1,200}?))@(?!sha\d+:)[\w\[.-]"""
+)
+"""First as addresses are written; else with what should have been escaped, which no port is."""
+
+TO_ORACLE: Final = re.compile(rb"""([^\s/"'<>\xff]{1,200}?)@""")
