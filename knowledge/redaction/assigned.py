@@ -36,8 +36,8 @@ _ASSIGNS = (
 )
 _BELOW = rf"{_BLANK}{{0,4}}(?:[|>][+-]?)?{_BLANK}{{0,4}}\r?\n[ \t]{{1,20}}"
 """The value stands in the next line, further in; what is not further in is another setting."""
-_MARKED = r"(?:[&!][\w!:/.-]{0,40}[ \t]{1,4}){0,2}"
-"""As YAML names a value, or says its type."""
+_MARKED = r"(?:(?:&[\w.-]{1,40}|!(?:!?(?:str|binary|vault|unsafe)|<[^<>\s\xff]{1,60}>)?)[ \t]{1,4}){0,2}"
+"""As YAML names a value, or says its type; what refers to another one is none."""
 _BESIDE = rf"{_ASSIGNS}[*_]{{0,2}}(?:{_BELOW}|{_BLANK}{{0,20}}){_MARKED}"
 _QUOTE = r"%2[27]|&(?:quot|apos|#34|#39);"
 _IS = (

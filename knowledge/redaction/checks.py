@@ -23,6 +23,7 @@ _STANDS_IN = (
 )
 _SAYS_WHAT = (
     r"(?i:pass(?:word|wd|phrase)?|pwd|secret|token|user(?:name)?|none|null|nil|true|false|undefined|redacted|masked"
+    r"|!(?:Ref|GetAtt|Sub|Join|ImportValue|Select|If|FindInMap|Base64)"  # of a template, in place of a value
     r"|hidden|example|dummy|required|invalid|missing|empty|optional|string|str|bytes)\d{0,3}"
 )
 _PIECE = r"(?:[A-Za-z]*[a-z]{2}[A-Za-z]*\d{0,2}|[A-Z]{2,}\d{0,2}|[a-z]|\d{1,4})"
@@ -43,7 +44,7 @@ class _Form(IntEnum):
 
 _FORMS = {
     _Form.NO_VALUE: f"{_BEGINS_NONE}|{_STANDS_IN}|{_SAYS_WHAT}",
-    _Form.NAME: rf"[_$]{{0,2}}{_PIECE}(?:[._/:>-]+{_PIECE})*_?",
+    _Form.NAME: rf"(?:[_$]{{0,2}}{_PIECE}|[&*]{_PIECE}(?:\.|->){_PIECE})(?:[._/:>-]+{_PIECE})*_?",
     _Form.CALL: r"&?[A-Za-z_$@][\w$.:>-]*[(\[].*",
     _Form.PATH: r"(?:[.~]?|[A-Za-z]:)/[^A-Z]*",
     _Form.ADDRESS: r"\w+://.*",

@@ -118,6 +118,10 @@ _PLATFORMS = (
     r"hooks\.zapier\.com/hooks/catch/\d+/\w{6,}",
     r"discord(?:app)?\.com/api/webhooks/\d{15,20}/[\w-]{60,}",
     r"webhook\.office\.com/webhookb2/[\w@/-]{60,}",  # Teams
+    r"\bvc[piark]_[A-Za-z0-9]{24,}",  # Vercel
+    r"\bnapi_[a-z0-9]{40,}",  # Neon
+    r"\bcf(?:ut|at|k)_[A-Za-z0-9]{40,}",  # Cloudflare
+    r"\bv[1-4]\.(?:local|public)\.[\w-]{40,}(?:\.[\w-]+)?|\bk[1-4]\.(?:local|secret)\.[\w-]{40,}",  # PASETO, PASERK
 )
 
 
@@ -130,6 +134,12 @@ def _of_discord(value: bytes, _: bytes) -> int:
         return 0
 
 
+def _mixed(value: bytes, _: bytes) -> int:
+    """Hide what has a digit and both kinds of letters: names that begin alike have not."""
+    body = value.partition(b"_")[2]
+    return len(value) if body.lower() != body != body.upper() and any(48 <= byte <= 57 for byte in body) else 0
+
+
 TOKENS: Final[tuple[Rule, ...]] = (
     token(
         "private-key",
@@ -140,7 +150,11 @@ TOKENS: Final[tuple[Rule, ...]] = (
         hint=rf"-----(?:BEGIN|END) {_KEY_NAME}|---- (?:BEGIN|END) {_KEY_NAME_SSH2}|{_KEY_BASE64}|{_KEY_PUTTY}",
     ),
     token("aws-access-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}", alone=True),
-    token("google-api-key", r"\bAIza[\w-]{35}|GOCSPX-[\w-]{20,}|\bya29\.[\w.-]{20,}"),
+    token(  # what comes with an access key for a while
+        "aws-secret-key", r"\b(?:IQoJb3JpZ2luX2Vj|F[QwI]oGZXIvYXdzE|AQoDYXdzE)[A-Za-z0-9+/=%]{100,}"
+    ),
+    token("aws-secret-key", r"\bABSK[A-Za-z0-9+/]{80,}={0,2}|\bbedrock-api-key-[A-Za-z0-9+/_=-]{40,}"),
+    token("google-api-key", r"\bAQ\.[A-Za-z0-9][\w-]{39,}|\bAIza[\w-]{35}|GOCSPX-[\w-]{20,}|\bya29\.[\w.-]{20,}"),
     token("azure-key", r"[\w~.-]{3}\dQ~[\w~.-]{31,40}", hint=r"\dQ~[\w~.-]{31}"),
     token("github-token", r"gh[oprsu]_[A-Za-z0-9]{36,}|github_pat_\w{60,}"),
     token("gitlab-token", r"\bgl(?:pat|dt|rt|rtr|ptt|cbt|soat|oas|ft|agent|imt|ffct)-[\w-]{20,}(?:\.[0-9a-z.]{2,14})?"),
@@ -172,6 +186,7 @@ TOKENS: Final[tuple[Rule, ...]] = (
         r"|\$(?:7|y|gy)\$[\w./]{1,40}\$[\w./$]{40,}|\$(?:argon2(?:id|i|d)|scrypt)\$[\w=,$]{4,60}\$[\w./+=-]{8,}\$[\w./+=-]{16,}"
         r"|\bpbkdf2_sha\d{1,3}\$\d+\$[\w./$=+-]{30,}",
     ),
+    token("platform-token", r"\b(?:rnd_[A-Za-z0-9]{24,}|fw_[A-Za-z0-9]{20,40})\b", check=_mixed),  # Render, Fireworks
     token("platform-token", r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}", check=_of_discord),
 )
 """Most kept to what their makers publish of them; the alphabet after a prefix is taken whole, however long."""

@@ -498,5 +498,11 @@ BENIGN = (
     "cp $1$HOME/projects/some-directory/file and $1$SOME_LONG_VARIABLE_NAME_THAT_IS_SET, $1$2$3$4$5$6$7$8$9$10$11",
     "request api-550e8400-e29b-41d4-a716-446655440000 took 3 s",
     "sdk-platform-tools-34.0.5, fw_update_available_v2_1, nfp_total_weight_in_kilogram",
+    "rnd_thenumberofroundsofthegame2, fw_updateavailableforversion2, v2.public.api.users.list, v4.local.settings",
+    "Cookie: lang=en; theme=dark_mode_2; consent=analytics-2024-01-01; pw: 0.98765 and PW=12.5mm",
+    "password = &config.password; secret: !Ref DatabaseSecret2; password: !GetAtt Database1.Password; token: *anchor_2",
+    'variable "db_password" {\n  type = string\n  default = null\n}',
+    "login as the account of orders, basic account setup: Basic authentication with the account password",
+    "-----END PRIVATE KEY----- is missing, ---- BEGIN SSH2 PRIVATE KEY ---- too",
 )
 """Lines with nothing to hide, some of which look as if."""

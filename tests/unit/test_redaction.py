@@ -124,7 +124,8 @@ def test_a_key_is_found_under_other_names_and_in_other_places(line: str) -> None
         "access_token$production${16x}${32x}", "FLWSECK-{32x}-X", "duffel_live_{43}", "fio-u-{64}",
         "shippo_live_{40x}", "live_{35x}", "{10}msh{15}p1{6}jsn{12}", "AAAAAAAAAAAAAAAAAAAAA{80}", "aio_{28}",
         "{36x}FFFFNRAL", "{76}AZDO{4}", "secret_{43}", "EAAA{60}", "EAAM{120}", "dG9rOm{54}",
-        "1/1234567890123456:{32x}", "https://hooks.zapier.com/hooks/catch/1234567/{8}/",
+        "vcp_{56}", "vck_{56}", "napi_{64x}", "cfut_{48}", "cfat_{48}", "rnd_{28}", "fw_{24}", "v4.local.{100}",
+        "v2.public.{120}.{20}", "v3.local.{90}", "k4.secret.{86}", "1/1234567890123456:{32x}", "https://hooks.zapier.com/hooks/catch/1234567/{8}/",
     ],
 )  # fmt: skip
 def test_a_token_is_found_where_nothing_names_it(form: str) -> None:
@@ -138,6 +139,22 @@ def test_a_token_is_found_where_nothing_names_it(form: str) -> None:
     told = redact(f"2026-01-02T10:00:00Z ERROR request failed with {secret} (401)")
     assert told.found == ("platform-token",), told.text
     assert secret[-12:] not in told.text
+
+
+@pytest.mark.parametrize(
+    ("begin", "rest", "kind"),
+    [
+        ("AQ.", "Ab8RN6{}", "google-api-key"),
+        ("AB" + "SK", "QmVkcm9ja0FQSUtleS{}{}", "aws-secret-key"),
+        ("bedrock-api" + "-key-", "YmVkcm9jay5hbWF6b25hd3MuY29t{}", "aws-secret-key"),
+        ("IQoJ" + "b3JpZ2luX2Vj", "{}{}{}", "aws-secret-key"),
+        ("FwoG" + "ZXIvYXdzE", "{}{}{}", "aws-secret-key"),
+    ],
+)
+def test_a_key_of_a_cloud_is_found_where_nothing_names_it(begin: str, rest: str, kind: str) -> None:
+    made = "".join(Random(7).choices("abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=48))
+    told = redact(f"failed with {begin}{rest.replace('{}', made)} (401)")
+    assert told.text == f"failed with [redacted:{kind}] (401)"
 
 
 def test_a_token_with_characters_in_it_that_nobody_sees_is_found_and_other_texts_keep_theirs() -> None:
