@@ -15,7 +15,10 @@ _LINE_HEAD = r"[^\n\xff]{1,80}[ \t|:]"  # of a log: a time, a container
 _KEY_HEADERS = rf"(?:{_KEY_BREAK}[A-Z][A-Za-z]{{2,20}}(?:-[A-Z][A-Za-z]{{1,20}})?: [^\n\\\xff]*)*"
 _KEY_LINE = rf"(?:{_KEY_BREAK}[A-Za-z0-9+/=]{{16,}}|(?:\\n|\\r|\s){{1,4}}{_LINE_HEAD}[A-Za-z0-9+/=]{{48,}})"
 _KEY_CUT_OFF = rf"{_KEY_HEADERS}{_KEY_LINE}+(?:{_KEY_BREAK}[A-Za-z0-9+/]{{1,15}}={{1,2}})?"
-_KEY_END_ALONE = rf"(?:[A-Za-z0-9+/=]{{32,}}{_KEY_BREAK}(?:{_LINE_HEAD})?)*[A-Za-z0-9+/=]{{8,}}{_KEY_BREAK}"
+_KEY_END_ALONE = (
+    rf"(?:(?:[A-Za-z0-9+/=]{{48,}}{_KEY_BREAK}(?:{_LINE_HEAD})?)+(?:[A-Za-z0-9+/=]+{_KEY_BREAK})?"
+    rf"|[A-Za-z0-9+/]{{4,}}={{1,2}}{_KEY_BREAK})"
+)
 _KEY_BASE64 = (  # "-----BEGIN", a name, "PRIVATE KEY", as other files hold it
     r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURS|BQUklWQVRFIE|BFQyBQUklWQVRFIE|BPUEVOU1NIIFBSSVZBVEUg|BFTkNSWVBURUQgUFJJVkFURS)"
     r"[A-Za-z0-9+/=]*"

@@ -503,6 +503,5 @@ BENIGN = (
     "password = &config.password; secret: !Ref DatabaseSecret2; password: !GetAtt Database1.Password; token: *anchor_2",
     'variable "db_password" {\n  type = string\n  default = null\n}',
     "login as the account of orders, basic account setup: Basic authentication with the account password",
-    "-----END PRIVATE KEY----- is missing, ---- BEGIN SSH2 PRIVATE KEY ---- too",
 )
 """Lines with nothing to hide, some of which look as if."""

@@ -320,7 +320,7 @@ def test_a_private_key_goes_also_where_only_its_end_is_left_and_in_the_form_of_s
     told = [f"{dashes} BEGIN {name} {dashes}", 'Comment: "jane"', *lines]
     assert redact("\n".join(told)).text == "[redacted:private-key]"
     assert redact("\n".join([*told, f"{dashes} END {name} {dashes}", "after"])).text == "[redacted:private-key]\nafter"
-    assert redact(f"{end} is missing in key.pem").found == ()
+    assert redact(f"the last line, {end}, is missing in key.pem, {dashes} BEGIN {name} {dashes} too").found == ()
 
 
 def test_what_is_no_secret_stays_as_it_is() -> None:
