@@ -15,7 +15,7 @@ from knowledge.memory.limits import check_text
 from knowledge.memory.validation import validate
 from knowledge.models import AppliesWhen, NewEntry
 from knowledge.names import CONTEXT_CLOSING, CONTEXT_OPENING
-from knowledge.redaction import redact
+from knowledge.redaction import Redacted, redact, redact_together
 
 log = get_logger(__name__)
 
@@ -70,14 +70,15 @@ def _without_task(before: str) -> str:
 
 
 def redacted(entry: NewEntry) -> NewEntry:
-    """Return a valid entry with its texts redacted.
+    """Return a valid entry with its texts redacted, a secret that one of them gives away in the others as well.
 
     Raises InvalidInput where that makes one too long, and for a secret in the expression of `applies_when`, which would
     mean something else without.
     """
     told = {name: value for name in TEXTS if (value := getattr(entry, name)) is not None}
+    without = redact_together(list(told.values()))
     changed: dict[str, Any] = {
-        name: text for name, value in told.items() if (text := _without(name, value)) is not value
+        name: _told_of(name, each) for name, each in zip(told, without, strict=True) if each.text is not told[name]
     }
     if entry.applies_when:
         refuse_secrets(entry.applies_when)
@@ -105,7 +106,10 @@ def as_stored(field: str, text: str, *, redaction: bool) -> str:
 
 
 def _without(field: str, text: str) -> str:
-    told = redact(text)
+    return _told_of(field, redact(text))
+
+
+def _told_of(field: str, told: Redacted) -> str:
     if told.found:
         log.info("text_redacted", field=field, kinds=sorted(set(told.found)))
     return told.text

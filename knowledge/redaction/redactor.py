@@ -6,8 +6,9 @@ becomes a placeholder that keeps the kind, `[redacted:email]`; nothing can be re
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -25,6 +26,8 @@ _WORDS = re.compile(rb"[A-Za-z]+(?:[_.-][A-Za-z]+)*")
 """A password that is a word, as that of postgres in many addresses, is one in the rest of the text."""
 _MOST_REPEATED = 16
 """So many different ones of a rule are looked for elsewhere: a text of nothing else must not take ages."""
+_MOST_KNOWN = 64
+"""So many of texts that belong together."""
 
 _LONG = 512
 _LONGER = re.compile(rb"[^\s\"'\xff]*")
@@ -49,15 +52,29 @@ def redact(text: str, *, keep_lines: bool = False) -> Redacted:
     stands in the text. Colours and what cannot be seen hide nothing, and go where they did. `keep_lines`: behind a
     placeholder stand the line breaks of what was taken out.
     """
-    told = _redacted(text, keep_lines=keep_lines)
+    return _redacted_as_seen(text, {}, keep_lines=keep_lines)
+
+
+def redact_together(texts: Sequence[str]) -> list[Redacted]:
+    """Return texts that belong together as `redact` does, in order: what one gives away goes from the others, too."""
+    known: dict[bytes, int] = {}
+    told = [_redacted_as_seen(text, known, keep_lines=False) for text in texts]
+    if len(texts) < 2 or not known:
+        return told
+    return [_redacted_as_seen(text, known, keep_lines=False) for text in texts]
+
+
+def _redacted_as_seen(text: str, known: dict[bytes, int], *, keep_lines: bool) -> Redacted:
+    told = _redacted(text, known, keep_lines=keep_lines)
     shown = seen(told.text)
     if shown is told.text:
         return told
-    again = _redacted(shown, keep_lines=keep_lines)
+    again = _redacted(shown, known, keep_lines=keep_lines)
     return Redacted(again.text, told.found + again.found) if again.found else told
 
 
-def _redacted(text: str, *, keep_lines: bool) -> Redacted:
+def _redacted(text: str, known: dict[bytes, int], *, keep_lines: bool) -> Redacted:
+    """Return a text without its secrets, and add those that may stand elsewhere to the known ones."""
     told = text.encode("utf-8", "surrogatepass")
     kinds: list[str] = []
     if b"[redacted:" in told:
@@ -65,7 +82,7 @@ def _redacted(text: str, *, keep_lines: bool) -> Redacted:
     before = len(kinds)
     new: list[bool] = [False] * before
     for _ in range(_MOST_PASSES):
-        spans = _spans(told)
+        spans = _spans(told, known)
         if not spans:
             break
         told, kinds, new = _without(told, spans, kinds, new, keep_lines=keep_lines)
@@ -99,14 +116,16 @@ def _hide_placeholders(told: bytes) -> tuple[bytes, list[str]]:
     return _PLACEHOLDER.sub(hide, told), kinds
 
 
-def _spans(told: bytes) -> list[_Span]:
-    """Return what to hide, in order and apart."""
-    found: list[_Span] = []
+def _spans(told: bytes, known: dict[bytes, int]) -> list[_Span]:
+    """Return what to hide, in order and apart, and add to what is known already."""
+    found = list(_repeated(told, known)) if known else []
     for number in sorted(_hints().of(told)):
         of_rule = list(_of_rule(number, told))
         found += of_rule
         if of_rule and RULES[number].repeats:
-            found += _repeated(told, of_rule)
+            secrets = _telling(told, of_rule)
+            found += _repeated(told, secrets)
+            known.update(islice(secrets.items(), max(_MOST_KNOWN - len(known), 0)))
     return _apart(found) if len(found) > 1 else found
 
 
@@ -154,14 +173,30 @@ def _joined(told: bytes, position: int) -> bool:
     return 48 <= byte <= 57 or 65 <= byte <= 90 or 97 <= byte <= 122 or byte in {95, HIDDEN}
 
 
-def _repeated(told: bytes, found: Sequence[_Span]) -> Iterator[_Span]:
-    """Yield where else in the text the same secrets stand."""
+def _telling(told: bytes, found: Sequence[_Span]) -> dict[bytes, int]:
+    """Return the secrets that are known again wherever they stand, also without their escapes, and their rules."""
     secrets = {
         told[start:end]: number
         for start, end, number in found
         if end - start >= _REPEATED_FROM and not _WORDS.fullmatch(told, start, end)
     }
-    for secret, number in islice(secrets.items(), _MOST_REPEATED):
+    first = dict(islice(secrets.items(), _MOST_REPEATED))
+    return first | {plain: first[each] for each in first if len(plain := _unescaped(each)) >= _REPEATED_FROM}
+
+
+def _unescaped(secret: bytes) -> bytes:
+    """Return what JSON, or JSON within JSON, says of a secret; itself where that has no escapes."""
+    while b"\\" in secret:
+        try:
+            secret = str(json.loads(b'"%b"' % secret)).encode()
+        except ValueError:
+            break
+    return secret
+
+
+def _repeated(told: bytes, secrets: Mapping[bytes, int]) -> Iterator[_Span]:
+    """Yield where in the text these secrets stand."""
+    for secret, number in secrets.items():
         start = told.find(secret)
         while start >= 0:
             end = start + len(secret)

@@ -7,7 +7,8 @@ from typing import Final
 from knowledge.redaction.assigned import ASSIGNED
 from knowledge.redaction.personal import PERSONAL
 from knowledge.redaction.tokens import TOKENS
+from knowledge.redaction.wrapped import WRAPPED
 
-RULES: Final = (*TOKENS, *ASSIGNED, *PERSONAL)
+RULES: Final = (*TOKENS, *WRAPPED, *ASSIGNED, *PERSONAL)
 KINDS: Final = frozenset(rule.kind for rule in RULES)
 """What may stand in a placeholder."""

@@ -119,6 +119,18 @@ async def test_none_of_2000_planted_secrets_is_stored_logged_or_sent_to_the_endp
     assert surviving(secrets, caplog.text) == []
 
 
+async def test_what_one_field_gives_away_as_a_secret_is_stored_with_no_other_field_of_the_entry(
+    settings: KnowledgeSettings, endpoint: OpenAIServer, clock: SetClock
+) -> None:
+    made = "hunter2" + "!Xy-99"
+    told = failure(f"login with {made} is refused", error_message=f"password={made}", task_description=f"use {made}")
+    async with opened(settings, endpoint, clock) as knowledge:
+        await knowledge.capture.capture(told)
+        kept = await stored(knowledge)
+    assert made not in kept
+    assert kept.count("[redacted:password]") >= 3
+
+
 async def test_without_redaction_all_of_it_is_stored_and_sent(
     settings: KnowledgeSettings, endpoint: OpenAIServer, clock: SetClock
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.redaction import KINDS, redact
+from knowledge.redaction import KINDS, redact, redact_together
 from knowledge.unseen import seen
 from tests.support.secrets import BENIGN, MAKERS, UNSTRUCTURED, around, planted, survives
 
@@ -323,6 +323,34 @@ def test_a_private_key_goes_also_where_only_its_end_is_left_and_in_the_form_of_s
     assert redact(f"the last line, {end}, is missing in key.pem, {dashes} BEGIN {name} {dashes} too").found == ()
 
 
+@pytest.mark.parametrize("kind", ["github-token", "slack-token", "anthropic-key", "npm-token", "jwt", "private-key"])
+@pytest.mark.parametrize("before", ["", "a=", "ab=", '{"user": "jane", "key": "', "user: jäne?\xff>\n"])
+def test_a_token_is_found_within_base64_that_nothing_names(kind: str, before: str) -> None:
+    """As a cluster keeps its secrets, and a build its settings."""
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        packed = encode(f"{before}{MAKERS[kind](Random(5))}\n".encode()).decode()
+        for joined in ("data: ", "data_", "/v/", "x:"):
+            told = redact(f"{joined}{packed} was read").text
+            assert not survives(packed, told), told
+            assert told.endswith(" was read")
+    assert redact(base64.b64encode(f"{before}ghp_ is how a token begins, eyJhbGciOi too".encode()).decode()).found == ()
+
+
+def test_what_one_of_some_texts_gives_away_goes_from_the_others() -> None:
+    made = "hunter2" + "!Xy-99"
+    first, second, third = redact_together(
+        [f"login with {made} refused, {made}s are not", 'set {"password": "hunter2!Xy-99"}', "nothing"]
+    )
+    assert first.text == f"login with [redacted:password] refused, {made}s are not"
+    assert second.found == ("password",)
+    assert third.text == "nothing"
+    escaped = redact_together([r'{"password": "Ab\"cd9#\\w7z"}', r'it is Ab"cd9#\w7z'])
+    assert escaped[1].text == "it is [redacted:password]"
+    words = ["postgres://postgres:postgres@db/x", "postgres refused"]
+    assert redact_together(words)[1].text == "postgres refused"
+    assert redact_together([]) == []
+
+
 def test_what_is_no_secret_stays_as_it_is() -> None:
     assert [(line, redact(line).found) for line in BENIGN if redact(line).found] == []
     assert redact("\n".join(BENIGN)).text == "\n".join(BENIGN)
@@ -383,6 +411,7 @@ def test_whatever_the_text_it_is_kept_but_for_what_was_taken_out(before: str, ki
         "\x1b]", "\x1b[0", "password: |\n ", "password</a> <b ", "password -a\n - ", "\u200b", "://a1-", "set -x ",
         "Private-Lines: 1\n" + "A" * 20, "A" * 40 + "\n", "A" * 40 + "\n-----END PRIVATE KEY----- ", "cookie: a=b; ",
         "cookie:a=", "login a password b account ", 'variable "password" {', 'variable "secret" { a {} ', "secret,",
+        base64.b64encode(b"ghp_0a").decode(), "Z2hwX",
         "password=a\\b", "password=a;b1", "password: !a ", "basic ", '"password": "a\\"b', "a:\\/\\/b:c",
     ],
 )  # fmt: skip
