@@ -69,6 +69,7 @@ _DIRECTORY = re.compile(rb"(?i)pwd")
 _ABSOLUTE = re.compile(rb"/|[A-Za-z]:[/\\]")
 """What a shell calls PWD, the directory it is in, begins so."""
 _DIGIT = re.compile(rb"\d")
+_DIGITS = b"0123456789"
 _LETTER = re.compile(rb"[A-Za-z]")
 _URL64 = re.compile(rb"[_-]")
 _BASE64_END = re.compile(rb"[^A-Za-z0-9._~+/=-]")
@@ -102,7 +103,7 @@ def password(value: bytes, lead: bytes) -> int:
     if _is_argument(lead):
         return 0
     value = _cut(value, lead)
-    if len(value) < _LEAST_PASSWORD or value.isalpha() or len(set(value)) < 3:
+    if len(value) < _LEAST_PASSWORD or value.isalpha() or _of_two_characters(value):
         return 0
     forms = _is(value, lead)
     if _Form.NAME in forms and value.isalnum() and value[-1:].isdigit():  # winter24
@@ -114,9 +115,13 @@ def password(value: bytes, lead: bytes) -> int:
     return 0 if forms - {_Form.UUID, _Form.DIGEST} else len(value)
 
 
+def _of_two_characters(value: bytes) -> bool:
+    return len(set(value[:_LEAST_SECRET])) < 3 and len(set(value)) < 3
+
+
 def secret(value: bytes, lead: bytes) -> int:
     """Hide what is long, mixed and without order."""
-    if _is_argument(lead) or not _DIGIT.search(value):
+    if _is_argument(lead) or len(value.translate(None, _DIGITS)) == len(value):  # cheaper than re
         return 0
     value = _cut(value, lead)
     if len(value) < _LEAST_SECRET or not (_DIGIT.search(value) and _LETTER.search(value)):

@@ -15,10 +15,10 @@ def _quoted(quote: str, slashes: int) -> str:
 
 _THRICE = r"""(?:"{3}|'{3})\s{0,4}([^"'\\\xff\s]{4,512})"""
 _BARE = (
-    r"""([^"'`\\\xff\s]{1,512}+(?:(?:\\{1,8}[^nrt"'`\\\xff\s]|(?<=[^\s=:,(\[{])["'](?=[A-Za-z0-9]))"""
+    r"""(?<!,)(?<!,\s)([^"'`\\\xff\s]{1,512}+(?:(?:\\{1,8}[^nrt"'`\\\xff\s]|(?<=[^\s=:,(\[{])["'](?=[A-Za-z0-9]))"""
     r"""[^"'`\\\xff\s]{0,512}+){0,64}+)"""
 )
-"""A quote between letters or digits closes nothing."""
+"""A quote between letters or digits closes nothing. What follows a comma without quotes is code."""
 VALUE: Final = re.compile(
     "|".join(
         [
