@@ -11,6 +11,11 @@ _READER = r"(?:ai|a\.i\.|llms?|assistants?|(?:coding |ai |language |autonomous |
 _SECRET = r"(?:secrets?|api[ _-]?keys?|credentials?|passwords?|passwd|tokens?|env(?:ironment)?(?: variables?|s)|\.env|ssh[ _-]?keys?|private keys?|id_rsa|system prompt|(?:full |entire |whole )?(?:conversation|chat|context)(?: history| window)?|source code|customer (?:data|records)|database dump|cookies|session)"
 _NOBODY = r"(?:users?|humans?|anyone|anybody|operators?|reviewers?|developers?|owners?|administrators?|admins?|people|them|him|her|orchestrators?|maintainers?|team|person|supervisors?|others)"
 
+_FETCH = r"\b(?:fetch|download|get|grab|retrieve|pull|obtain|curl|wget|iwr|invoke-webrequest)\b"
+_AT_ADDRESS = r"(?:https?|ftp)://"
+_RUN = r"(?:run|execute|source|eval|launch|start|bash|sh)"
+_STORE = r"(?:https?://|ssh://|git://|git@|[\w.-]+@[\w.-]+:)"
+
 RULES: Final[Mapping[str, tuple[str, ...]]] = {
     "override": (
         rf"\b(?:ignor\w+|disregard\w*|forget\w*|overrid\w+|overrule\w*|bypass\w*|discard\w*|neglect|set aside|cast aside|throw (?:away|out)|do not (?:follow|obey|heed|comply with)|don'?t (?:follow|obey|heed|comply with)|stop (?:following|obeying)|no longer (?:follow|obey|bound by)|pay no (?:attention|heed) to|supersed\w+|cancel|void|unlearn|drop|abandon|erase|never mind)\b {_TO}(?:\b|_){_ORDERS}",
@@ -61,6 +66,13 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
         r"!\[[^\]]{0,80}\]\(https?://[^)\s]{1,200}[?&][^)\s]{0,60}=(?:\{|\$|<|%7b|\.\.\.|secret|data|token|context|history)",
     ),
     "command": (
+        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+[^\n.]{{0,40}}(?:\b(?:and|then)\b|&&|[,;])(?: \w+){{0,3}} ?\b{_RUN} (?:it|that|this|them|the (?:\w+ )?(?:script|file|installer|binary|program|result|content|output))\b",
+        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+[^\n]{{0,60}}(?:&&|[;&\n]|\b(?:and|then)\b) ?(?:sudo )?(?:chmod (?:a?\+r?x|\d{{3,4}}) \S|(?:ba|z|da|k)?sh [\w./~-]|\. ?/|source [\w./~-])",
+        rf"{_FETCH}[^\n]{{0,60}}{_AT_ADDRESS}\S+\.(?:py|pl|rb|js|mjs|ps1|php)\b[^\n]{{0,60}}(?:&&|[;&\n]|\b(?:and|then)\b) ?(?:sudo )?(?:python\d?|perl|ruby|node|pwsh|php) ",
+        rf"\b{_RUN} (?:\w+ ){{0,3}}(?:script|installer|binary|program|payload)s? (?:\w+ ){{0,3}}(?:from|at|behind|under) (?:\w+ )?{_AT_ADDRESS}",
+        rf"\bgit push (?:-\S+ ){{0,4}}{_STORE}",
+        rf"\bremote (?:add |set-url |named |called )?(?:-\S+ )?(?:\S+ )?(?:at )?{_STORE}\S+[^\n]{{0,80}}\bpush\b",
+        rf"\bpush\b(?: \w+){{0,8}} (?:to|into|onto) (?:\w+ ){{0,5}}{_STORE}",
         r"(?:curl|wget|iwr|invoke-webrequest)\b[^\n|;]{0,200}\| ?(?:sudo )?(?:ba|z|da|k|c|fi)?sh\b|(?:curl|wget)\b[^\n|;]{0,200}\| ?(?:sudo )?(?:python\d?|perl|ruby|node|php|iex)\b",
         r"(?:ba|z|da)?sh (?:-c )?[\"']?(?:<\(|\$\()(?:curl|wget)\b|\biex ?\(|powershell(?:\.exe)? (?:-\w+ )*-e(?:nc|ncodedcommand)?\b|base64 (?:-d|--decode|-D)\b[^\n]{0,40}\| ?(?:ba|z)?sh\b",
         r"\brm -(?:rf|fr|r -f)\w* (?:--no-preserve-root )?(?:/(?:\s|$|\*|home|etc|var|usr)|~|\$home|\*|\./?(?:\s|$|\.git))",
@@ -95,8 +107,21 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """By kind."""
 
-LOOKALIKES = str.maketrans(
-    "аеорсухіјѕһԁԛԝвкмнтгαορεικνυτχ" + "ɑɡıℓ",
-    "aeopcyxijshdqwbkmhtraopeikvutx" + "agil",
+LOOKALIKES: Final = str.maketrans(
+    # Cyrillic, Greek, Latin, Armenian, Cherokee, Lisu, Coptic; large and small alike where they look so
+    "аеорсухіјѕһԁԛԝвкмнтгүӏѵғпьєԍ"
+    "αορεικνυτχηωγϲϳσβμ"
+    "ɑɡıℓ"
+    "օսոհյզցլքՏՍՕԼ"
+    "ᎠᎡᎢᎥᎪᎫᎬᎳᎷᎻᎽᏀᏂᏃᏎᏏᏒᏔᏕᏙᏚᏞᏟᏢᏦᏴᏧᎩᏌ"
+    "ꓐꓑꓒꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"
+    "ⲟⲣⲥⲓⲕⲙⲛⲧⲩⲭⲁⲃⲉⲏ",
+    "aeopcyxijshdqwbkmhtrylvfnbeg"
+    "aopeikvutxnwycjobu"
+    "agil"
+    "ounhjqglpsuol"
+    "drtiajewmhyghz4brwsvslcpkbdyu"
+    "bpddtgkjczfmnlsrvhwxyaeiou"
+    "opcikmntyxabeh",
 )
 """Letters of other scripts, and the Latin ones they look like."""

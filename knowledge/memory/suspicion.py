@@ -6,18 +6,18 @@ knows was fitted to payloads written for the purpose, against real reports, revi
 
 from __future__ import annotations
 
-import base64
-import binascii
 import codecs
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
+from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 import re2
 
-from knowledge.memory.orders import LOOKALIKES, RULES
+from knowledge.memory.disguises import TooDeep, decoded, folded, respelt
+from knowledge.memory.orders import RULES
 from knowledge.unseen import seen
 
 SHOWN: Final = (
@@ -42,20 +42,15 @@ UNREVIEWED: Final = "unreviewed"
 HIDDEN: Final = "hidden-characters"
 
 
-_LEET = str.maketrans("013457@$", "oleastas")
 _TAGS = re.compile("[\U000e0020-\U000e007e]{4,}")
 _SMUGGLED = re.compile("(?<=[A-Za-z])[\u200b\u2060-\u2064\u00ad\u180e\ufeff](?=[A-Za-z])")
 _TURNED = re.compile("[\u202d\u202e]")
 _SPACED = re.compile(r"(?:\b[^\W\d_][ .\-_*/|+]{1,3}){9}[^\W\d_]\b")
-_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
-_HEX = re.compile(r"\b(?:[0-9a-fA-F]{2}[ :]?){16,}\b")
-_LEETED = re.compile(r"[a-z][013457@$]+[a-z]")
 _ROTATED = re.compile(r"\b(?:gur|naq|lbhe?|guvf|pbagrkg|vafgehpgvbaf?|cebzcg)\b")
 _REVERSED = re.compile(r"snoitcurtsni|erongi|tpmorp|drawssap")
-_MARKS = str.maketrans(dict.fromkeys("\"'`*_~>|#=-", " "))
+_MARKS = str.maketrans(dict.fromkeys("\"'`*_~>|#=+-", " "))
 _FROM_TAGS = {0xE0000 + code: code for code in range(0x20, 0x7F)}
 _HIDDEN_LEAST = 2
-_MOST_DECODED = 8
 
 
 @cache
@@ -77,8 +72,12 @@ def suspicions(text: str) -> tuple[str, ...]:
         found.add(HIDDEN)
     if _SPACED.search(text):  # nobody spells a sentence who wants it read
         found.add(HIDDEN)
-    for reading in _readings(text):
-        found.update(_kinds(reading))
+    try:
+        for told in chain([text], decoded(text)):
+            for reading in _readings(told):
+                found.update(_kinds(reading))
+    except TooDeep:
+        found.add(HIDDEN)
     return tuple(sorted(found))
 
 
@@ -95,48 +94,23 @@ def _kinds(text: str) -> Iterator[str]:
 
 
 def _readings(text: str) -> Iterator[str]:
-    """Yield a text as it may be meant: plain, and where there are signs of it, spelt out, disguised, encoded."""
+    """Yield a text as it may be meant: plain, and where there are signs of it, spelt out, disguised."""
     plain = _lines(seen(text))
     yield plain
     if not text.isascii() and (told := text.translate(_FROM_TAGS)) != text:
         yield _lines(seen(told))
-    if not plain.isascii():
-        straight = unicodedata.normalize("NFKD", plain.translate(LOOKALIKES))
-        yield "".join(each for each in straight if not unicodedata.combining(each))
+    if not text.isascii():
+        plain = _lines(folded(seen(text)))
+        yield plain
     yield " ".join(plain.translate(_MARKS).split())  # across lines, through emphasis
-    if _LEETED.search(plain):
-        yield plain.translate(_LEET)
+    yield from respelt(plain)
     if _ROTATED.search(plain):
         yield codecs.encode(plain, "rot13")
     if _REVERSED.search(plain):
         yield plain[::-1]
-    yield from _decoded(text)
 
 
 def _lines(text: str) -> str:
     """Return a text in plain small letters, with one blank between words."""
     plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
     return "\n".join([" ".join(line.split()) for line in plain.lower().splitlines()])
-
-
-def _decoded(text: str) -> Iterator[str]:
-    """Yield what is written in base64 or in hexadecimal digits, where that is a text."""
-    for found in _some(_ENCODED, text):
-        padded = found.rstrip("=") + "=" * (-len(found.rstrip("=")) % 4)
-        marks = b"-_" if set(padded) & set("-_") else None
-        yield from _as_text(partial(base64.b64decode, padded, altchars=marks))
-    for found in _some(_HEX, text):
-        yield from _as_text(partial(bytes.fromhex, found.replace(" ", "").replace(":", "")))
-
-
-def _some(pattern: Any, text: str) -> list[str]:
-    return [found[0] for _, found in zip(range(_MOST_DECODED), pattern.finditer(text), strict=False)]
-
-
-def _as_text(decode: Callable[[], bytes]) -> Iterator[str]:
-    try:
-        told = decode().decode()
-    except (binascii.Error, ValueError):
-        return
-    if told.isprintable() or "\n" in told:
-        yield told.lower()
