@@ -13,6 +13,15 @@ from urllib.parse import unquote, urlsplit
 
 from knowledge.errors import InvalidInput
 
+_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
+"""An IPv4 address behind a translator that all may use."""
+_UNICAST = ipaddress.ip_network("2000::/3")
+"""All that is given out of the public internet: no old form of an IPv4 address, no site's, no site's own translator."""
+_DOCUMENTATION = ipaddress.ip_network("3fff::/20")
+_TUNNELLED = 0x00005EFE
+"""Before an IPv4 address within an IPv6 one: a host of some site, reached through that (ISATAP, RFC 5214)."""
+_ANY_SCOPE = 0xFDFFFFFF
+
 
 def check_url(url: str, allowed: Sequence[str]) -> str:
     """Return an address that may be fetched from. Raises InvalidInput, which says what to set."""
@@ -35,8 +44,11 @@ def _public(address: str) -> bool:
         within = found.ipv4_mapped or found.sixtofour or (found.teredo and found.teredo[1])
         if within:
             return _public(str(within))
-        if found in ipaddress.ip_network("64:ff9b::/96"):  # an IPv4 address behind a translator
-            return _public(str(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)))
+        last = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+        if found in _TRANSLATED:
+            return _public(str(last))
+        if found not in _UNICAST or found in _DOCUMENTATION or (int(found) >> 32) & _ANY_SCOPE == _TUNNELLED:
+            return False
     return found.is_global and not found.is_multicast
 
 

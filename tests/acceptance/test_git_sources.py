@@ -703,6 +703,8 @@ def test_an_address_that_is_allowed_passes() -> None:
 INSIDE = (
     "127.0.0.1 10.0.0.1 172.16.0.1 192.168.1.1 169.254.169.254 0.0.0.0 100.64.0.1 ::1 fe80::1 fd00::1 ::ffff:127.0.0.1"
     " 64:ff9b::7f00:1 2002:7f00:1:: 224.0.0.1 255.255.255.255 ::"
+    " ::127.0.0.1 ::8.8.8.8 fec0::1 64:ff9b:1::7f00:1 64:ff9b:1::808:808 5f00::1 3fff::1 2606:4700::5efe:7f00:1"
+    " 2606:4700::200:5efe:a00:1"
 )
 
 
@@ -710,7 +712,7 @@ INSIDE = (
 def test_internal_addresses_are_known_in_every_form(address: str) -> None:
     """T15."""
     assert is_inside([address])
-    assert not is_inside(["140.82.112.3", "2606:4700::1111"])
+    assert not is_inside(["140.82.112.3", "2606:4700::1111", "64:ff9b::8c52:7003", "::ffff:140.82.112.3"])
 
 
 async def test_a_connection_that_leads_inside_is_closed_before_anything_is_sent(tmp_path: Path) -> None:
