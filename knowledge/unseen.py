@@ -7,8 +7,8 @@ from typing import Final
 
 _CONTROLS: Final = bytes([*range(0x09), *range(0x0E, 0x1C), 0x1F, 0x7F])
 _UNSEEN: Final = re.compile(
-    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # what a terminal draws with
-    r"|\][^\x07\x1b\n\r\v\f\x1c-\x1e\x85\u2028\u2029]{0,2048}(?:\x07|\x1b\\))"
+    r"(?:\x1b\[[0-?]{0,64}|\x9b[0-?]{1,64})[ -/]{0,8}[@-~]"  # what a terminal draws with, in seven bits or in eight
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n\r\v\f\x1c-\x1e\x85\u2028\u2029]{0,2048}(?:\x07|\x1b\\|\x9c)"
     "|[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\ufffe\uffff\U00013430-\U00013440\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
