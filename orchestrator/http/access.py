@@ -180,7 +180,7 @@ class GuardedDoor:
             return principal
         if not ours and parse(key) is None:
             raise _NoKeyError("this key opens nothing here: it has not the form of one")
-        address = _address(scope)
+        address = address_of(scope)
         stranger = doorway.authenticator.recognised(key) is None
         if stranger and (wait := self._strangers.take(address)):
             raise Overloaded("too many unknown keys came from your address", retry_after_seconds=wait)
@@ -244,7 +244,7 @@ class _NoKeyError(Exception):
     """Nobody has shown who they are: 401, where a key that may not do a thing is 403."""
 
 
-def _address(scope: Scope) -> str:
+def address_of(scope: Scope) -> str:
     """Return where a request comes from; of IPv6 the network, since one caller has all of it."""
     host = (scope.get("client") or ("nobody", 0))[0]
     try:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 import time
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.errors import Overloaded
 from knowledge.logs import get_logger
-from orchestrator.client.calls import ARCHIVE_PATH, FULL, MAX_BATCH_BYTES
+from orchestrator.client.calls import ARCHIVE_PATH
+from orchestrator.http.access import PRINCIPAL, address_of
+from orchestrator.http.arriving import RETRY_AFTER_SECONDS, Arrival, Arriving, Line
 from orchestrator.http.bodies import most_bytes
 from orchestrator.http.problems import answer, refusal
 from orchestrator.http.serving import PAUSE
 
 log = get_logger(__name__)
-
-RETRY_AFTER_SECONDS = 1
-BODY_BYTES = 4 * MAX_BATCH_BYTES
-"""Bodies of requests at work hold at most this much together, in each of the three lines: four batches, or 32 requests
-with all the texts they may have. Read as JSON they take several times as much."""
 
 _FREE = ("/healthz", "/readyz", "/metrics", "/v1/operations/")
 """What must be answered however much there is to do, and costs next to nothing."""
@@ -60,15 +54,16 @@ TELL_SECONDS = 10.0
 """How often at most the log is told of refusals."""
 
 
+_READS_NO_BODY = frozenset({"GET", "HEAD"})
+
+
 class Lines:
     """Where requests stand that are worked on a few at a time; what takes minutes, or a model's time, on its own."""
 
     def __init__(self, *, at_work: int, waiting: int) -> None:
-        self._quick = _Line(at_work, waiting)
-        self._long = _Line(at_work, waiting)
-        self._asking = _Line(at_work, waiting)
+        self._quick, self._long, self._asking = (_Place(at_work=at_work, waiting=waiting) for _ in range(3))
 
-    def of(self, scope: Scope) -> _Line | None:
+    def of(self, scope: Scope) -> _Place | None:
         """Return the line of a request, None for one that is answered however much there is to do."""
         if scope["type"] != "http" or scope["path"].startswith(_FREE):
             return None
@@ -77,10 +72,23 @@ class Lines:
         return self._long if _is_long(scope) else self._quick
 
 
+class _Place:
+    """A line, and the bodies of requests that are to stand in it."""
+
+    def __init__(self, *, at_work: int, waiting: int) -> None:
+        self.line = Line(at_work, waiting)
+        self.arriving = Arriving(at_work=at_work, waiting=waiting)
+
+    @property
+    def full(self) -> bool:
+        """Whether nobody else is taken."""
+        return self.line.full or self.arriving.full
+
+
 class Admission:
     """ASGI middleware: so many requests are worked on at a time, so many more wait in line, any other gets a 429.
 
-    A body is read once its request is at work; until then it stays with its sender.
+    Who brings a body stands in line once that has come, whole: how slowly it comes holds up nobody but its caller.
     """
 
     def __init__(self, app: ASGIApp, *, lines: Lines) -> None:
@@ -89,20 +97,30 @@ class Admission:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        line = self._lines.of(scope)
-        if line is None:
+        place = self._lines.of(scope)
+        if place is None:
             await self._app(scope, receive, send)
             return
-        weight = _weight(scope)
+        weight = 0 if scope["method"] in _READS_NO_BODY else _weight(scope)
+        if not weight:
+            await self._in_line(place.line, scope, receive, send)
+            return
+        coming = Arrival(place.line, place.arriving, caller=_caller(scope), weight=weight, receive=receive)
         try:
-            await line.enter(weight)
+            await self._app(scope, coming.receive, send)
+        finally:
+            coming.end()
+
+    async def _in_line(self, line: Line, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await line.enter()
         except Overloaded as error:  # it was not full when this request came
             await answer(error)(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
         finally:
-            line.leave(weight)
+            line.leave()
 
 
 class Overflow:
@@ -123,8 +141,8 @@ class Overflow:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        line = self._lines.of(scope)
-        if line is None or not line.full:
+        place = self._lines.of(scope)
+        if place is None or not place.full:
             await self._app(scope, receive, send)
             return
         now = time.monotonic()
@@ -163,6 +181,12 @@ def _is_long(scope: Scope) -> bool:
     return posted or _LONG_TOO.fullmatch(f"{method} {path}") is not None
 
 
+def _caller(scope: Scope) -> str:
+    """Return by whom a request is: its key, or its address where it has none."""
+    principal = scope.get(PRINCIPAL)
+    return address_of(scope) if principal is None or principal.key_id is None else f"key {principal.key_id}"
+
+
 def _weight(scope: Scope) -> int:
     """Return how many bytes the body of a request may have: all that are allowed, where it does not say."""
     most = most_bytes(scope["path"])
@@ -173,58 +197,3 @@ def _weight(scope: Scope) -> int:
     if declared.isdigit():
         return min(int(declared), most)
     return most if b"transfer-encoding" in headers else 0
-
-
-class _Line:
-    """Who is at work and who waits, first come, first served."""
-
-    def __init__(self, at_work: int, waiting: int) -> None:
-        self._free = at_work
-        self._bytes = BODY_BYTES
-        self._most_waiting = waiting
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-
-    @property
-    def full(self) -> bool:
-        """Whether nobody else may enter, whatever they bring."""
-        return len(self._waiting) >= self._most_waiting and (bool(self._waiting) or self._free <= 0)
-
-    async def enter(self, weight: int) -> None:
-        """Begin work, or wait for it. Raises Overloaded, at once, where as many wait as may."""
-        if not self._waiting and self._fits(weight):
-            self._take(weight)
-            return
-        if len(self._waiting) >= self._most_waiting:
-            raise Overloaded(FULL, retry_after_seconds=RETRY_AFTER_SECONDS)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((weight, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.leave(weight)
-            else:
-                with suppress(ValueError):  # passed over already
-                    self._waiting.remove((weight, turn))
-                self._call_next()
-            raise
-
-    def leave(self, weight: int) -> None:
-        """End work and let in who waits."""
-        self._free += 1
-        self._bytes += weight
-        self._call_next()
-
-    def _call_next(self) -> None:
-        while self._waiting and (self._waiting[0][1].done() or self._fits(self._waiting[0][0])):
-            weight, turn = self._waiting.popleft()
-            if not turn.done():  # else it was cancelled, and its task does not know yet
-                self._take(weight)
-                turn.set_result(None)
-
-    def _fits(self, weight: int) -> bool:
-        return self._free > 0 and self._bytes >= weight
-
-    def _take(self, weight: int) -> None:
-        self._free -= 1
-        self._bytes -= weight

@@ -178,6 +178,9 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
             return answer(InvalidInput("body", "cannot be read: is it JSON, and not nested too deeply?"))
         case HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.REQUEST_ENTITY_TOO_LARGE | HTTPStatus.UNPROCESSABLE_ENTITY:
             return answer(InvalidInput("body", str(error.detail)), status=error.status_code, headers=headers)
+        case HTTPStatus.TOO_MANY_REQUESTS:  # ours, of a body that there is no room for
+            seconds = float(headers.get("Retry-After", RETRY_AFTER_SECONDS))
+            return answer(Overloaded(str(error.detail), retry_after_seconds=seconds), headers=headers)
         case HTTPStatus.METHOD_NOT_ALLOWED:
             headers["Allow"] = ", ".join(_methods(request))
     detail = f"{request.method} {request.url.path}: {error.detail}"

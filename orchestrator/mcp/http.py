@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import AccessDenied, HardwonError, NotFound, Unavailable
 from knowledge.logs import get_logger
@@ -51,8 +51,9 @@ class McpDoor:
         if importlib.util.find_spec("mcp") is None:
             await answer(NotFound("this server has no MCP: pip install 'hardwon[mcp]'"))(scope, receive, send)
             return
+        body = await _read(receive)
         app: ASGIApp = (await self._opened()).asgi_app
-        await app(scope, receive, send)
+        await app(scope, _again(body, receive), send)
 
     async def _opened(self) -> Any:
         async with self._one_by_one:
@@ -112,6 +113,35 @@ def _make_manager() -> Any:
     return sdk.StreamableHTTPSessionManager(
         app=ours.make_server(caller), json_response=True, stateless=True, max_request_body_size=MAX_MCP_BYTES
     )
+
+
+async def _read(receive: Receive) -> bytes:
+    """Return a body. Raises ClientDisconnect where its caller went before all of it had come.
+
+    The SDK, which would read it itself, takes that for a defect, and logs a trace.
+    """
+    pieces, more = [], True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        pieces.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(pieces)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Give a body that was read once more, and then what else comes."""
+    given = False
+
+    async def receiving() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receiving
 
 
 def _foreign(scope: Scope) -> str | None:

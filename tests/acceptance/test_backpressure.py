@@ -19,6 +19,8 @@ from typing import Any, cast
 import asyncpg
 import httpx
 import pytest
+import sqlalchemy as sa
+from starlette.exceptions import HTTPException
 
 from knowledge.errors import EmbedderUnavailable, Overloaded, StorageBusy
 from knowledge.models import EntryType, NewEntry
@@ -36,11 +38,12 @@ from orchestrator.http.admission import (
     Admission,
     Lines,
     Overflow,
-    _Line,
     _Pace,
+    _Place,
     _weight,
 )
 from orchestrator.http.app import make_app
+from orchestrator.http.arriving import BODY_BYTES, SHARE_BYTES, Arrival, Arriving, Line
 from orchestrator.http.problems import REQUEST_ID
 from orchestrator.http.serving import LEAST_CONNECTIONS, MOST_FILES, OTHER_FILES, PAUSE, raise_file_limit, serve_on
 from orchestrator.mcp.http import serving_mcp
@@ -256,7 +259,7 @@ def test_what_waits_for_a_model_or_a_repository_keeps_no_capture_waiting(path: s
     """Two questions to a model that takes four seconds held up every other request for six, where two are at work."""
     lines = Lines(at_work=1, waiting=1)
 
-    def line(method: str, asked: str) -> _Line | None:
+    def line(method: str, asked: str) -> _Place | None:
         return lines.of({"type": "http", "method": method, "path": asked})
 
     quick, long = line("POST", "/v1/entries"), line("POST", "/v1/checkpoints")
@@ -273,7 +276,7 @@ def test_what_waits_for_a_model_or_a_repository_keeps_no_capture_waiting(path: s
 def test_what_grows_with_what_is_stored_keeps_no_capture_waiting(asked: str) -> None:
     lines = Lines(at_work=1, waiting=1)
 
-    def line(method: str, path: str) -> _Line | None:
+    def line(method: str, path: str) -> _Place | None:
         return lines.of({"type": "http", "method": method, "path": path})
 
     method, _, path = asked.partition(" ")
@@ -301,7 +304,7 @@ async def test_questions_to_a_slow_model_hold_up_nothing_but_questions(opens: Op
 
 
 async def test_large_bodies_are_worked_on_a_few_at_a_time_and_who_leaves_the_line_holds_up_nobody() -> None:
-    line = _Line(100, 100)
+    line = Line(100, 100, BODY_BYTES)
     half = 40 * 1024 * 1024
     await line.enter(half)
     second = asyncio.create_task(line.enter(half))
@@ -324,21 +327,70 @@ async def test_large_bodies_are_worked_on_a_few_at_a_time_and_who_leaves_the_lin
     await asyncio.wait_for(line.enter(half), 1)
 
 
-async def test_no_more_requests_with_long_texts_are_at_work_than_hold_64_mib_together() -> None:
+def arriving_of(size: int, *, declared: int = 0, at_once: bool = True) -> tuple[dict[str, Any], Any]:
+    """Return the scope of a request with long texts, which declares no length by default, and what receives it."""
+    told = (b"content-length", b"%d" % declared) if declared else (b"transfer-encoding", b"chunked")
+    scope = {"type": "http", "path": "/v1/tasks:failed", "headers": [told]}
+    pieces = [bytes(size)] if at_once else [bytes(size // 2), bytes(size - size // 2)]
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+
+    return scope, receive
+
+
+async def test_bodies_of_one_caller_are_read_as_far_as_they_declare_half_of_64_mib_together() -> None:
     """G18. A body that does not say how large it is counts as the largest there may be."""
-    line = _Line(100, 100)
-    scope = {"type": "http", "path": "/v1/tasks:failed", "headers": [(b"transfer-encoding", b"chunked")]}
-    for _ in range(32):
-        await asyncio.wait_for(line.enter(_weight(scope)), 1)
-    one_more = asyncio.create_task(line.enter(_weight(scope)))
+    line, arriving = Line(100, 100), Arriving(at_work=100, waiting=100)
+
+    def arrival(caller: str) -> Arrival:
+        scope, receive = arriving_of(10)
+        return Arrival(line, arriving, caller=caller, weight=_weight(scope), receive=receive)
+
+    held = [arrival("a") for _ in range(16)]
+    for each in held:
+        assert len((await asyncio.wait_for(each.receive(), 1))["body"]) == 10
+    one_more = arrival("a")
+    waits = asyncio.create_task(one_more.receive())
     await asyncio.sleep(0)
-    assert not one_more.done()
-    line.leave(_weight(scope))
-    await asyncio.wait_for(one_more, 1)
+    assert not waits.done()
+    other = arrival("b")
+    await asyncio.wait_for(other.receive(), 1)
+    held.pop().end()
+    await asyncio.wait_for(waits, 1)
+    for each in (*held, one_more, other):
+        each.end()
+    assert not arriving._shares
+    assert arriving._bytes == BODY_BYTES
+
+
+async def test_bodies_of_all_callers_hold_64_mib_together_and_small_ones_are_taken_even_so() -> None:
+    """G18. What only says how large it is takes none of it."""
+    line, arriving = Line(100, 100), Arriving(at_work=100, waiting=100)
+
+    def arrival(caller: str, size: int, *, declared: int = 0, at_once: bool = False) -> Arrival:
+        _, receive = arriving_of(size, declared=declared, at_once=at_once)
+        return Arrival(line, arriving, caller=caller, weight=declared or size, receive=receive)
+
+    held = [arrival(caller, SHARE_BYTES) for caller in "ab"]
+    for each in held:
+        await asyncio.wait_for(each.receive(), 1)
+    late = arrival("c", 1000)
+    with pytest.raises(HTTPException) as refused:
+        await asyncio.wait_for(late.receive(), 1)
+    assert refused.value.status_code == 429
+    late.end()
+    small = arrival("c", 60_000, at_once=True)
+    await asyncio.wait_for(small.receive(), 1)
+    held.pop().end()
+    declares = arrival("d", 10, declared=SHARE_BYTES, at_once=True)
+    fits = arrival("c", SHARE_BYTES - 100_000)
+    for each in (declares, fits):
+        await asyncio.wait_for(each.receive(), 1)
 
 
 async def test_a_turn_that_comes_in_the_moment_its_waiter_is_cancelled_is_the_next_ones() -> None:
-    line = _Line(1, 10)
+    line = Line(1, 10)
     await line.enter(0)
     waiting = asyncio.create_task(line.enter(0))
     await asyncio.sleep(0)
@@ -376,24 +428,23 @@ async def refused(app: Any, *headers: tuple[bytes, bytes], key: str = "") -> tup
 
 
 async def test_g18_a_refusal_reads_no_body_looks_at_no_key_and_asks_postgres_nothing(opens: Opens) -> None:
-    """G18. The only request that may be worked on sends its body slowly; hundreds of others are refused meanwhile."""
+    """G18. The only request that may be worked on is; hundreds of others are refused meanwhile."""
     async with opens(max_concurrent=1, max_waiting=0) as knowledge:
         doorway = Doorway(
             authenticator=knowledge.authenticator, operator_key="k" * 40, host="localhost", requests_per_second=1e6
         )
         app = make_app(knowledge, doorway=doorway)
-        slow, done = asyncio.Event(), asyncio.Event()
-
-        async def slowly() -> AsyncIterator[bytes]:
-            slow.set()
-            await done.wait()
-            yield json.dumps(entry()).encode()
-
         transport = httpx.ASGITransport(app=app)
         bearer = {"Authorization": f"Bearer {'k' * 40}", "Content-Type": "application/json"}
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=bearer) as http:
-            held = asyncio.create_task(http.post("/v1/entries", content=slowly()))
-            await slow.wait()
+        async with (
+            httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=bearer) as http,
+            knowledge.engine.connect() as other,
+        ):
+            await other.execute(sa.text("lock table knowledge_staging in exclusive mode"))
+            with io_counted(knowledge) as statements:
+                held = asyncio.create_task(http.post("/v1/entries", json=entry()))
+                while not any("INSERT INTO knowledge_staging" in each for each in statements):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
             counted = metrics_of_process().requests.labels("POST", "other", "429")
             before = counted._value.get()
             with io_counted(knowledge) as statements:
@@ -406,7 +457,7 @@ async def test_g18_a_refusal_reads_no_body_looks_at_no_key_and_asks_postgres_not
             assert each < 0.001, "0.05 ms where it was measured"
             assert counted._value.get() == before + 301
             assert (await http.get("/healthz")).status_code == 200
-            done.set()
+            await other.rollback()
             assert (await held).status_code == 201
             assert (await http.post("/v1/entries", json=entry())).status_code == 201, "there is room again"
         start, body = sent
@@ -417,6 +468,103 @@ async def test_g18_a_refusal_reads_no_body_looks_at_no_key_and_asks_postgres_not
         assert json.loads(body["body"]) == json.loads(bytes(usual.body))
         assert set(start["headers"]) - {(b"x-request-id", b"mine")} == set(usual.raw_headers)
         assert 0 < scope[PAUSE] < 0.1
+
+
+@asynccontextmanager
+async def served_with_keys(opens: Opens) -> AsyncIterator[tuple[int, str, str]]:
+    """Serve stores over sockets, as they are shipped; give the port, a key that may capture alone, and another's."""
+    async with opens() as knowledge:
+        doorway = Doorway(
+            authenticator=knowledge.authenticator, operator_key=None, host="localhost", requests_per_second=1000
+        )
+        theirs = (await knowledge.keys.create(["capture"], workspace="theirs")).secret
+        ours = (await knowledge.keys.create(["capture", "query"], workspace="ours")).secret
+        for key in (theirs, ours):
+            await knowledge.authenticator.principal(key)
+        app = make_app(knowledge, doorway=doorway)
+        with _listen("127.0.0.1", 0) as listener:
+            async with serving_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):
+                yield listener.getsockname()[1], theirs, ours
+
+
+@asynccontextmanager
+async def slow_bodies(
+    port: int, head: str, number: int, begun: bytes = b"{"
+) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """Send heads and the first bytes of so many bodies, and nothing more for a block."""
+    slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(number)]
+    try:
+        for _, writer in slow:
+            writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + begun)
+            await asyncio.sleep(0)
+        yield [reader for reader, _ in slow]
+    finally:
+        for _, writer in slow:
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for _, writer in slow), return_exceptions=True)
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
+}
+
+
+SLOW: list[tuple[str, int | None, int]] = [
+    ("/v1/entries:batch", 16 * 1024 * 1024, 12),
+    ("/v1/entries", 2_000_000, 200),
+    ("/v1/entries", 2, 40),
+    ("/v1/entries", None, 40),
+    ("/mcp", 2_000_000, 40),
+    ("/mcp", 2, 40),
+    ("/v1/checkpoints", 2, 40),
+    ("/api/ask", 2, 40),
+]
+"""What is declared, and on how many connections; it never comes."""
+
+
+async def test_g18_whoever_sends_bodies_slowly_holds_up_nobody_else(opens: Opens) -> None:
+    """G18. One key that may capture, and a byte of each body: nobody else was answered for as long as it went on."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("/v1/entries", entry()),
+        ("/v1/entries:batch", {"entries": [entry(task_id="another")]}),
+        ("/v1/contexts", {"task": {"description": "mend it", "project_id": "p"}, "agent_type": "coder"}),
+        ("/v1/queries/task", {"task_description": "mend it"}),
+        ("/v1/checkpoints", {"project_id": "p", "checkpoint_type": "phase_completion"}),
+        ("/mcp", INITIALIZE),
+    ]
+    async with served_with_keys(opens) as (port, theirs, ours):
+        told = {"Authorization": f"Bearer {ours}", "Accept": "application/json, text/event-stream"}
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=told, timeout=10) as http:
+            for path, declared, connections in SLOW:
+                length = "Transfer-Encoding: chunked" if declared is None else f"Content-Length: {declared}"
+                head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {theirs}\r\n{length}\r\n"
+                head += "Accept: application/json, text/event-stream\r\n"
+                async with slow_bodies(port, head, connections, b"{" if declared else b"1\r\n{"):
+                    await asyncio.sleep(0.3)
+                    for asked, body in calls:
+                        answer = await http.post(asked, json=body)
+                        assert answer.status_code in {200, 201}, (path, declared, asked, answer.text)
+
+
+async def test_g18_a_key_that_sends_more_bodies_at_once_than_its_share_is_told_to_come_again(opens: Opens) -> None:
+    """G18. Those of others go on."""
+    async with served_with_keys(opens) as (port, theirs, ours):
+        head = f"POST /v1/entries HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {theirs}\r\nContent-Length: 2\r\n"
+        async with slow_bodies(port, head, 32 + 512 + 1) as readers:
+            answers = [asyncio.create_task(reader.readuntil(b"\r\n\r\n")) for reader in readers]
+            done, waiting = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+            assert len(waiting) == 32 + 512
+            told = done.pop().result()
+            assert told.startswith(b"HTTP/1.1 429")
+            assert b"retry-after: 1\r\n" in told.lower()
+            async with httpx.AsyncClient(headers={"Authorization": f"Bearer {ours}"}, timeout=10) as http:
+                assert (await http.post(f"http://127.0.0.1:{port}/v1/entries", json=entry())).status_code == 201
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
 
 
 @asynccontextmanager
