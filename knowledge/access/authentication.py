@@ -6,11 +6,12 @@ import asyncio
 import hmac
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from knowledge.access.first_uses import FirstUses
 from knowledge.access.keys import ApiKey, Forgets, KeyHash, KeyStore, hashed, parse
 from knowledge.access.pepper import Pepper
 from knowledge.access.principals import Principal, Trust
@@ -23,6 +24,9 @@ REMEMBERED_SECONDS: Final = 5.0
 """How long a key is remembered: what another process revoked opens nothing after this."""
 TOUCHED_EVERY: Final = timedelta(minutes=1)
 _MOST_REMEMBERED: Final = 10_000
+
+
+_Find = Callable[[str], Awaitable[tuple[ApiKey, KeyHash] | None]]
 
 
 class _Clock(Protocol):
@@ -50,6 +54,10 @@ class Authenticator(Forgets):
     _touching: set[asyncio.Task[None]] = field(default_factory=set)
     _any: tuple[bool, float] = (False, float("-inf"))
     _forgets: int = 0
+    _first_uses: FirstUses = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._first_uses = FirstUses(self.store.find_all)
 
     def remembered(self, text: str) -> Principal | None:
         """Return the principal of a key that was seen a moment ago, without asking the store; None for any other."""
@@ -72,10 +80,20 @@ class Authenticator(Forgets):
 
     async def principal(self, text: str) -> Principal:
         """Return the principal of a key. Raises AccessDenied, the same for one unknown, wrong, expired or revoked."""
+        return await self._principal(text, self.store.find)
+
+    async def introduced(self, text: str) -> Principal:
+        """Return the principal of a key that was not shown here before, as `principal` does.
+
+        It waits for the next look into the store for all such keys, LOOK_EVERY_SECONDS at most.
+        """
+        return await self._principal(text, self._first_uses.find)
+
+    async def _principal(self, text: str, find: _Find) -> Principal:
         principal = self.remembered(text)
         if principal is None:
             parsed = parse(text)
-            known = await self._look_up(parsed[0]) if parsed else None
+            known = await self._look_up(parsed[0], find) if parsed else None
             principal = self._let_in(known, parsed[1]) if parsed and known else None
         if principal is None:
             raise AccessDenied("this key opens nothing here: it is wrong, or has ended")
@@ -108,12 +126,13 @@ class Authenticator(Forgets):
         self._any = (False, float("-inf"))
 
     async def aclose(self) -> None:
-        """Finish noting which keys were used."""
+        """Finish noting which keys were used, and look for no more."""
+        await self._first_uses.aclose()
         await asyncio.gather(*self._touching, return_exceptions=True)
 
-    async def _look_up(self, key_id: str) -> _Known | None:
+    async def _look_up(self, key_id: str, find: _Find) -> _Known | None:
         forgets = self._forgets
-        found = await self.store.find(key_id)
+        found = await find(key_id)
         if found is None:
             self._known.pop(key_id, None)
             return None

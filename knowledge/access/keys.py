@@ -81,6 +81,10 @@ class KeyStore(Protocol):
         """Return a key and the hash of its secret, None if there is none."""
         ...
 
+    async def find_all(self, key_ids: Collection[str]) -> dict[str, tuple[ApiKey, KeyHash]]:
+        """Return those of some keys that there are, by their ids, with the hashes of their secrets; in one step."""
+        ...
+
     async def list(self, workspace: str | None, *, after: str | None, limit: int) -> list[ApiKey]:
         """Return keys in the order of their ids, from behind `after` on."""
         ...

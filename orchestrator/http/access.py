@@ -5,7 +5,9 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from collections.abc import Coroutine, Iterable
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -13,6 +15,7 @@ from typing import Any, TypeVar
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.access.authentication import Authenticator
+from knowledge.access.first_uses import LOOK_EVERY_SECONDS
 from knowledge.access.keys import parse
 from knowledge.access.principals import ANYONE, OWNER, Principal, Trust
 from knowledge.access.principals import Scope as KeyScope
@@ -34,9 +37,9 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz", *FILES})
 OPERATOR = "operator"
 OPERATORS = Principal(trust=Trust.KEY, scopes=frozenset(KeyScope), key_id=OPERATOR)
 """Whoever has the key that the server itself was started with."""
-STRANGERS_PER_SECOND = 1.0
-STRANGERS_AT_ONCE = 10.0
-"""Keys nobody knows, from one address: each costs a look into the store."""
+STRANGERS_AT_ONCE = 1000
+"""Requests of one address that wait to be told whose keys they have, ours: more than a server can parse between two
+looks. All that wait are asked for in one statement, so those of an address hold up no other's."""
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]+)?")
 """A Host header: a name or an address, and perhaps a port."""
 _BEARER = re.compile(r"bearer +(?P<key>\S+) *", re.IGNORECASE | re.ASCII)  # a byte of a letter may be Unicode's blank
@@ -73,7 +76,8 @@ class OwnersDoor:
 class GuardedDoor:
     """ASGI middleware: finds out who asks, before anything of the request's body is read.
 
-    A key that was seen a moment ago costs no look into the store, so that strangers who try keys slow only each other.
+    A key that was seen a moment ago costs no look into the store. One that was not is looked up with all others that
+    wait, so that whoever tries keys keeps no valid one out, and costs the store a statement now and then.
     """
 
     def __init__(self, app: ASGIApp, *, doorway: Doorway) -> None:
@@ -82,7 +86,7 @@ class GuardedDoor:
         self._names = {"localhost", name_of(doorway.host)}
         rate = doorway.requests_per_second
         self._rates = Rates(per_second=rate, burst=max(1.0, 2 * rate))
-        self._strangers = Rates(per_second=STRANGERS_PER_SECOND, burst=STRANGERS_AT_ONCE)
+        self._strangers = Counter[str]()
         self._breaker = CircuitBreaker()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -118,8 +122,11 @@ class GuardedDoor:
             self._limit(known)
             return replace(known, unproven=str(error))
 
-    async def _from_store(self, scope: Scope, look: Coroutine[Any, Any, _Found]) -> _Found:
-        """Return what a look into the store finds; where a context is asked for, in time, and none after failures."""
+    async def _from_store(self, scope: Scope, look: Coroutine[Any, Any, _Found], *, waits: float = 0.0) -> _Found:
+        """Return what a look into the store finds; where a context is asked for, in time, and none after failures.
+
+        `waits`: for how many seconds at most it waits until it begins.
+        """
         patience = self._doorway.patience_seconds
         if scope["path"] not in _IN_TIME or patience is None:
             return await look
@@ -127,7 +134,7 @@ class GuardedDoor:
             look.close()
             raise StorageUnavailable(silent)
         try:
-            found = await within(patience, look, ends_within=_ENDS_WITHIN)
+            found = await within(waits + patience, look, ends_within=_ENDS_WITHIN)
         except TimeoutError as error:
             silent = f"Postgres did not say within {patience:g} s whose key this is"
             self._breaker.failed(silent)
@@ -180,17 +187,26 @@ class GuardedDoor:
             return principal
         if not ours and parse(key) is None:
             raise _NoKeyError("this key opens nothing here: it has not the form of one")
-        address = address_of(scope)
-        stranger = doorway.authenticator.recognised(key) is None
-        if stranger and (wait := self._strangers.take(address)):
-            raise Overloaded("too many unknown keys came from your address", retry_after_seconds=wait)
         try:
-            principal = await self._from_store(scope, doorway.authenticator.principal(key))
+            if doorway.authenticator.recognised(key) is not None:
+                return await self._from_store(scope, doorway.authenticator.principal(key))
+            with self._place(address_of(scope)):
+                return await self._from_store(scope, doorway.authenticator.introduced(key), waits=LOOK_EVERY_SECONDS)
         except AccessDenied as error:
             raise _NoKeyError(str(error)) from error
-        if stranger:
-            self._strangers.give_back(address)
-        return principal
+
+    @contextmanager
+    def _place(self, address: str) -> Iterator[None]:
+        """Count who waits, of an address. Raises Overloaded where as many do as may."""
+        if self._strangers[address] >= STRANGERS_AT_ONCE:
+            raise Overloaded("too many unknown keys came from your address", retry_after_seconds=1.0)
+        self._strangers[address] += 1
+        try:
+            yield
+        finally:
+            self._strangers[address] -= 1
+            if not self._strangers[address]:
+                del self._strangers[address]
 
     def _limit(self, principal: Principal) -> None:
         if principal is OPERATORS or principal.key_id is None:

@@ -30,9 +30,3 @@ class Rates:
         if len(self._left) > _MOST_KEPT:
             self._left.popitem(last=False)
         return wait
-
-    def give_back(self, name: str) -> None:
-        """Give a token back."""
-        if name in self._left:
-            left, seen = self._left[name]
-            self._left[name] = (min(self.burst, left + 1), seen)

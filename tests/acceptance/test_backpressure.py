@@ -479,8 +479,6 @@ async def served_with_keys(opens: Opens) -> AsyncIterator[tuple[int, str, str]]:
         )
         theirs = (await knowledge.keys.create(["capture"], workspace="theirs")).secret
         ours = (await knowledge.keys.create(["capture", "query"], workspace="ours")).secret
-        for key in (theirs, ours):
-            await knowledge.authenticator.principal(key)
         app = make_app(knowledge, doorway=doorway)
         with _listen("127.0.0.1", 0) as listener:
             async with serving_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(60):

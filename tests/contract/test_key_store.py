@@ -54,6 +54,15 @@ async def test_a_key_is_found_as_it_was_made(keys: KeyStore) -> None:
     assert await keys.any()
 
 
+async def test_several_keys_are_found_at_once_and_those_that_there_are_not_are_left_out(keys: KeyStore) -> None:
+    for number in (1, 2, 3):
+        await keys.add(key(number), HASH)
+    assert await keys.find_all([key(number).key_id for number in (3, 4, 1)]) == {
+        key(number).key_id: (key(number), HASH) for number in (1, 3)
+    }
+    assert await keys.find_all([]) == {}
+
+
 async def test_keys_are_listed_page_by_page_in_the_order_of_their_ids(keys: KeyStore) -> None:
     for number in (3, 1, 2, 5):
         await keys.add(key(number), HASH)

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import inspect
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from knowledge.access import authentication
 from knowledge.access.authentication import Authenticator
+from knowledge.access.first_uses import LOOK_EVERY_SECONDS
 from knowledge.access.keys import ApiKey, KeyHash, KeyService
 from knowledge.access.operations import OPERATIONS, Reach, Scope
 from knowledge.access.pepper import FILE, Pepper, pepper_of
@@ -38,6 +39,10 @@ class CountingKeys(InMemoryKeys):
     async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
         self.asked += 1
         return await super().find(key_id)
+
+    async def find_all(self, key_ids: Collection[str]) -> dict[str, tuple[ApiKey, KeyHash]]:
+        self.asked += 1
+        return await super().find_all(key_ids)
 
 
 @dataclass
@@ -172,6 +177,45 @@ async def test_a_key_that_is_revoked_while_the_store_is_asked_for_it_is_not_reme
         await ring.doors.principal(made.secret)
     await ring.doors.principal(other.secret)
     assert ring.doors.remembered(other.secret) is not None
+
+
+async def test_keys_that_are_shown_for_the_first_time_are_looked_up_together(ring: Ring) -> None:
+    """One look for all that wait, the next one a moment later; each is told of its own key alone."""
+    made = [await ring.keys.create(["capture"], workspace="w") for _ in range(5)]
+    wrong = [f"hw_{number:012x}_{'A' * 43}" for number in range(500)]
+    wrong.append(made[0].secret[:-1] + ("A" if made[0].secret[-1] != "A" else "B"))
+    texts = [*wrong, *(each.secret for each in made), made[0].secret]
+    began = asyncio.get_running_loop().time()
+    for _ in range(2):
+        told = await asyncio.gather(*map(ring.doors.introduced, texts), return_exceptions=True)
+        assert all(isinstance(each, AccessDenied) for each in told[:501])
+        known = [each.key_id for each in told[501:] if isinstance(each, Principal)]
+        assert known == [*(each.key.key_id for each in made), made[0].key.key_id]
+    assert ring.store.asked == 2
+    assert asyncio.get_running_loop().time() - began >= 0.9 * LOOK_EVERY_SECONDS
+
+
+async def test_a_look_that_fails_is_told_to_whoever_waits_for_it_and_the_next_one_is_a_new_one(
+    ring: Ring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await ring.keys.create(["capture"], workspace="w")
+    find_all = ring.store.find_all
+
+    async def down_once(key_ids: Collection[str]) -> dict[str, tuple[ApiKey, KeyHash]]:
+        monkeypatch.setattr(ring.store, "find_all", find_all)
+        raise StorageUnavailable("down")
+
+    monkeypatch.setattr(ring.store, "find_all", down_once)
+    ring.doors = ring.another_process()
+    gone = asyncio.create_task(ring.doors.introduced(made.secret))
+    others = [asyncio.create_task(ring.doors.introduced(made.secret)) for _ in range(2)]
+    await asyncio.sleep(0)
+    gone.cancel()
+    told = await asyncio.gather(*others, return_exceptions=True)
+    assert [type(each) for each in told] == [StorageUnavailable] * 2
+    ring.doors = ring.another_process()
+    assert (await ring.doors.introduced(made.secret)).key_id == made.key.key_id
+    await ring.doors.aclose()
 
 
 async def test_a_first_key_that_is_made_while_the_store_is_asked_for_any_is_known_at_once(

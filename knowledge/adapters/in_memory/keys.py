@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -19,6 +20,9 @@ class InMemoryKeys(KeyStore):
 
     async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
         return self._kept.get(key_id)
+
+    async def find_all(self, key_ids: Collection[str]) -> dict[str, tuple[ApiKey, KeyHash]]:
+        return {key_id: self._kept[key_id] for key_id in key_ids if key_id in self._kept}
 
     async def list(self, workspace: str | None, *, after: str | None, limit: int) -> list[ApiKey]:
         seen = (key for _, (key, _) in sorted(self._kept.items()) if workspace in {None, key.workspace})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -31,6 +32,10 @@ def _to_key(row: sa.Row[Any]) -> ApiKey:
     )
 
 
+def _to_hash(row: sa.Row[Any]) -> KeyHash:
+    return KeyHash(digest=row.secret_hash, pepper=row.pepper)
+
+
 def _new(key: ApiKey, hashed: KeyHash) -> sa.Insert:
     return sa.insert(api_keys).values(
         id=key.key_id,
@@ -58,7 +63,12 @@ class PostgresKeys(KeyStore):
     async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
         async with reading(self._engine) as connection:
             row = (await connection.execute(sa.select(api_keys).where(_K.id == key_id))).first()
-        return None if row is None else (_to_key(row), KeyHash(digest=row.secret_hash, pepper=row.pepper))
+        return None if row is None else (_to_key(row), _to_hash(row))
+
+    async def find_all(self, key_ids: Collection[str]) -> dict[str, tuple[ApiKey, KeyHash]]:
+        query = sa.select(api_keys).where(_K.id == sa.any_(sa.literal(list(key_ids), sa.ARRAY(_K.id.type))))
+        async with reading(self._engine) as connection:
+            return {row.id: (_to_key(row), _to_hash(row)) for row in await connection.execute(query)}
 
     async def list(self, workspace: str | None, *, after: str | None, limit: int) -> list[ApiKey]:
         query = sa.select(api_keys).order_by(_K.id).limit(limit)
