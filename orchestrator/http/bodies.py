@@ -67,6 +67,11 @@ class BodyCap:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if _framed_twice(scope):
+            told = InvalidInput("body", "has both a Content-Length and a Transfer-Encoding: send one of them")
+            refused = answer(told, status=HTTPStatus.BAD_REQUEST, headers={"Connection": "close"})
+            await refused(scope, receive, send)
+            return
         most = most_bytes(scope["path"])
         if most is None:
             await self._app(scope, _coming(receive), send)
@@ -77,6 +82,12 @@ class BodyCap:
             await refused(scope, receive, send)
             return
         await self._app(scope, _counted(receive, most), send)
+
+
+def _framed_twice(scope: Scope) -> bool:
+    """Return whether a body has two lengths (RFC 9112, 6.1): a proxy may go by the other one, and see two requests."""
+    names = {name for name, _ in scope["headers"]}
+    return b"transfer-encoding" in names and b"content-length" in names
 
 
 def _too_large(most: int) -> str:

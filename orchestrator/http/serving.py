@@ -37,6 +37,9 @@ MOST_HEAD_BYTES = 128 * 1024
 """What may come before the head of a request is whole. h11 takes half of that; httptools, which uvicorn prefers where
 somebody installed it, would keep all that comes: 200 MB took 580 MB of memory, without a key (measured)."""
 
+MOST_CHUNK_BYTES = 2**40
+"""What a chunk of a body may say it has. h11 waits for all that 20 digits can say; httptools refuses such itself."""
+
 PAUSE = "hardwon.pause"
 """Where in the scope of a request stands for how many seconds its connection is not read from once it is answered."""
 
@@ -115,7 +118,9 @@ class _Protocol(AutoHTTPProtocol):
     def data_received(self, data: bytes) -> None:
         """Take what came; where it ends the head of a request, that is not waited for any more."""
         super().data_received(data)
-        if self._answering():
+        if self._waits_for_good():
+            self.send_400_response("Invalid HTTP request received.")
+        elif self._answering():
             self._head_came()
         elif self._head_bytes + len(data) > MOST_HEAD_BYTES:
             self.transport.close()
@@ -136,6 +141,12 @@ class _Protocol(AutoHTTPProtocol):
         if seconds and not self.transport.is_closing():
             self.flow.pause_reading()
             self.loop.call_later(seconds, self.flow.resume_reading)
+
+    def _waits_for_good(self) -> bool:
+        """Return whether h11 waits for a chunk of a size that nobody sends."""
+        reader = getattr(getattr(self, "conn", None), "_reader", None)
+        left: int = getattr(reader, "_bytes_in_chunk", 0)
+        return left > MOST_CHUNK_BYTES and not self.transport.is_closing()
 
     def _answering(self) -> bool:
         cycle: Any = self.cycle  # none before the first request, whatever uvicorn says of it

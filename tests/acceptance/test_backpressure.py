@@ -565,6 +565,45 @@ async def test_g18_a_key_that_sends_more_bodies_at_once_than_its_share_is_told_t
             await asyncio.gather(*waiting, return_exceptions=True)
 
 
+TWICE = "Transfer-Encoding: chunked\r\nContent-Length: 6\r\n"
+
+
+@pytest.mark.parametrize("path", ["/v1/entries", "/v1/archive", "/mcp", "/nowhere", "/healthz"])
+async def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(knowledge: Knowledge, path: str) -> None:
+    """RFC 9112, 6.1: a proxy that goes by the other length takes the rest for a request of somebody else."""
+    app = make_app(knowledge)
+    with _listen("127.0.0.1", 0) as listener:
+        async with serving_mcp(app), serve_on(app, listener, grace_seconds=1), asyncio.timeout(20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{TWICE}\r\n"
+            writer.write(head.encode() + b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answers = await reader.read()
+            writer.close()
+    assert answers.startswith(b"HTTP/1.1 400")
+    assert answers.count(b"HTTP/1.1 ") == 1, "and it is closed"
+
+
+@pytest.mark.parametrize("size", ["f" * 18, "f" * 16, "f" * 40, "-1", "x"])
+async def test_a_chunk_of_a_size_that_nobody_sends_is_refused_at_once(size: str) -> None:
+    """It was waited for as long as a body may take."""
+    ended = asyncio.Event()
+
+    async def app(_: Any, receive: Any, __: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        ended.set()
+
+    with _listen("127.0.0.1", 0) as listener:
+        async with serve_on(app, listener, grace_seconds=1), asyncio.timeout(10):
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+            writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n")
+            await asyncio.sleep(0.1)
+            writer.write(f"{size}\r\n{{".encode())
+            assert (await reader.read()).startswith(b"HTTP/1.1 400")
+            await ended.wait()
+            writer.close()
+
+
 @asynccontextmanager
 async def waiting_half_a_second(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     """Serve one request at a time, whose body may take half a second and one more for each 100 bytes; give the port."""
