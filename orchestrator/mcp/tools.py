@@ -13,8 +13,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from knowledge.access.operations import OPERATIONS
 from knowledge.ends import both_ends
-from knowledge.errors import NotFound, Unavailable
+from knowledge.errors import AccessDenied, NotFound, Unavailable
 from knowledge.memory.events import Kept
 from knowledge.models import (
     CheckpointReport,
@@ -28,7 +29,7 @@ from knowledge.models import (
     PatternId,
     Task,
 )
-from orchestrator.breaker import Breakers, CircuitBreaker
+from orchestrator.breaker import Breakers
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import in_our_words, read_entry, resolve_entry, to_be_resolved
@@ -249,6 +250,9 @@ async def _query_for_gate(caller: Caller, told: Mapping[str, Any]) -> PatternsFo
 
 async def _build_context(caller: Caller, told: Mapping[str, Any]) -> Context:
     asked: ContextOf = _read(ContextOf, told)
+    if not caller.sees(TOOLS["build_context"]):  # the builder, which never fails, would answer without knowledge
+        wanted = sorted({scope for name in TOOLS["build_context"].operations for scope in OPERATIONS[name].scopes})
+        raise AccessDenied(f"this takes a key of scope {' and '.join(wanted)}, and this one has another")
     task = Task(
         description=asked.task_description,
         type=asked.task_type,
@@ -258,8 +262,7 @@ async def _build_context(caller: Caller, told: Mapping[str, Any]) -> Context:
         run_id=asked.run_id,
         facts=asked.facts,
     )
-    mine = caller.sees(TOOLS["build_context"])  # what a key is refused is no failure, and no reason to rest for others
-    breaker = caller.breakers.of(caller.knowledge.workspace) if mine else CircuitBreaker()
+    breaker = caller.breakers.of(caller.knowledge.workspace)
     return await OrchestratorContextBuilder(caller.knowledge, breaker).build_context_for_task(task, asked.agent_type)
 
 
