@@ -27,13 +27,15 @@ from mcp.client.streamable_http import streamable_http_client
 from knowledge.access.operations import Scope
 from knowledge.access.principals import Principal, Trust
 from knowledge.wiring import Knowledge
-from orchestrator.breaker import OPENS_AFTER
+from orchestrator.breaker import OPENS_AFTER, Breakers
 from orchestrator.http.access import Doorway
 from orchestrator.http.app import make_app
+from orchestrator.http.serving import serve_on
 from orchestrator.mcp import http as mcp_http
 from orchestrator.mcp.http import serving_mcp
 from orchestrator.mcp.server import make_server
 from orchestrator.mcp.tools import TOOLS, Caller
+from orchestrator.service import _listen
 from tests.acceptance.test_custody import handed_out
 from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
@@ -147,11 +149,11 @@ def principal(*scopes: Scope, workspace: str | None = "default") -> Principal:
     return Principal(trust=Trust.KEY, scopes=frozenset(scopes), workspace=workspace, key_id="0" * 12)
 
 
-def as_caller(knowledge: Knowledge, who: Principal) -> Client:
+def as_caller(knowledge: Knowledge, who: Principal, breakers: Breakers | None = None) -> Client:
     """Return a client of a server that shows every tool, so that what is refused is refused by the services."""
 
     async def find(_: Any) -> Caller:
-        return Caller(knowledge=knowledge.acting_for(who), may=who.may)
+        return Caller(knowledge=knowledge.acting_for(who), may=who.may, breakers=breakers or Breakers())
 
     return Client(make_server(find))
 
@@ -169,9 +171,9 @@ async def test_after_failures_in_a_row_no_context_is_tried_for_a_while_whichever
     async def find(_: Any) -> Caller:
         return Caller(knowledge=knowledge, may=lambda _: True, breakers=app.state.breakers)
 
-    async with as_caller(knowledge, principal(Scope.CAPTURE)) as client:
+    async with as_caller(knowledge, principal(Scope.CAPTURE), app.state.breakers) as client:
         for _ in range(OPENS_AFTER):
-            assert (await done(client, "build_context", **asked))["degraded"]
+            assert "scope query" in await refused(client, "build_context", **asked)
     assert app.state.breakers.open() == 0, "what a key is refused is no failure"
     async with Client(make_server(find)) as client:
         reasons = [(await done(client, "build_context", **asked))["degraded"] for _ in range(OPENS_AFTER + 1)]
@@ -257,15 +259,32 @@ async def test_t6_a_key_is_shown_the_tools_it_may_use_and_refused_the_others_if_
     }
     async with as_caller(knowledge, principal(*scopes)) as client:
         assert {tool.name for tool in (await client.list_tools()).tools} == shown
-        for name in set(TOOLS) - shown - {"build_context"}:
+        for name in set(TOOLS) - shown:
             assert (await refused(client, name, **asked[name])).startswith("AccessDenied: "), name
         with pytest.raises(MCPError) as unknown:
             await client.call_tool("delete_everything", {})
         assert {name for name in TOOLS if re.search(rf"\b{name}\b", str(unknown.value))} == shown
-        if "build_context" not in shown:  # never fails: it says why it knows nothing
-            context = await done(client, "build_context", **asked["build_context"])
-            assert context["patterns"] == []
-            assert "scope query" in context["degraded"]
+
+
+async def test_a_caller_that_goes_in_the_middle_of_its_body_leaves_no_trace_in_the_log(
+    knowledge: Knowledge, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever could reach `/mcp` wrote a trace into the log for each connection."""
+    app = make_app(knowledge)
+    with _listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+        async with serving_mcp(app), serve_on(app, listener, grace_seconds=5), asyncio.timeout(60):
+            async with httpx.AsyncClient(base_url=f"http://localhost:{port}", timeout=60) as http:
+                assert (await http.post("/mcp", content=b"{}", headers=HEADERS)).status_code == 400, "it is loaded"
+            for _ in range(3):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(f"{head}Accept: application/json, text/event-stream\r\n\r\n{{".encode())
+                await asyncio.sleep(0.3)
+                writer.close()
+                await writer.wait_closed()
+            await asyncio.sleep(0.3)
+    assert not [record for record in caplog.records if record.levelname in {"ERROR", "CRITICAL"}]
 
 
 async def test_t6_t22_over_http_a_key_made_here_opens_what_it_may_and_no_other_token_anything(
