@@ -136,6 +136,19 @@ class Arrival:
     Until then only what is cheap has been done for it: its key, its route and its operation are known.
     """
 
+    __slots__ = (
+        "_arriving",
+        "_asked_for",
+        "_at_work",
+        "_caller",
+        "_held",
+        "_in_share",
+        "_line",
+        "_receive",
+        "_share",
+        "_weight",
+    )
+
     def __init__(self, line: Line, arriving: Arriving, *, caller: str, weight: int, receive: Receive) -> None:
         self._line, self._arriving, self._caller = line, arriving, caller
         self._weight = weight
@@ -172,8 +185,11 @@ class Arrival:
             if message["type"] != "http.request":  # its caller went
                 return message
             piece, more = message.get("body", b""), message.get("more_body", False)
-            self._arriving.take(len(piece), whole=not (more or pieces))
+            whole = not (more or pieces)
+            self._arriving.take(len(piece), whole=whole)
             self._held += len(piece)
+            if whole:  # as most are
+                return message
             pieces.append(piece)
         return {"type": "http.request", "body": b"".join(pieces), "more_body": False}
 
