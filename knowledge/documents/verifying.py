@@ -13,7 +13,7 @@ from functools import cached_property
 
 from knowledge.documents.aligning import Plain, Span, align
 from knowledge.documents.denying import NEGATIONS, Said, said, stems_of
-from knowledge.documents.models import Claim, Passage, PassageId, PassageKind, Quote
+from knowledge.documents.models import Claim, LogLine, Passage, PassageId, PassageKind, Quote
 from knowledge.documents.orders import gives_orders, without_orders
 from knowledge.documents.sentences import sentences
 from knowledge.search.lexical import stem, words_and_wholes
@@ -25,6 +25,9 @@ SAME_WORDS = 0.5
 
 MOST_CHARS = 1_200
 """A claim is a sentence or a list item, no essay."""
+
+LEFT_OUT = "(left out: it reads like an order)"
+"""Stands for what a line of a log says that gives orders."""
 
 _NUMBERS = (
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
@@ -56,12 +59,13 @@ class Written:
 class Evidence:
     """A passage as quotes and claims are held against it: the stored text without what gives orders to a model.
 
+    What was counted or listed has no paragraphs: of it only the lines that give orders are left out, not their numbers.
     `header` is what the model was told of the passage beside its text, such as its lines and time.
     """
 
     def __init__(self, passage: Passage, text: str, *, header: str = "") -> None:
         self.passage = passage
-        self.text = without_orders(text)
+        self.text = _obeying_none(passage, text) if passage.kind is PassageKind.COMPUTED else without_orders(text)
         beside = [passage.title, passage.name, passage.section or "", passage.function or "", header]
         self._beside = "\n".join(part for part in beside if part and not gives_orders(part))
 
@@ -93,6 +97,25 @@ class Evidence:
     def found(self, quote: str) -> Span | None:
         """Return where a quote stands in the text, None where it is no evidence."""
         return align(quote, self.plain) if self.passage.quotable else None
+
+
+def _obeying_none(passage: Passage, text: str) -> str:
+    """Return a computed text without what lines that give orders say.
+
+    One hostile line of a log would otherwise take the numbers of all others along.
+    """
+    if not gives_orders(text):
+        return text
+    lines = text.split("\n")
+    rows = [*passage.rows[: len(lines)], *[None] * (len(lines) - len(passage.rows))]
+    told = [_unheeded(line, row) if gives_orders(line) else line for line, row in zip(lines, rows, strict=True)]
+    return without_orders("\n".join(told))
+
+
+def _unheeded(line: str, row: LogLine | None) -> str:
+    """Return a line with its number alone, or blank where it tells of no line of a document."""
+    before = line.removesuffix(row.text) if row and row.text else line
+    return " " * len(line) if before == line or gives_orders(before) else before + LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
