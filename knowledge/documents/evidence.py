@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from knowledge.documents.access import Scope
-from knowledge.documents.asking_words import tells_no_day, wanted
+from knowledge.documents.asked_times import names_a_time, without_times
+from knowledge.documents.asking_words import wanted
 from knowledge.documents.log_passages import (
     computed_passage,
     counted_passage,
@@ -37,6 +38,7 @@ from knowledge.documents.log_questions import (
     words_beside,
     words_of_errors,
 )
+from knowledge.documents.log_times import LogTimes, without_names
 from knowledge.documents.models import (
     Document,
     DocumentId,
@@ -80,6 +82,7 @@ class LogEvidence(EvidenceSource):
 
     async def facts(self, question: str, scope: Scope, documents: frozenset[DocumentId] | None = None) -> Finding:
         """Return computed passages for what a question asks of logs; none where it asks nothing of the kind."""
+        asked = question
         if not is_cued(question):
             return Finding()
         visible = await self.passages.documents(scope)
@@ -98,24 +101,28 @@ class LogEvidence(EvidenceSource):
         lined = numbered[: max(1, _MOST_NUMBERED // len(wish.lines))] if wish.lines else ()
         for log in lined:
             found += await self._lines(log, scope, wish.lines)
-        listing = LISTING.search(question) and ENTRIES.search(question)
+        names = names_of(visible)
+        when, question = without_names(question, names), without_times(question)
+        timed = names_a_time(when)
+        counted = bool(QUANTITY.search(question) or TIMES.search(question))
+        listing = bool(LISTING.search(question) and ENTRIES.search(question)) or (timed and meant and not counted)
         uncountable = is_uncountable(question)
-        untold = meant and bool(listing or QUANTITY.search(question) or TIMES.search(question))
+        untold = meant and (listing or counted or bool(plainly_asked(plain, question)))
         for log in logs[:_MOST_LOGS] if not wish.lines else ():
             if uncountable:
                 found += (
                     [computed_passage(log, f"{log.name}: {_UNCOUNTABLE}", (), (), section="counted")] if untold else []
                 )
                 continue
-            within = await self._on_its_day(log, scope, wish, question)
-            if within is None:
-                found += [await self._days(log, scope)] if meant else []
+            within, untimed = await LogTimes(logs=self.logs).within(log, scope, wish, when)
+            if untimed:
+                found += [untimed] if untold or (wish.severities and (listing or counted)) else []
                 continue
             told: list[Passage] = []
             for each in plainly_asked(plain, question) if not terms else ():
                 told += await self._in_plain_words(log, scope, within, each, question, meant=meant)
             found += told or await self._of_log(
-                log, scope, within, terms, question, plain=plain, listing=bool(listing), meant=meant
+                log, scope, within, terms, question, plain=plain, listing=listing, meant=meant
             )
         capped = [note for log in logs for note in log.notes] if found else []
         more = (
@@ -125,7 +132,7 @@ class LogEvidence(EvidenceSource):
         )
         if wish.lines and len(lined) < len(numbered):
             more = [f"Lines were looked up in the first {len(lined)} of {len(numbered)} documents: name the one meant."]
-        return Finding(passages=tuple(found), searched=(question,) if found else (), notes=(*capped, *more))
+        return Finding(passages=tuple(found), searched=(asked,) if found else (), notes=(*capped, *more))
 
     async def _lines(self, document: Document, scope: Scope, numbers: Sequence[int]) -> list[Passage]:
         if document.document_type is not DocumentType.LOG:
@@ -176,8 +183,6 @@ class LogEvidence(EvidenceSource):
         counted = QUANTITY.search(question) or TIMES.search(question)
         if not meant and not (counted and (plain.topic or plain.alone)):
             return []
-        if untimed := await self._untimed(log, scope, wish):
-            return [untimed]
         ids = [log.document_id]
         only, terms = plain.in_a_log(counts)
         if terms and not (await self.logs.select(ids, scope, severities=only, terms=terms, limit=0))[0]:
@@ -194,34 +199,6 @@ class LogEvidence(EvidenceSource):
             told += [f"{path}: {number} {what}." for path, number in paths]
             found += [computed_passage(log, "\n".join(told), (), (), section="counted")] if told else []
         return found
-
-    async def _on_its_day(self, log: Document, scope: Scope, wish: Wanted, question: str) -> Wanted | None:
-        """Return what is asked of a log: a time of day without a day is one of its only day; None where it has more."""
-        if not tells_no_day(question):
-            return wish
-        first, last = await self.logs.span([log.document_id], scope)
-        if first is None or last is None:
-            return wish
-        if first.date() != last.date():
-            return None
-        timed = wanted(f"{question.rstrip('?!. ')} on {first.date().isoformat()}")
-        return replace(wish, since=timed.since, until=timed.until)
-
-    async def _days(self, log: Document, scope: Scope) -> Passage:
-        """Return that a log cannot be told by a time of day alone."""
-        first, last = await self.logs.span([log.document_id], scope)
-        told = f"{log.name} has entries of several days"
-        told += (
-            f", from {told_time(first)} to {told_time(last)}: a time of day needs its day." if first and last else "."
-        )
-        return computed_passage(log, told, (), (), section="counted")
-
-    async def _untimed(self, log: Document, scope: Scope, wish: Wanted) -> Passage | None:
-        """Return that a log cannot be told by time, where it is to be and names none."""
-        if not (wish.since or wish.until) or (await self.logs.span([log.document_id], scope))[0] is not None:
-            return None
-        untimed = f"none of its {log.lines} lines names a time that is read here; they cannot be told by time."
-        return computed_passage(log, f"{log.name}: {untimed}", (), (), section="counted")
 
     async def _of_log(
         self,
@@ -245,8 +222,6 @@ class LogEvidence(EvidenceSource):
         sure = meant or bool(wish.severities)
         if not sure and not (counted or listing):
             return []
-        if sure and (untimed := await self._untimed(log, scope, wish)):
-            return [untimed]
         beside = words_beside(question, log, terms) if meant and counted else words_of_errors(question, terms, plain)
         counts = await self.logs.by_severity([log.document_id], scope)
         joined = plain if (BOTH.search(question) if wish.severities else terms) else ()
@@ -346,12 +321,13 @@ class LogEvidence(EvidenceSource):
     async def _overview(self, log: Document, scope: Scope) -> Passage:
         counts = await self.logs.by_severity([log.document_id], scope)
         first, last = await self.logs.span([log.document_id], scope)
+        zone = (await LogTimes(logs=self.logs).calendar(log, scope)).zone
         templates = await self.logs.templates([log.document_id], scope, limit=_TEMPLATES)
         told = [f"{log.name}: {sum(counts.values())} lines."]
         told += [f"{counts[each]} {each} entries." for each in reversed(list(Severity)) if counts.get(each)]
         if counts.get(""):
             told.append(f"{counts['']} lines without a severity.")
         if first and last:
-            told.append(f"First entry {told_time(first)}, last entry {told_time(last)}.")
+            told.append(f"First entry {told_time(first.astimezone(zone))}, last entry {told_time(last.astimezone(zone))}.")
         told += [f"{number} times: {template}" for template, number in templates if number > 1]
         return computed_passage(log, "\n".join(told), (), (), section="counted")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, timezone
 from typing import Final
 
 from knowledge.documents.models import LogLine, Severity
@@ -16,7 +16,7 @@ _HEAD: Final = 120
 _MONTH_NAMES = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
 
-_ZONES: Final = (
+ZONES: Final = (
     {"Z": 0, "UTC": 0, "GMT": 0}
     | {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}  # as RFC 5322 has them
     | {"WET": 0, "WEST": 1, "BST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3}
@@ -29,7 +29,7 @@ _CLOCK = (
     r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9})\d*)?+"
     r"(?:\s?(?P<half>[AaPp])[Mm]\b)?+"
 )
-_NAMED_ZONE = rf"(?:{'|'.join(sorted(_ZONES, key=len, reverse=True))})(?![A-Za-z_])"
+_NAMED_ZONE = rf"(?:{'|'.join(sorted(ZONES, key=len, reverse=True))})(?![A-Za-z_])"
 _HOURS = r"[+-](?:0\d|1[0-4])"
 _ZONE = rf"(?:\s?(?P<zone>{_NAMED_ZONE}|{_HOURS}:?[0-5]\d|(?<!\s){_HOURS}))?(?!\d)"
 _NAMED_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})"
@@ -147,7 +147,7 @@ def _read(found: re.Match[str], year: int | None = None) -> datetime | None:
             int((told["fraction"] or "0")[:6].ljust(6, "0")),
             tzinfo=UTC,
         )
-        return when - _offset(told.get("zone"))
+        return when - offset_of(told.get("zone"))
     except (ValueError, OverflowError):
         return None
 
@@ -161,10 +161,17 @@ def _hour(told: int, half: str | None) -> int:
     return told % 12 + (12 if half in "Pp" else 0)
 
 
-def _offset(zone: str | None) -> timedelta:
+def zone_of(line: str) -> timezone | None:
+    """Return the zone that a line names with its moment, None where it names none."""
+    found = _first(_head(line))
+    told = found.groupdict().get("zone") if found else None
+    return timezone(offset_of(told)) if told else None
+
+
+def offset_of(zone: str | None) -> timedelta:
     """Return how far a zone is before UTC."""
-    if zone is None or zone in _ZONES:
-        return timedelta(hours=_ZONES[zone or "UTC"])
+    if zone is None or zone in ZONES:
+        return timedelta(hours=ZONES[zone or "UTC"])
     hours, minutes = int(zone[1:3]), int(zone[3:].lstrip(":") or 0)
     return (-1 if zone[0] == "-" else 1) * timedelta(hours=hours, minutes=minutes)
 

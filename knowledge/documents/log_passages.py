@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
+from knowledge.documents.log_lines import zone_of
 from knowledge.documents.log_questions import PLACED, STATUS
 from knowledge.documents.models import LISTED, Document, LogLine, Passage, PassageKind, Severity, Wanted
 from knowledge.documents.texts import computed_id
@@ -16,7 +17,7 @@ def counted_passage(log: Document, what: str, total: int, first: Sequence[LogLin
     told = [f"{log.name}: {total} {what}."]
     lines = [*first[:1], *last[:1]]
     for name, line in zip(("First", "Last"), lines, strict=False):
-        at = f" at {told_time(line.timestamp)}" if line.timestamp else ""
+        at = f" at {told_time(line.timestamp.astimezone(zone_of(line.text) or UTC))}" if line.timestamp else ""
         told.append(f"{name}{at}, line {line.line}: {line.text}")
     return computed_passage(log, "\n".join(told), lines, (None, *lines), section="counted")
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from knowledge.documents.asked_times import names_a_time
 from knowledge.documents.asking_words import wanted
 from knowledge.documents.log_lines import severity_named
 from knowledge.documents.models import Document, Severity, Wanted
@@ -121,6 +122,7 @@ def is_cued(question: str) -> bool:
     patterns = (QUANTITY, TIMES, _TERM)
     return (
         bool(wanted(question))
+        or names_a_time(question)
         or any(pattern.search(question) for pattern in patterns)
         or bool(plainly_asked(in_plain_words(question), question))
     )

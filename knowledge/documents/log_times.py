@@ -1,0 +1,73 @@
+"""What time a question asks for of one log: by the zone, the day and the year that its lines name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import UTC
+from typing import Final
+
+from knowledge.documents.access import Scope
+from knowledge.documents.asked_times import AskedTime, Calendar, asked_time
+from knowledge.documents.log_lines import zone_of
+from knowledge.documents.log_passages import computed_passage, told_time
+from knowledge.documents.models import Document, Passage, Wanted
+from knowledge.documents.ports import LogStore
+
+_UNDERSTOOD: Final = (
+    "Times are understood as 2025-10-19, 19 October 2025, 14:32 or 2 pm: on or at one, since or until one, or between"
+    " two."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTimes:
+    """Reads times as the logs of one workspace have them."""
+
+    logs: LogStore
+
+    async def calendar(self, log: Document, scope: Scope) -> Calendar:
+        """Return the zone that the first timed line of a log names, and its first and last day there."""
+        first, last = await self.logs.span([log.document_id], scope)
+        if first is None or last is None:
+            return Calendar()
+        _, lines = await self.logs.select([log.document_id], scope, since=first, until=last, limit=1)
+        zone = next((zone for _, line in lines if (zone := zone_of(line.text))), UTC)
+        return Calendar(zone=zone, first=first.astimezone(zone).date(), last=last.astimezone(zone).date())
+
+    async def within(
+        self, log: Document, scope: Scope, wish: Wanted, question: str
+    ) -> tuple[Wanted, Passage | None]:
+        """Return what is asked of a log with the time as it has it, or a passage that says why that is not known."""
+        if not asked_time(question, Calendar()):
+            return replace(wish, since=None, until=None), None
+        calendar = await self.calendar(log, scope)
+        if calendar.first is None:
+            told = f"none of its {log.lines} lines names a time that is read here; they cannot be told by time."
+            return wish, computed_passage(log, f"{log.name}: {told}", (), (), section="counted")
+        asked = asked_time(question, calendar)
+        if asked.needs_day or asked.untold:
+            told = await self._days(log, scope, calendar) if asked.needs_day else _untold(log, asked)
+            return wish, computed_passage(log, told, (), (), section="counted")
+        return replace(wish, since=asked.since, until=asked.until), None
+
+    async def _days(self, log: Document, scope: Scope, calendar: Calendar) -> str:
+        """Return that a log cannot be told by a time of day alone."""
+        ends = [each for each in await self.logs.span([log.document_id], scope) if each]
+        days = " to ".join(told_time(each.astimezone(calendar.zone)) for each in ends)
+        return f"{log.name} has entries of several days, from {days}: a time of day needs its day."
+
+
+def _untold(log: Document, asked: AskedTime) -> str:
+    return f"{log.name}: this cannot be counted: {asked.untold}. {_UNDERSTOOD}"
+
+
+def without_names(question: str, names: Collection[str]) -> str:
+    """Return a question of the same length without the names of files: what they say of days is none of the question's.
+
+    `names`: in small letters.
+    """
+    for name in sorted((each for each in names if "." in each or "/" in each), key=len, reverse=True):
+        question = re.sub(rf"(?i)(?<![\w-]){re.escape(name)}(?![\w-])", lambda found: " " * len(found[0]), question)
+    return question
