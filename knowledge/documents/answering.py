@@ -20,6 +20,7 @@ from knowledge.documents.access import Scope
 from knowledge.documents.answer_cache import AnswerCache, key_of, packed, unpacked
 from knowledge.documents.drafting import Asked, Draft, Drafter
 from knowledge.documents.entailing import Entailment
+from knowledge.documents.log_lines import moment
 from knowledge.documents.models import (
     Answer,
     AnswerStatus,
@@ -45,6 +46,8 @@ log = get_logger(__name__)
 
 MAX_QUESTION = 4_000
 GATE_PASSAGES = 3
+COUNTING = 2
+"""Another number whenever logs are counted otherwise, so that no answer of before is kept, whoever wrote it."""
 
 Describe = Callable[[Passage], str]
 Rewriters = Callable[[], Awaitable[Rewriter]]
@@ -217,7 +220,7 @@ class GroundedAnswerer:
             question=request.question,
             conversation=request.conversation,
             selection=request.selection + str(sorted((request.focus or {}).items())),
-            settings=self.settings,
+            settings=f"{self.settings} {COUNTING}",
         )
 
 
@@ -372,7 +375,10 @@ def _citations(claims: Sequence[Claim], found: Verified, shown: Sequence[Evidenc
 
 def _citation(number: int, evidence: Evidence, quote: str, start: int) -> Citation:
     passage = evidence.passage
-    first, last, timestamp = _where(passage, evidence.text[:start].count("\n"), quote.count("\n"))
+    begins = evidence.text.rfind("\n", 0, start) + 1
+    line = evidence.text[begins:].partition("\n")[0]
+    said = moment(line, now=passage.until or passage.timestamp) if passage.timestamp else None
+    first, last, timestamp = _where(passage, evidence.text[:begins].count("\n"), quote.count("\n"), said)
     return Citation(
         number=number,
         passage_id=passage.passage_id,
@@ -394,15 +400,20 @@ def _citation(number: int, evidence: Evidence, quote: str, start: int) -> Citati
     )
 
 
-def _where(passage: Passage, before: int, more: int) -> tuple[int | None, int | None, datetime | None]:
-    """Return the first and last line of a quote and its moment; lines of a computed text are none of the document's."""
+def _where(
+    passage: Passage, before: int, more: int, said: datetime | None
+) -> tuple[int | None, int | None, datetime | None]:
+    """Return the first and last line of a quote and its moment; lines of a computed text are none of the document's.
+
+    `said`: the moment that the line itself names where the quote begins; the passage begins at another.
+    """
     if passage.kind is PassageKind.COMPUTED:
         rows = [row for row in passage.rows[before : before + more + 1] if row is not None]
         if rows:
             return rows[0].line, rows[-1].line, rows[0].timestamp
         return passage.line_start, passage.line_end, passage.timestamp
     line = None if passage.line_start is None else passage.line_start + before
-    return line, None if line is None else line + more, passage.timestamp
+    return line, None if line is None else line + more, said
 
 
 def _gone(passage: Passage) -> Evidence:

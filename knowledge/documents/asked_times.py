@@ -21,13 +21,15 @@ _MONTH: Final = (
 )
 _DAY: Final = r"(?P<{0}>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _YEAR: Final = r"(?P<year{0}>(?:19|20)\d\d)(?!\d|:\d\d(?!:))"
-_DATE: Final = "|".join((
-    r"(?P<iso>\d{4})(?P<mark>[-/])(?P<month>\d\d?)(?P=mark)(?P<day>\d\d?)",
-    r"(?P<dotted>\d{1,2}\.\d{1,2}\.(?:19|20)\d\d)",
-    r"(?P<slashed>\d{1,2}/\d{1,2}/(?:19|20)\d\d)",
-    _DAY.format("day1") + r"(?:\s(?:of\s)?|[-/])" + _MONTH.format(1) + rf"(?:(?:,?\s|[-/]){_YEAR.format(1)})?",
-    _MONTH.format(2) + r"\s(?:the\s)?" + _DAY.format("day2") + rf"(?!\d|:\d)(?:,?\s{_YEAR.format(2)})?",
-))
+_DATE: Final = "|".join(
+    (
+        r"(?P<iso>\d{4})(?P<mark>[-/])(?P<month>\d\d?)(?P=mark)(?P<day>\d\d?)",
+        r"(?P<dotted>\d{1,2}\.\d{1,2}\.(?:19|20)\d\d)",
+        r"(?P<slashed>\d{1,2}/\d{1,2}/(?:19|20)\d\d)",
+        _DAY.format("day1") + r"(?:\s(?:of\s)?|[-/])" + _MONTH.format(1) + rf"(?:(?:,?\s|[-/]){_YEAR.format(1)})?",
+        _MONTH.format(2) + r"\s(?:the\s)?" + _DAY.format("day2") + rf"(?!\d|:\d)(?:,?\s{_YEAR.format(2)})?",
+    )
+)
 _CLOCK: Final = (
     r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:[.,](?P<fraction>\d{1,6}))?)?"
     r"(?:\s?(?P<half>[AaPp])\.?[Mm]\b)?"
@@ -40,13 +42,15 @@ _TOKEN: Final = re.compile(
 _WITHIN: Final = re.compile(rf"(?:{_CLOCK})(?:{_ZONE}(?![\w:+-])|(?P<west>-\d\d:\d\d)(?![\w:])|(?![\w:]))")
 """The time of a day that is joined to it by a T: there a minus begins a zone."""
 _LEAD: Final = re.compile(
-    r"(?i)(?:\b(?P<word>since|after|from|between|within|starting|before|until|till|(?:up )?to|by|through|and|on|at|during|in|of"
-    r"|for)|(?P<mark>[-\u2013\u2014&]))\s{0,9}(?:(?:on|at|the|from)\s{1,9}){0,2}\Z"
+    r"(?i)(?:\b(?P<word>since|after|from|between|within|starting|before|until|till|(?:up )?to|by|through|and|on|at"
+    r"|during|in|of|for)|(?P<mark>[-\u2013\u2014&]))\s{0,9}(?:(?:on|at|the|from)\s{1,9}){0,2}\Z"
 )
 _LOWER: Final = frozenset({"since", "after", "from", "between", "within", "starting"})
 _UPPER: Final = frozenset({"until", "till", "to", "by", "through", "-", "\u2013", "\u2014"})
 _RANGES: Final = frozenset({"from", "between", "within"})
-_BESIDE: Final = re.compile(r"(?i)\s{0,9},?\s{0,9}(?:(?:at|on|of|from|between|since|after|before|until|till)\s{1,9})?(?:the\s{1,9})?")
+_BESIDE: Final = re.compile(
+    r"(?i)\s{0,9},?\s{0,9}(?:(?:at|on|of|from|between|since|after|before|until|till)\s{1,9})?(?:the\s{1,9})?"
+)
 _NO_LEAD: Final = frozenset({"", "on", "at", "during", "in", "of", "for"})
 
 
@@ -183,9 +187,9 @@ def _days(found: re.Match[str], calendar: Calendar) -> Iterator[date]:
         year = found["year1"] or found["year2"] or (str(*years) if len(years) == 1 else "0")
         month = MONTHS[(found["name1"] or found["name2"])[:3].lower()]
         parts = [(year, str(month), found["day1"] or found["day2"])]
-    for year, month, day in parts:
+    for part in parts:
         try:
-            when = date(int(year), int(month), int(day))
+            when = date(*map(int, part))
         except ValueError:
             continue
         if MINYEAR < when.year < MAXYEAR:
@@ -224,10 +228,19 @@ def _merged(question: str, told: Sequence[_Told]) -> Iterator[_Told]:
         one = rest.pop(0)
         if rest and _BESIDE.fullmatch(question, one.end, rest[0].start):
             two = rest[0]
-            if one.clock is None and two.clock is not None and two.day is None and not {one.lead, two.lead}.isdisjoint(_NO_LEAD):
+            if (
+                one.clock is None
+                and two.clock is not None
+                and two.day is None
+                and not {one.lead, two.lead}.isdisjoint(_NO_LEAD)
+            ):
                 rest[0] = replace(
-                    two, start=one.start, day=one.day, untold=one.untold or two.untold,
-                    text=question[one.start : two.end], lead=one.lead if two.lead in _NO_LEAD else two.lead,
+                    two,
+                    start=one.start,
+                    day=one.day,
+                    untold=one.untold or two.untold,
+                    text=question[one.start : two.end],
+                    lead=one.lead if two.lead in _NO_LEAD else two.lead,
                 )
                 continue
             if one.day is None and one.clock is not None and two.clock is None and two.lead in _NO_LEAD:
@@ -245,7 +258,7 @@ def _with_days(told: Sequence[_Told], calendar: Calendar) -> list[_Told]:
     days = {each.day for each in told if each.day}
     if len(days) == 1:
         told = [each for each in told if each.clock is not None or each.lead not in _NO_LEAD]
-    elif not days and calendar.first == calendar.last:
+    elif not days and calendar.first is not None and calendar.first == calendar.last:
         days = {calendar.first}
     else:
         return list(told)

@@ -5,7 +5,7 @@ What is found comes as computed passages that a model quotes and the verifier ch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,14 +19,16 @@ from knowledge.documents.log_passages import (
     listed_lines,
     listing_passage,
     told_time,
+    unheld_passage,
+    worded,
 )
 from knowledge.documents.log_questions import (
     ALL,
     BOTH,
     ENTRIES,
     LISTING,
+    ONE_END,
     QUANTITY,
-    STATUS,
     TIMES,
     alternatives,
     is_cued,
@@ -34,7 +36,6 @@ from knowledge.documents.log_questions import (
     plainly_asked,
     severities_asked,
     terms_of,
-    tiers,
     words_beside,
     words_of_errors,
 )
@@ -51,12 +52,14 @@ from knowledge.documents.models import (
 )
 from knowledge.documents.plain_words import (
     PlainWords,
+    Spoken,
     in_plain_words,
     says_failed,
     speaks_of_logs,
 )
 from knowledge.documents.ports import EvidenceSource, LogStore, PassageStore
-from knowledge.documents.uncountable import is_uncountable
+from knowledge.documents.statuses import ANY, CLASS, in_statuses, names_a_status, placed
+from knowledge.documents.uncountable import gathers, is_uncountable
 
 MOST_LISTED: Final = 500
 """Lines that a listing holds; the passage says where there are more."""
@@ -69,8 +72,32 @@ _MOST_NUMBERED: Final = 100
 _BAD: Final = (Severity.ERROR, Severity.CRITICAL)
 _UNCOUNTABLE: Final = (
     "this cannot be counted. Lines are counted by what they hold, their severity and their moments; not by how large a"
-    " number in them is, by what they lack, or back from now."
+    " number in them is, by what they lack, or back from now, nor are they gathered by minute, user or status, or added"
+    " up."
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is asked of each log: `question` is without its times, `terms` are to be held as they stand.
+
+    `beside`: other words that say of what lines. `meant`: it is a log that is asked; `addressed`: the question says so.
+    """
+
+    question: str
+    terms: Sequence[str]
+    plain: Sequence[PlainWords]
+    counted: bool
+    listing: bool
+    meant: bool
+    addressed: bool
+    beside: tuple[str, ...] = ()
+    access: bool = False
+
+    @property
+    def only_when(self) -> bool:
+        """Return whether nothing but when something was is asked, which a document may answer as well."""
+        return not (self.listing or self.plain or QUANTITY.search(self.question))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +132,11 @@ class LogEvidence(EvidenceSource):
         when, question = without_names(question, names), without_times(question)
         timed = names_a_time(when)
         counted = bool(QUANTITY.search(question) or TIMES.search(question))
-        listing = bool(LISTING.search(question) and ENTRIES.search(question)) or (timed and meant and not counted)
+        listing = bool(LISTING.search(question) and (ENTRIES.search(question) or names_a_status(question))) or (
+            timed and meant and not counted
+        )
         uncountable = is_uncountable(question)
-        untold = meant and (listing or counted or bool(plainly_asked(plain, question)))
+        untold = meant and (listing or counted or gathers(question) or bool(plainly_asked(plain, question)))
         for log in logs[:_MOST_LOGS] if not wish.lines else ():
             if uncountable:
                 found += (
@@ -118,11 +147,19 @@ class LogEvidence(EvidenceSource):
             if untimed:
                 found += [untimed] if untold or (wish.severities and (listing or counted)) else []
                 continue
-            told: list[Passage] = []
-            for each in plainly_asked(plain, question) if not terms else ():
-                told += await self._in_plain_words(log, scope, within, each, question, meant=meant)
-            found += told or await self._of_log(
-                log, scope, within, terms, question, plain=plain, listing=listing, meant=meant
+            found += await self._told(
+                log,
+                scope,
+                within,
+                _Asked(
+                    question=question,
+                    terms=terms,
+                    plain=plain,
+                    counted=counted,
+                    listing=listing,
+                    meant=meant,
+                    addressed=bool(wish.document_ids) or speaks_of_logs(question),
+                ),
             )
         capped = [note for log in logs for note in log.notes] if found else []
         more = (
@@ -167,30 +204,61 @@ class LogEvidence(EvidenceSource):
             )
         return passages
 
+    async def _told(self, log: Document, scope: Scope, wish: Wanted, asked: _Asked) -> list[Passage]:
+        """Return what is told of one log."""
+        counts = await self.logs.by_severity([log.document_id], scope)
+        severe = any(map(counts.get, Severity))
+        access = asked.meant and await self._held(log, scope, Wanted(), (), [(ANY,)]) is not None
+        if access:
+            asked = replace(asked, question=in_statuses(asked.question, alone=not severe))
+        beside = Spoken()
+        plainly = plainly_asked(asked.plain, asked.question)
+        if asked.meant and (asked.counted or asked.listing or plainly):
+            beside = words_beside(asked.question, log, asked.terms)
+        if not access:  # a class of statuses is none of the words that such a line holds
+            classes = tuple(filter(CLASS.match, beside.exact))
+            exact = tuple(each for each in beside.exact if each not in classes)
+            beside = Spoken(exact=exact, words=(*beside.words, *classes))
+        asked = replace(asked, terms=(*asked.terms, *beside.exact), beside=beside.words, access=access)
+        told: list[Passage] = []
+        for each in plainly if severe and not asked.terms else ():
+            told += await self._in_plain_words(log, scope, wish, each, asked=asked, counts=counts)
+        return told or await self._of_log(log, scope, wish, asked, counts)
+
     async def _in_plain_words(
-        self, log: Document, scope: Scope, wish: Wanted, plain: PlainWords, question: str, *, meant: bool
+        self,
+        log: Document,
+        scope: Scope,
+        wish: Wanted,
+        plain: PlainWords,
+        *,
+        asked: _Asked,
+        counts: Mapping[str, int],
     ) -> list[Passage]:
         """Return what is told of the errors or warnings of a log: how many, the first, the last, and of which kinds.
 
-        Of those alone that the words beside them name, as in "payment errors": that there are none is told with what
-        the log has. `meant`: it is a log that is asked. Where it may be a document, a log tells only of a topic that it
-        holds, or where the question has no other, and only when or how many. Nothing of a log whose lines name no
-        severities: a 0 would say that all was well.
+        Of those alone that the words beside them name, as in "payment errors" or "errors of user u3"; where no line
+        holds the words, that. Where it may be a document that is asked, a log tells only of a topic that it holds, or
+        where the question has no other, and only when or how many.
         """
-        counts = await self.logs.by_severity([log.document_id], scope)
-        if wish.severities or not any(map(counts.get, Severity)):
-            return []
-        counted = QUANTITY.search(question) or TIMES.search(question)
-        if not meant and not (counted and (plain.topic or plain.alone)):
+        if wish.severities or (not asked.meant and not (asked.counted and (plain.topic or plain.alone))):
             return []
         ids = [log.document_id]
-        only, terms = plain.in_a_log(counts)
-        if terms and not (await self.logs.select(ids, scope, severities=only, terms=terms, limit=0))[0]:
-            none = counted_passage(log, described(only, terms, Wanted()), 0, (), ())
-            return [none, await self._overview(log, scope)] if meant else []
-        listing = bool(ALL.search(question))
+        only, topic = plain.in_a_log(counts)
+        named = {word.lower() for each in asked.plain for word in each.topic}
+        more = [
+            word for word in asked.beside if not any(word.lower() in each or each in word.lower() for each in named)
+        ]
+        terms = (*topic, *more)
+        if terms and not await self._held(log, scope, wish, only, [terms]):
+            if lacking := await self._lacking(log, scope, (), terms):
+                return [unheld_passage(log, lacking)] if asked.meant else []
+            none = counted_passage(log, described(only, terms, wish), 0, (), ())
+            return [none, await self._overview(log, scope)] if asked.meant else []
+        listing = bool(ALL.search(asked.question))
         found = await self._selected(log, scope, wish, only, terms, listing=listing)
-        if not (wish.since or wish.until) and not listing and (plain.sought or QUANTITY.search(question)):
+        counting = plain.sought or QUANTITY.search(asked.question)
+        if not (wish.since or wish.until) and not listing and counting:
             what = described(only, terms, wish)
             told = [f"{log.name}: {counts[each]} {each} entries." for each in only if len(only) > 1 and not terms]
             kinds = await self.logs.templates(ids, scope, severities=only, terms=terms, limit=_TEMPLATES)
@@ -201,67 +269,102 @@ class LogEvidence(EvidenceSource):
         return found
 
     async def _of_log(
+        self, log: Document, scope: Scope, wish: Wanted, asked: _Asked, counts: Mapping[str, int]
+    ) -> list[Passage]:
+        """Return what is told of the lines that a question names exactly, or of the whole log where it counts.
+
+        Where it may be a document that is asked, a log is no answer as a whole, and tells only of what it holds, where
+        that is to be counted or listed; a severity in capitals says of itself that it is a log.
+        """
+        sure = asked.meant or bool(wish.severities)
+        if not sure and not (asked.counted or asked.listing):
+            return []
+        words = asked.beside or words_of_errors(asked.question, asked.terms, asked.plain).words
+        joined = asked.plain if (BOTH.search(asked.question) if wish.severities else asked.terms) else ()
+        only, saying = severities_asked(wish, joined, counts)
+        words = (*words, *(word for word in saying if word not in words))
+        failed = [each for each in _BAD if counts.get(each)] if not only and any(map(says_failed, words)) else []
+        found: list[Passage] = []
+        if sure and self._nameless(wish, asked, counts):
+            told = f"{log.name}: none of its {log.lines} lines names a severity: errors are not told from other lines."
+            found.append(computed_passage(log, told, (), (), section="counted"))
+            if only or not asked.terms:
+                return found
+        for named in await self._together(log, scope, asked):
+            found += await self._of_words(log, scope, wish, asked, only=only, named=named, words=words, failed=failed)
+        return found
+
+    def _nameless(self, wish: Wanted, asked: _Asked, counts: Mapping[str, int]) -> bool:
+        """Return whether severities are asked of a log that names none: a 0 would say that all was well."""
+        if any(map(counts.get, Severity)):
+            return False
+        if wish.severities:
+            return True
+        statuses = asked.access and any(placed(term) != term for term in asked.terms)
+        return bool(asked.plain) and not statuses and bool(asked.terms or asked.counted)
+
+    async def _of_words(
         self,
         log: Document,
         scope: Scope,
         wish: Wanted,
-        terms: Sequence[str],
-        question: str,
+        asked: _Asked,
         *,
-        plain: Sequence[PlainWords],
-        listing: bool,
-        meant: bool,
+        only: Sequence[Severity],
+        named: tuple[str, ...],
+        words: tuple[str, ...],
+        failed: Sequence[Severity],
     ) -> list[Passage]:
-        """Return what is told of the lines that a question names exactly, or of the whole log where it counts.
-
-        `meant`: it is a log that is asked, which a severity in capitals says of itself. Where it may be a document, a
-        log is no answer as a whole, and tells only of what it holds, where that is to be counted or listed.
-        """
-        timed = bool(wish.since or wish.until)
-        counted = QUANTITY.search(question) or TIMES.search(question)
-        sure = meant or bool(wish.severities)
-        if not sure and not (counted or listing):
-            return []
-        beside = words_beside(question, log, terms) if meant and counted else words_of_errors(question, terms, plain)
-        counts = await self.logs.by_severity([log.document_id], scope)
-        joined = plain if (BOTH.search(question) if wish.severities else terms) else ()
-        only, saying = severities_asked(wish, joined, counts)
-        beside = replace(beside, words=(*beside.words, *saying))
-        bad = [] if only else [each for each in _BAD if counts.get(each)]
-        failed = bool(bad) and any(map(says_failed, beside.words))
+        """Return what is told of the lines that hold what is named exactly, and the words beside it where any does."""
+        sure, timed = asked.meant or bool(wish.severities), bool(wish.since or wish.until)
         found: list[Passage] = []
-        if plain and terms and not only and not any(map(STATUS.match, beside.exact)):
-            told = f"{log.name}: none of its {log.lines} lines names a severity: errors are not told from other lines."
-            found += [computed_passage(log, told, (), (), section="counted")] if sure else []
-        for named in await self._together(log, scope, terms, question):
-            narrowing = [(*named, *words) for words in tiers(beside)]
-            held = await self._held(log, scope, wish, only, narrowing)
-            if narrowing and held is None and sure:
-                lacking = (*named, *(beside.exact or beside.words))
-                found.append(counted_passage(log, described(only, lacking, wish), 0, (), ()))
-            if meant and counted and not (named or held or timed):
-                found.append(await self._overview(log, scope))
-            if held or only or ((named or timed) and not failed):
-                selected = await self._selected(log, scope, wish, only, held or named, listing=listing)
-                found += selected if sure or selected[0].line_start is not None else []
-                found += await self._each(log, scope, wish, only, held or named) if len(selected[0].rows) > 1 else []
-            if failed:
-                rest = (*named, *beside.exact, *(word for word in beside.words if not says_failed(word)))
-                selected = await self._selected(log, scope, wish, bad, rest, listing=listing)
-                found += selected if sure or selected[0].line_start is not None else []
+        terms, note, lacking = (*named, *words), "", ""
+        if words and not await self._held(log, scope, wish, only, [terms]):
+            lacking = await self._lacking(log, scope, named, words)
+            if lacking and named:
+                terms, note = named, f"; none of these lines holds {lacking}"
+        unheld = bool(lacking) and not named
+        if unheld and sure and not failed and (asked.addressed or only or not asked.only_when):
+            found.append(unheld_passage(log, lacking))
+        if asked.meant and asked.counted and not (terms or timed):
+            found.append(await self._whole(log, scope, asked))
+        if not unheld and (terms or only or timed) and not (failed and lacking and not named):
+            selected = await self._selected(log, scope, wish, only, terms, listing=asked.listing, note=note)
+            found += selected if sure or selected[0].line_start is not None else []
+            found += await self._each(log, scope, wish, only, terms) if len(selected[0].rows) > 1 else []
+        if failed:
+            rest = (*named, *(word for word in words if not says_failed(word)))
+            selected = await self._selected(log, scope, wish, failed, rest, listing=asked.listing)
+            found += selected if sure or selected[0].line_start is not None else []
         return found
 
-    async def _together(
-        self, log: Document, scope: Scope, terms: Sequence[str], question: str
-    ) -> list[tuple[str, ...]]:
+    async def _lacking(self, log: Document, scope: Scope, named: tuple[str, ...], words: Sequence[str]) -> str:
+        """Return in words which of some words no line holds, at whatever time, or that none holds them together."""
+        if await self._held(log, scope, Wanted(), (), [(*named, *words)]):
+            return ""
+        lacking = [word for word in words if not await self._held(log, scope, Wanted(), (), [(*named, word)])]
+        return " or ".join(map(worded, ([word] for word in lacking))) or f"{worded(words)} together"
+
+    async def _whole(self, log: Document, scope: Scope, asked: _Asked) -> Passage:
+        """Return what is told of all lines: the first and the last where these are asked for."""
+        if ONE_END.search(asked.question):
+            return (await self._selected(log, scope, Wanted(), (), (), listing=False))[0]
+        return await self._overview(log, scope)
+
+    async def _together(self, log: Document, scope: Scope, asked: _Asked) -> list[tuple[str, ...]]:
         """Return which terms lines are to hold together, those that some do first; each where "and" joins them."""
-        asked = alternatives(terms, question)
-        alone = [(term,) for term in terms]
-        if len(terms) > 1 and set(asked) == set(alone):
-            asked = [tuple(terms)] if await self._held(log, scope, Wanted(), (), [tuple(terms)]) else []
-        elif len(terms) < 2 or await self._held(log, scope, Wanted(), (), asked):
-            return asked
-        return [*asked, *alone]
+
+        def as_held(terms: Sequence[str]) -> tuple[str, ...]:
+            return tuple(map(placed, terms)) if asked.access else tuple(terms)
+
+        groups = [as_held(each) for each in alternatives(asked.terms, asked.question)]
+        alone = [as_held([term]) for term in asked.terms]
+        if len(alone) > 1 and set(groups) == set(alone):
+            every = as_held(asked.terms)
+            groups = [every] if await self._held(log, scope, Wanted(), (), [every]) else []
+        elif len(alone) < 2 or await self._held(log, scope, Wanted(), (), groups):
+            return groups
+        return [*groups, *alone]
 
     async def _held(
         self, log: Document, scope: Scope, wish: Wanted, only: Collection[Severity], tiers: Sequence[tuple[str, ...]]
@@ -284,6 +387,7 @@ class LogEvidence(EvidenceSource):
         terms: Collection[str],
         *,
         listing: bool,
+        note: str = "",
     ) -> list[Passage]:
         """Return how many lines of these severities hold each of these terms, with the first and last."""
 
@@ -303,7 +407,7 @@ class LogEvidence(EvidenceSource):
         total, lines = await select(MOST_LISTED if listing else 1)
         _, last = await select(1, last_first=True)
         what = described(only, terms, wish)
-        counted = counted_passage(log, what, total, lines, last)
+        counted = counted_passage(log, what, total, lines, last, note=note if total else "")
         return [counted, listing_passage(log, what, total, lines)] if listing and total else [counted]
 
     async def _each(
@@ -328,6 +432,8 @@ class LogEvidence(EvidenceSource):
         if counts.get(""):
             told.append(f"{counts['']} lines without a severity.")
         if first and last:
-            told.append(f"First entry {told_time(first.astimezone(zone))}, last entry {told_time(last.astimezone(zone))}.")
+            told.append(
+                f"First entry {told_time(first.astimezone(zone))}, last entry {told_time(last.astimezone(zone))}."
+            )
         told += [f"{number} times: {template}" for template, number in templates if number > 1]
         return computed_passage(log, "\n".join(told), (), (), section="counted")

@@ -46,6 +46,7 @@ _FORMS: Final = (
 _SYSLOG = re.compile(rf"^(?:<\d{{1,3}}>)?{_NAMED_MONTH} (?P<day>[ \d]\d) {_CLOCK}(?!\d)")
 _TIME_KEYS: Final = ("@timestamp", "timestamp", "time", "ts", "datetime", "asctime", "date")
 _LEVEL_KEYS: Final = ("level", "severity", "log.level", "levelname", "loglevel", "lvl")
+_MESSAGE_KEYS: Final = ("msg", "message", "event", "log", "error", "err", "text", "body", "reason")
 _HAS_CLOCK = re.compile(r"\d:\d\d:\d")
 _COLOUR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
 
@@ -73,6 +74,13 @@ _UPPER = re.compile(rf"(?<![A-Za-z0-9_])({_NAME})(?![A-Za-z0-9_])")
 _KEYED = re.compile(rf"(?i)\b(?:level|severity|lvl|loglevel)\b[\"']?\s*[=:]\s*[\"']?({_NAME})\b")
 _BRACKETED = re.compile(rf"(?i)[\[<(](?:\w+:)?({_NAME})[\])>:]|^({_NAME}):")
 
+_COLUMN = re.compile(rf"(?i)(?:^|\s{{2,}}|\t|\|)\s*({_NAME})(?=\s{{2,}}|\t|\s*\||$)")
+"""A severity in any case as a column of its own: `2m  Warning  BackOff`."""
+_BEHIND = re.compile(rf"(?i)[\])]?[\s|:-]{{0,4}}({_NAME})(?=[\s:,|\]]|$)")
+"""A severity in any case right behind the moment."""
+_KLOG = re.compile(rf"^(?P<level>[EWIF])(?P<month>0[1-9]|1[0-2])(?P<day>[0-3]\d) {_CLOCK}(?!\d)")
+_KLOG_LEVELS: Final = {"E": Severity.ERROR, "W": Severity.WARN, "I": Severity.INFO, "F": Severity.CRITICAL}
+
 _VARIABLE = re.compile(
     r"\"[^\"]*\"|'[^']*'"
     r"|\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
@@ -89,15 +97,16 @@ def severity_named(name: str) -> Severity | None:
 def moment(line: str, *, now: datetime | None = None) -> datetime | None:
     """Return the moment that the head of a line names first; one without a zone is taken as UTC.
 
-    With `now` also that of a syslog line, which names no year: the last such moment that is not after tomorrow. What is
-    of the first or the last year that there is, is no moment but a sign that there is none, and has no place in
-    Postgres.
+    With `now` also that of a line of syslog or klog, which names no year: the last such moment that is not after
+    tomorrow. What is of the first or the last year that there is, is no moment but a sign that there is none, and has
+    no place in Postgres.
     """
     head = _head(line)
     if not _HAS_CLOCK.search(head):
         return None
-    if now is not None and (found := _SYSLOG.match(head)) and not _FORMS[-1].match(head, found.start("month")):
-        when = _last_such(found, now)
+    yearless = (_KLOG.match(head) or _SYSLOG.match(head)) if now is not None else None
+    if now is not None and yearless and not _FORMS[-1].match(head, yearless.start("month")):
+        when = _last_such(yearless, now)
     else:
         when = _read(found) if (found := _first(head)) else None
     return when if when is not None and MINYEAR < when.year < MAXYEAR else None
@@ -186,7 +195,10 @@ def _last_such(found: re.Match[str], now: datetime) -> datetime | None:
 
 
 def severity(line: str) -> Severity | None:
-    """Return how bad the head of a line says it is: by its key, else in capitals, else in brackets."""
+    """Return how bad the head of a line says it is: by its key, else in capitals, else in brackets or by its letter.
+
+    Else in whatever case, right behind the moment or as a column of its own.
+    """
     head = _head(line)
     if found := _KEYED.search(head):
         return _NAMES[found[1].upper()]
@@ -194,12 +206,28 @@ def severity(line: str) -> Severity | None:
         return _NAMES[found[1]]
     if found := _BRACKETED.search(head):
         return _NAMES[(found[1] or found[2]).upper()]
+    if found := _KLOG.match(head):
+        return _KLOG_LEVELS[found["level"]]
+    when = _first(head) if _HAS_CLOCK.search(head) else None
+    if (when and (found := _BEHIND.match(head, when.end()))) or (found := _COLUMN.search(head)):
+        return _NAMES[found[1].upper()]
     return None
 
 
 def template(line: str) -> str:
-    """Return a line with what varies in it replaced, so that alike lines are equal."""
-    return _VARIABLE.sub("<*>", _COLOUR.sub("", line).strip())[:400]
+    """Return a line with what varies in it replaced, so that alike lines are equal; of JSON what it says."""
+    return _VARIABLE.sub("<*>", _COLOUR.sub("", _message(line)).strip())[:400]
+
+
+def _message(line: str) -> str:
+    """Return what a line of JSON says by the key that it has for that, any other line as it is."""
+    if not (line.startswith("{") and line.rstrip().endswith("}")):
+        return line
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return line
+    return next((each for key in _MESSAGE_KEYS if isinstance(each := told.get(key), str) and each.strip()), line)
 
 
 def lines_of(text: str) -> Iterator[str]:
@@ -224,8 +252,14 @@ def read_lines(text: str, *, now: datetime) -> Iterator[LogLine]:
         )
 
 
+def _yearless(line: str) -> bool:
+    """Return whether a line begins with a moment that names no year."""
+    head = _head(line)
+    return _SYSLOG.match(head) is not None or _KLOG.match(head) is not None
+
+
 def looks_like_log(text: str) -> bool:
     """Return whether most of the first lines begin with a moment."""
     head = [line for line in text[:20_000].split("\n")[:200] if line.strip()]
-    timed = sum(moment(line) is not None or _SYSLOG.match(_head(line)) is not None for line in head)
+    timed = sum(moment(line) is not None or _yearless(line) for line in head)
     return len(head) >= 3 and timed >= 0.6 * len(head)

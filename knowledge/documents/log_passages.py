@@ -7,19 +7,35 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from knowledge.documents.log_lines import zone_of
-from knowledge.documents.log_questions import PLACED, STATUS
 from knowledge.documents.models import LISTED, Document, LogLine, Passage, PassageKind, Severity, Wanted
+from knowledge.documents.statuses import status_told
 from knowledge.documents.texts import computed_id
 
 
-def counted_passage(log: Document, what: str, total: int, first: Sequence[LogLine], last: Sequence[LogLine]) -> Passage:
-    """Return how many lines of a log are what is asked for, with the first and the last of them."""
-    told = [f"{log.name}: {total} {what}."]
+def counted_passage(
+    log: Document, what: str, total: int, first: Sequence[LogLine], last: Sequence[LogLine], *, note: str = ""
+) -> Passage:
+    """Return how many lines of a log are what is asked for, with the first and the last of them.
+
+    `note`: what of the question they are not, of the line that tells how many.
+    """
+    told = [f"{log.name}: {total} {what}{note}."]
     lines = [*first[:1], *last[:1]]
     for name, line in zip(("First", "Last"), lines, strict=False):
         at = f" at {told_time(line.timestamp.astimezone(zone_of(line.text) or UTC))}" if line.timestamp else ""
         told.append(f"{name}{at}, line {line.line}: {line.text}")
     return computed_passage(log, "\n".join(told), lines, (None, *lines), section="counted")
+
+
+def unheld_passage(log: Document, lacking: str) -> Passage:
+    """Return that no line holds what a question says: a 0 would say that there was nothing of the kind."""
+    told = f"{log.name}: no line holds {lacking}: what it says in other words is not counted."
+    return computed_passage(log, told, (), (), section="counted")
+
+
+def worded(words: Sequence[str]) -> str:
+    """Return words as they are told."""
+    return " and ".join(map(_named, words))
 
 
 def listing_passage(log: Document, what: str, total: int, lines: Sequence[LogLine]) -> Passage:
@@ -40,7 +56,7 @@ def listed_lines(lines: Sequence[LogLine], *, mark: int | None = None) -> str:
 def described(only: Sequence[Severity], terms: Collection[str], wish: Wanted) -> str:
     """Return in words which lines are meant: of these severities, with these terms, in the time that is wished."""
     told = f"{'/'.join(only)} entries" if only else "lines"
-    told += f" with {' and '.join(map(_named, terms))}" if terms else ""
+    told += f" with {worded(tuple(terms))}" if terms else ""
     told += f" since {told_time(wish.since)}" if wish.since else ""
     return told + (f" until {told_time(wish.until)}" if wish.until else "")
 
@@ -51,8 +67,7 @@ def told_time(moment: datetime) -> str:
 
 
 def _named(term: str) -> str:
-    number = term.strip('" ')
-    return f"status {number}" if term == STATUS.sub(PLACED, number) != number else repr(term)
+    return status_told(term) or repr(term)
 
 
 def computed_passage(

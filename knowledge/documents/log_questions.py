@@ -12,6 +12,8 @@ from knowledge.documents.asking_words import wanted
 from knowledge.documents.log_lines import severity_named
 from knowledge.documents.models import Document, Severity, Wanted
 from knowledge.documents.plain_words import PlainWords, Spoken, in_plain_words, says_failed, spoken
+from knowledge.documents.statuses import names_a_status
+from knowledge.documents.uncountable import gathers
 
 QUANTITY = re.compile(
     r"(?i)\b(how many|how often|number of|count(?:s|ed)?|total|frequen\w+|distribution|breakdown"
@@ -23,7 +25,23 @@ ALL = re.compile(r"(?i)\b(all|every|each|list|show)\b")
 ENTRIES = re.compile(
     r"(?i)\b(entries|entry|lines?|messages?|logs?|events?|errors?|warnings?|timestamps?|occurrences?)\b"
 )
-_ENDMOST = re.compile(r"(?i)\b(?:first|last|earliest|latest)\s+\d+\b")
+_MANY: Final = (
+    r"(?:errors|warnings|lines|entries|messages|events|requests|responses|occurrences|records|logs|[A-Z]{4,9}s?)\b"
+)
+_ENDMOST = re.compile(
+    r"(?i)\b(?:first|last|earliest|latest|newest|oldest|most recent|top)\s+"
+    rf"(?:(?![1-5]\d\d\b)\d+\b|\d+(?=\s+(?:\w+\s+)?{_MANY}))|\b\d+\s+(?=(?:first|last|earliest|latest|newest|oldest|most)\b)"
+)
+"""How many of the ends are asked for; the first 502 is one of status 502."""
+ONE_END = re.compile(
+    r"(?i)\b(?:first|last|final|earliest|latest|newest|oldest)(?: and (?:the )?last)? "
+    r"(?:log )?(?:line|entry|message|event|record)\b"
+)
+"""Asks for the line where a log begins or ends."""
+_PLACES = re.compile(
+    r"(?i)\b(?:api\s+)?(?:endpoint|path|route|url)s?\b|\b[\w-]+\s+(?=logs?\b(?!\s+(?:entries|entry|lines?|messages?)\b))"
+)
+"""Where things are counted, and a log by its name: "the application log"."""
 _GRADE: Final = r"(?:(?-i:[A-Z]{4,8}s?)|critical|fatal|warnings?|info|debug|errors?)"
 BOTH = re.compile(
     rf"(?i)\b{_GRADE}(?:\s{{1,9}}(?:entries|entry|lines?|messages?|events?))?\s{{0,9}}(?:,|&|\band\b|\bor\b)"
@@ -31,7 +49,8 @@ BOTH = re.compile(
 )
 """Names severities together, so that a plain one is meant as the one in capitals is."""
 _JOINED = re.compile(
-    r"[\s\"'`]{0,9}(?:,|&|\b(?:and|or|vs|versus)\b)[\s,]{0,9}"
+    r"[\s\"'`]{0,9}(?:\b(?:errors?|requests?|responses?|statuses|lines?|entries)\s{1,9})?"
+    r"(?:,|&|/|\b(?:and/or|and|or|vs|versus)\b)[\s,]{0,9}"
     r"(?:(?:also|and|or|how|many|much|often|on|in|at|to|of|from|for|with|the)\s{1,9}){0,5}[\"'`]?"
 )
 """Stands between terms that are told one by one."""
@@ -40,14 +59,10 @@ _TERM = re.compile(
     r"\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)|`([^`\n]{2,200})`|(?<![\w/])(/[\w./-]{2,})|\b([A-Z]{2,}[-_]?\d{2,}\w*)\b"
 )
 
-STATUS = re.compile(r"\A[1-5]\d\d\Z")
-PLACED: Final = '" \\g<0> '
-"""Where access logs have the status: behind the quoted request."""
-
 
 def words_beside(question: str, log: Document, terms: Collection[str]) -> Spoken:
     """Return what a question says of the lines that it counts beside what it names exactly."""
-    told = TIMES.sub(" ", QUANTITY.sub(" ", _ENDMOST.sub(" ", question)))
+    told = _PLACES.sub(" ", TIMES.sub(" ", QUANTITY.sub(" ", _ENDMOST.sub(" ", question))))
     for term in terms:
         told = told.replace(term, " ")
     parts = {part for name in (log.name, log.uri) for part in (name.lower(), *re.split(r"[\W_]+", name.lower()))}
@@ -83,23 +98,27 @@ def alternatives(terms: Sequence[str], question: str) -> list[tuple[str, ...]]:
     """Return which terms belong together, as of "errors on /api/pay and /api/cart with ERR-4521" the code to each."""
     groups: list[list[str]] = []
     end = 0
-    for match in _TERM.finditer(question):
-        term = _term(match)
-        if term not in terms or any(term in group for group in groups):
-            continue
-        if groups and _JOINED.fullmatch(question, end, match.start()):
+    for start, stop, term in _placed(terms, question):
+        if groups and _JOINED.fullmatch(question, end, start):
             groups[-1].append(term)
         else:
             groups.append([term])
-        end = match.end()
+        end = stop
     return list(itertools.product(*groups))
 
 
-def tiers(beside: Spoken) -> list[tuple[str, ...]]:
-    """Return sets of words to look for together, the narrowest first: 500 is a status where lines have one there."""
-    every = dict.fromkeys(words for words in ((*beside.exact, *beside.words), beside.exact) if words)
-    placed = {words: tuple(STATUS.sub(PLACED, word) for word in words) for words in every}
-    return list(dict.fromkeys(tier for words in every for tier in (placed[words], words)))
+def _placed(terms: Sequence[str], question: str) -> list[tuple[int, int, str]]:
+    """Return where terms stand in a question first, in its order."""
+    found: dict[str, tuple[int, int, str]] = {}
+    for match in _TERM.finditer(question):
+        found.setdefault(_term(match), (match.start(), match.end(), _term(match)))
+    rest = _TERM.sub(lambda match: " " * len(match[0]), question)
+    for term in terms:
+        if term not in found:
+            place = re.search(rf"(?i)(?<!\w){re.escape(term)}(?:e?s\b|(?!\w))", rest)
+            start, end = place.span() if place else (len(question), len(question))
+            found[term] = (start, end, term)
+    return sorted(place for term, place in found.items() if term in terms)
 
 
 def plainly_asked(plain: Sequence[PlainWords], question: str) -> list[PlainWords]:
@@ -123,6 +142,8 @@ def is_cued(question: str) -> bool:
     return (
         bool(wanted(question))
         or names_a_time(question)
+        or gathers(question)
+        or bool(LISTING.search(question) and names_a_status(question))
         or any(pattern.search(question) for pattern in patterns)
         or bool(plainly_asked(in_plain_words(question), question))
     )

@@ -36,9 +36,7 @@ class LogTimes:
         zone = next((zone for _, line in lines if (zone := zone_of(line.text))), UTC)
         return Calendar(zone=zone, first=first.astimezone(zone).date(), last=last.astimezone(zone).date())
 
-    async def within(
-        self, log: Document, scope: Scope, wish: Wanted, question: str
-    ) -> tuple[Wanted, Passage | None]:
+    async def within(self, log: Document, scope: Scope, wish: Wanted, question: str) -> tuple[Wanted, Passage | None]:
         """Return what is asked of a log with the time as it has it, or a passage that says why that is not known."""
         if not asked_time(question, Calendar()):
             return replace(wish, since=None, until=None), None

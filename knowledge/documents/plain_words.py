@@ -33,7 +33,7 @@ _NO_TOPIC: Final = re.compile(
     r"|were|is|was|there|in|ha(?:ve|s|d)|with|for|from|to|number|count|total|th(?:e|o)se|such|our|my|its|latest|earliest"
     r"|common|most|recent|different|distinct|other|th(?:is|at)|it|found|timestamps?|timeline|times?"
     r"|logs?|frequent|main|new|unique|various|serious|severe|worst|top|actual|some|more|tell|give|find|see|get|about"
-    r"|summar\w*|overview|start(?:s|ed)?|beg[aiu]n|begins|stop(?:s|ped)?|end(?:s|ed)?|(?:happen|occur|appear)\w*"
+    r"|\d{1,2}|summar\w*|overview|start(?:s|ed)?|beg[aiu]n|begins|stop(?:s|ped)?|end(?:s|ed)?|(?:happen|occur|appear)\w*"
 )
 _OF = re.compile(
     r"(?i)\s{1,9}(?:(?:are|were|is|was|there|found|come|came)\s{1,9}){0,2}(?:of|from|in|about|concerning|regarding)"
@@ -61,14 +61,28 @@ _NOT_COUNTED: Final = re.compile(
     r"|(?:return|contain|mention|hold|name|record|writ|report|show|look|receiv|exist|severit|level|kind|type|sort|minute"
     r"|hour|day|second|belong|relat)\w*|before|after|during|through|by|on|at|as|per|into|over|under|utc|[ap]m|be|been"
     r"|being|because|due|often|so|no|not|any(?:thing|where)?|one|ones|they|them|their|you|i|we|us|can|could|will|would"
-    r"|should|than|both|together|combined|long|much|overall|altogether|whole|entire|full|today|yesterday|\w"
+    r"|should|than|according|both|together|combined|long|much|overall|altogether|whole|entire|full|\w"
+    r"|and/or|sa(?:y|ys|id)|please|know|want|need|like|go|goes|went|gone|wrong|caus\w*|seen|visible|present|available"
+    r"|encountered|thrown|raised|generated|emitted|produced|listed|displayed|whether|if|while|where|who|whose|why"
+    r"|within|up|out|just|only|also|too|still|ever|already|now|far|else|exactly|precisely|between|precise|cause|yet"
+    r"|line|here|inside|across|against|contents?|detail\w*|information|exact"
 )
 """Words that say that something is counted, and not what."""
 _SPOKEN: Final = re.compile(r"\w(?:[\w.:@/-]*\w)?")
 MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d\S*|\d{1,2}:\d\d\S*")
-_EXACT: Final = re.compile(r"\d[\d.]{1,60}|[A-Z]{3,60}|[^\W_]{0,60}_\w{0,100}|[A-Za-z]{0,30}[a-z][A-Z]\w{0,60}")
-"""A number or an address, a word in capitals, a name of code."""
-_PLURAL: Final = re.compile(r"(\w{1,40}(?:ss|sh|ch|x))es|(\w{3,40}[^\Ws])s")
+_EXACT: Final = re.compile(
+    r"(?=\D{0,60}\d)[\w.:@/-]{1,100}|[A-Z]{3,60}|[^\W_]{0,60}_\w{0,100}|[A-Za-z]{0,30}[a-z][A-Z]\w{0,60}"
+    r"|[\w.-]{1,60}[@.:][\w.-]{1,60}"
+)
+"""A number, an address, a file, a word with a digit or in capitals, a name of code."""
+_PLURAL: Final = re.compile(
+    r"(\w{1,40}(?:ss|sh|ch|x))es|(?!(?:cook|mov|zomb|ser|spec)ies)(\w{1,40}[^\Waeiou])ies|(\w{3,40}[^\Ws])s"
+)
+_STATUSES: Final = re.compile(r"([1-5](?:\d\d|xx))(?:s|es)?", re.IGNORECASE)
+_LOGGED: Final = re.compile(
+    r"(?i)\b(logged (?:in|out))\b(?!\s+(?:the\s+)?(?:[\w-]+\s+){0,2}(?:logs?|files?)\b|\s+[\w/-]*[./]\w)"
+)
+"""Not of what is logged in a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,18 +95,22 @@ class Spoken:
 
 def spoken(question: str, left_out: Collection[str]) -> Spoken:
     """Return what lines a question counts, as in "how many came from 10.0.0.5"; `left_out`: in small letters."""
-    told = MOMENT.sub(" ", question)
+    logged = [each.lower() for each in _LOGGED.findall(question)]
+    told = MOMENT.sub(" ", _LOGGED.sub(" ", question))
     found = [each for each in _SPOKEN.findall(told) if each.lower() not in left_out and severity_named(each) is None]
     exact = [each for each in found if _EXACT.fullmatch(each)]
     words = [each for each in found if each not in exact and not _NO_TOPIC.fullmatch(each)]
-    words = [_singular(each) for each in words if not _NOT_COUNTED.fullmatch(each)]
+    words = [*(_singular(each) for each in words if not _NOT_COUNTED.fullmatch(each)), *logged]
+    exact = [status[1].lower() if (status := _STATUSES.fullmatch(each)) else each for each in exact]
     return Spoken(exact=tuple(dict.fromkeys(exact)), words=tuple(dict.fromkeys(words))[:_MOST_SPOKEN])
 
 
 def _singular(word: str) -> str:
-    """Return a word without the s of many, as lines tell of one."""
+    """Return a word as lines tell of one: of queries it is query."""
     many = _PLURAL.fullmatch(word)
-    return (many[1] or many[2]) if many else word
+    if many is None:
+        return word
+    return f"{many[2]}y" if many[2] else many[1] or many[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,9 +33,50 @@ _AGO: Final = re.compile(
     r"(?i)\b(?:in|during|over|within|for|of) the (?:last|past|previous) (?:\w{1,40} )?"
     r"(?:second|minute|hour|day|week|month|year)s?\b|\b(?:second|minute|hour|day|week|month|year)s? ago\b"
 )
+_KINDS: Final = (
+    r"(?:(?:api|request|error|log|the|new|serious|main|actual)\s)?(?:errors?|warnings?|kinds?|types?|sorts?|messages?"
+    r"|lines?|entries|entry|severit(?:y|ies)|levels?|problems?|failures?|(?-i:[A-Z]{4,12}s?))\b"
+)
+"""What is told apart already: the severities, and the kinds of lines by their templates."""
+_PLACES: Final = r"(?:(?:api|request)\s)?(?:paths?|endpoints?|routes?|urls?)\b"
+_OF_ERRORS: Final = re.compile(r"(?i)\b(?:errors?|warnings?)\b")
+_GATHERED: Final = re.compile(
+    r"(?i)\b(?:per|by each|for each|for every|grouped by|group by|broken down by|breakdown by) "
+    rf"(?!{_KINDS}|{_PLACES})\w"
+    rf"|\beach (?!of\b|{_KINDS}|{_PLACES})\w+|\b(?:hourly|daily|weekly|monthly)\b"
+    rf"|\b(?:distinct|unique|different|various) (?!{_KINDS}|\w+ {_KINDS})\w"
+    r"|\b(?:average|median|percentiles?|percentage|percent|ratio|proportion|standard deviation|p\d\d|throughput)\b"
+    r"|\b(?:mean|total|max(?:imum)?|min(?:imum)?|sum of|amount of) (?:\w+ )?"
+    r"(?:times?|duration|latency|response|size|bytes?|data|traffic)\b"
+    r"|\b(?:error|success|failure|request) rates?\b|\brate of\b|\bsum of\b"
+    r"|\b(?:longest|shortest|slowest|fastest|largest|smallest|highest|lowest|biggest|busiest|quietest|heaviest)\b"
+    r"|\bhow (?:many|much) (?:[kmgt]i?b|(?:kilo|mega|giga)?bytes?|data|traffic|bandwidth|memory|time|milliseconds?|ms"
+    r"|seconds?|minutes?|hours?|days?)\b|\bhow long\b"
+    r"|\b(?:most|least) (?:frequent|common|often|popular|active|requested|visited|used|recurring)(?:ly)? "
+    rf"(?!{_KINDS}|\w+ {_KINDS}|{_PLACES})\w"
+    rf"|\b(?:which|what|whose) (?!(?:are|is|was|were|the|do|does|did|happened)\b|{_KINDS}|{_PLACES})\w+\b[^?!]{{0,60}}"
+    r"\b(?:most|least|fewest)\b"
+    rf"|\bwho\b[^?!]{{0,60}}\b(?:most|least|fewest)\b|\btop (?:\d+ )?(?!\d|{_KINDS}|{_PLACES})\w"
+)
+"""Asks what the lines come to together: by user or minute, apart from each other, on average, at most."""
+_BUSIEST: Final = re.compile(
+    rf"(?i)\b{_PLACES}[^?!]{{0,60}}\b(?:most|least|fewest)\b"
+    rf"|\b(?:most|least|top|per|each|different|distinct|unique)\b[^?!]{{0,30}}\b{_PLACES}"
+)
 
 
 def is_uncountable(question: str) -> bool:
-    """Return whether a question compares numbers, excludes something or counts back from now; no line tells that."""
+    """Return whether a question compares numbers, excludes something, counts back from now or gathers; no line tells.
+
+    Errors are told by their kinds and by their paths.
+    """
     told = " ".join(MOMENT.sub(" ", unquoted(question)).split())
-    return any(pattern.search(told) for pattern in (_COMPARED, _LACKED, _AGO))
+    return gathers(question) or any(pattern.search(told) for pattern in (_COMPARED, _LACKED, _AGO))
+
+
+def gathers(question: str) -> bool:
+    """Return whether a question asks what lines come to together: by user or minute, on average, at most."""
+    told = " ".join(MOMENT.sub(" ", unquoted(question)).split())
+    if _BUSIEST.search(told) and not _OF_ERRORS.search(told):
+        return True
+    return _GATHERED.search(told) is not None

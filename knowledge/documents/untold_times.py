@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-MONTHS: Final = {name: at for at, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTHS: Final = dict(zip(_NAMES, range(1, 13), strict=True))
 
 _UNITS: Final = r"(?:second|minute|hour|day|night|morning|evening|afternoon|week|weekend|month|quarter|year)s?"
 _WEEKDAYS: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
@@ -16,15 +17,18 @@ _NAMED_MONTH: Final = (
 _UNTOLD: Final = re.compile(
     r"(?i)\b(?:today|yesterday|tonight|tomorrow|recently|lately|overnight|noon|midday|midnight|mornings?|afternoons?"
     rf"|evenings?|nights?|weekends?|weekdays?|dawn|(?:{_WEEKDAYS})s?|on (?-i:Mon|Tue|Wed|Thu|Fri|Sat|Sun))\b(?!-)"
-    rf"|\b(?:this|last|past|previous|next|current|first|final|second|third|same|other|that) (?:[\w-]{{1,20}} )?{_UNITS}\b"
+    r"|\b(?:this|last|past|previous|next|current|first|final|second|third|same|other|that) "
+    rf"(?:[\w-]{{1,20}} )?{_UNITS}\b"
     rf"|\b(?:within|in|for|during) (?:an?|one|two|three|five|ten|\d{{1,4}}) {_UNITS}\b|\b{_UNITS} ago\b"
     rf"|\b(?:around|about|approximately|approx|roughly|circa|near|nearly|almost|shortly|just|soon|immediately|{_UNITS}),"
     rf"|\b{_UNITS} (?:before|after|past|since)\b"
     rf"|\b(?:in|of|during|since|until|till|before|after|from|early|late|mid) (?-i:{_NAMED_MONTH})\b"
     r"|\b(?:in|during|since|until|till|before|after|from) (?:19|20)\d\d\b(?![-/.:]|\s?(?:ms|m?sec|bytes?|[kmg]b))"
     r"|\bon (?:the )?\d{1,2}(?:st|nd|rd|th)\b"
-    r"|\b(?:at|from|since|until|till|before|after|between) \d{1,2}(?:\.\d\d)?(?=\Z|[?!.,]? ?\Z| ?(?:,|to\b|and\b|on\b|in\b|-))"
-    r"|\b(?:since|after|before|until|till|during|while) (?:the|an?|its|their|that|this|our|my|it|they|\w{2,20}ing)\b(?: \w+)?"
+    r"|\b(?:at|from|since|until|till|before|after|between) \d{1,2}(?:\.\d\d)?"
+    r"(?=\Z|[?!.,]? ?\Z| ?(?:,|to\b|and\b|on\b|in\b|-))"
+    r"|\b(?:since|after|before|until|till|during|while) "
+    r"(?:the|an?|its|their|that|this|our|my|it|they|\w{2,20}ing)\b(?: \w+)?"
     r"|(?<![\w.:])\d{1,2}:\d\d(?!\d)\w*|(?<![\w./:-])\d{1,2}[./]\d{1,2}[./]\d{2,4}(?![\w./:-])"
     r"|,+ ?(?:(?-i:[A-Z]{1,4}T)\b|\w{1,20} time\b|or so\b|ish\b)"
 )

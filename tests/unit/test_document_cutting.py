@@ -154,6 +154,16 @@ def test_a_log_is_cut_into_bursts_that_know_their_times_and_severities() -> None
         ("2025-10-19 12:32:15 am ERROR x", "2025-10-19T00:32:15+00:00", Severity.ERROR),
         ("2025-10-19 14:32:15.5-45: ERROR x", "2025-10-19T14:32:15.500000+00:00", Severity.ERROR),
         ('{"timestamp":"2025-10-19T14:32:15Z","severity":"EMERGENCY"}', "2025-10-19T14:32:15+00:00", Severity.CRITICAL),
+        ("2025-10-19 14:32:15 error: lost", "2025-10-19T14:32:15+00:00", Severity.ERROR),
+        ("2025-10-19 14:32:15 Warning disk", "2025-10-19T14:32:15+00:00", Severity.WARN),
+        ("[2025-10-19 14:32:15] notice x", "2025-10-19T14:32:15+00:00", Severity.INFO),
+        ("2025-10-19 14:32:15 error-handler started", "2025-10-19T14:32:15+00:00", None),
+        ("2025-10-19 14:32:15 the error was", "2025-10-19T14:32:15+00:00", None),
+        ("2m          Warning   BackOff   restarting", None, Severity.WARN),
+        ("E1103 10:00:00.1   1 sync.go:1] no lease", None, Severity.ERROR),
+        ("I1103 10:00:00.1   1 sync.go:1] synced", None, Severity.INFO),
+        ("W1103 10:00:00.1   1 sync.go:1] slow", None, Severity.WARN),
+        ("F1103 10:00:00.1   1 sync.go:1] gone", None, Severity.CRITICAL),
         ("an error of somebody", None, None),
     ],
 )
@@ -179,8 +189,17 @@ def test_a_line_of_the_first_or_last_year_there_is_names_no_moment(line: str) ->
     assert severity(line) is Severity.ERROR
 
 
-def test_a_syslog_line_is_of_the_last_year_that_fits() -> None:
+def test_lines_of_json_are_alike_by_what_they_say() -> None:
+    """All of them were one kind, of which nothing was to be seen."""
+    told = '{"ts":"2025-10-19T14:32:15Z","level":"error","msg":"job 3 failed","user":"u3"}\n{"ts":"2025-10-19"}\n'
+    assert [line.template for line in read_lines(told, now=NOW)] == ["job <*> failed", "{<*>:<*>}"]
+
+
+def test_a_line_that_names_no_year_is_of_the_last_one_that_fits() -> None:
     """A0-35."""
+    (klog,) = read_lines("E1019 14:32:15.1   1 sync.go:1] x\n", now=NOW)
+    assert klog.timestamp is not None
+    assert klog.timestamp.isoformat() == "2025-10-19T14:32:15.100000+00:00"
     lines = read_lines("Oct 19 14:32:15 host sshd[1]: x\nJan 15 11:00:00 host y\n", now=NOW)
     assert [line.timestamp and line.timestamp.year for line in lines] == [2025, 2026]
 

@@ -15,6 +15,7 @@ from knowledge.adapters.postgres.document_tables import kb_documents, kb_lines
 from knowledge.documents.access import Scope
 from knowledge.documents.models import DocumentId, LogLine, Severity
 from knowledge.documents.ports import LogStore
+from knowledge.documents.statuses import pattern_of
 
 _L = kb_lines.c
 _LINES = kb_lines.join(kb_documents, sa.and_(D.id == _L.document_id, D.active_generation == _L.generation))
@@ -120,11 +121,14 @@ class PostgresLogs(LogStore):
 def _fitting(severities: Collection[Severity], terms: Collection[str]) -> list[sa.ColumnElement[bool]]:
     """Return what lines of these severities have to fulfil that hold each of these terms, in whatever case.
 
-    A number, or an address of numbers, has to stand alone: 10.0.0.4 is none of 10.0.0.40, nor 500 of 1500.
+    A number, or an address of numbers, has to stand alone: 10.0.0.4 is none of 10.0.0.40, nor 500 of 1500; a status has
+    to stand where access logs have it.
     """
     lower = sa.func.lower  # of both by its own rules
 
     def holds(term: str) -> sa.ColumnElement[bool]:
+        if status := pattern_of(term):
+            return _L.text.op("~")(status)
         if _NUMBER.fullmatch(term):
             return _L.text.op("~")(rf"(?<![\w.]){re.escape(term)}(?!\w|\.\w)")
         return sa.func.strpos(lower(_L.text), lower(term)) > 0
