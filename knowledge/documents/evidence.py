@@ -208,12 +208,14 @@ class LogEvidence(EvidenceSource):
         """Return what is told of one log."""
         counts = await self.logs.by_severity([log.document_id], scope)
         severe = any(map(counts.get, Severity))
-        access = asked.meant and await self._held(log, scope, Wanted(), (), [(ANY,)]) is not None
+        sure = asked.meant or bool(wish.severities)
+        access = sure and await self._held(log, scope, Wanted(), (), [(ANY,)]) is not None
         if access:
             asked = replace(asked, question=in_statuses(asked.question, alone=not severe))
         beside = Spoken()
-        plainly = plainly_asked(asked.plain, asked.question)
-        if asked.meant and (asked.counted or asked.listing or plainly):
+        timed = asked.meant and bool(wish.since or wish.until)  # what is listed then is what is asked for alone
+        plainly = list(asked.plain) if timed else plainly_asked(asked.plain, asked.question)
+        if sure and (asked.counted or asked.listing or plainly):
             beside = words_beside(asked.question, log, asked.terms)
         if not access:  # a class of statuses is none of the words that such a line holds
             classes = tuple(filter(CLASS.match, beside.exact))
@@ -255,10 +257,11 @@ class LogEvidence(EvidenceSource):
                 return [unheld_passage(log, lacking)] if asked.meant else []
             none = counted_passage(log, described(only, terms, wish), 0, (), ())
             return [none, await self._overview(log, scope)] if asked.meant else []
-        listing = bool(ALL.search(asked.question))
+        timed = bool(wish.since or wish.until)
+        listing = bool(ALL.search(asked.question)) or (timed and asked.listing)
         found = await self._selected(log, scope, wish, only, terms, listing=listing)
         counting = plain.sought or QUANTITY.search(asked.question)
-        if not (wish.since or wish.until) and not listing and counting:
+        if not timed and not listing and counting:
             what = described(only, terms, wish)
             told = [f"{log.name}: {counts[each]} {each} entries." for each in only if len(only) > 1 and not terms]
             kinds = await self.logs.templates(ids, scope, severities=only, terms=terms, limit=_TEMPLATES)
@@ -301,7 +304,8 @@ class LogEvidence(EvidenceSource):
         if wish.severities:
             return True
         statuses = asked.access and any(placed(term) != term for term in asked.terms)
-        return bool(asked.plain) and not statuses and bool(asked.terms or asked.counted)
+        timed = bool(wish.since or wish.until)
+        return bool(asked.plain) and not statuses and (timed or bool(asked.terms or asked.counted))
 
     async def _of_words(
         self,

@@ -64,8 +64,9 @@ def _untold(log: Document, asked: AskedTime) -> str:
 def without_names(question: str, names: Collection[str]) -> str:
     """Return a question of the same length without the names of files: what they say of days is none of the question's.
 
+    Something stands in their place, so that "from app.log at 15:03" is not from 15:03 on.
     `names`: in small letters.
     """
     for name in sorted((each for each in names if "." in each or "/" in each), key=len, reverse=True):
-        question = re.sub(rf"(?i)(?<![\w-]){re.escape(name)}(?![\w-])", lambda found: " " * len(found[0]), question)
+        question = re.sub(rf"(?i)(?<![\w-]){re.escape(name)}(?![\w-])", lambda found: "~" * len(found[0]), question)
     return question

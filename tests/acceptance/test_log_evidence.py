@@ -220,6 +220,13 @@ async def test_words_beside_errors_narrow_them_or_are_said_to_be_in_no_line(know
         assert counted == f"app.log: {told}.", question
 
 
+async def test_words_beside_a_severity_narrow_it_beside_documents_too(knowledge: Knowledge) -> None:
+    await add(knowledge, "app.log", SHOP, "case", "1")
+    await add(knowledge, "handbook.md", HANDBOOK.encode(), "case", "1")
+    told = await facts(knowledge.documents, "How many ERROR entries did user u3 have?", knowledge)
+    assert [each.split("\n")[0] for each in told] == ["app.log: 1 ERROR entries with 'u3' and 'user'."]
+
+
 async def test_severities_of_a_log_that_names_none_are_never_told_as_none(knowledge: Knowledge) -> None:
     await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z connection lost\n", "case", "1")
     nameless = "plain.log: none of its 1 lines names a severity: errors are not told from other lines."
@@ -379,6 +386,12 @@ async def test_what_happened_at_a_time_of_day_is_listed(knowledge: Knowledge) ->
     ):
         listed = (await facts(knowledge.documents, question, knowledge))[1]
         assert [int(line.split(":")[0]) for line in listed.split("\n")[1:]] == lines
+    for question, told in (
+        ("Were there errors at 8am?", "12 ERROR entries since 2025-11-04T08:00:00+01:00"),
+        ("Show me errors from worker.log at 08:15", "1 ERROR entries since 2025-11-04T08:15:00+01:00"),
+    ):
+        counted = (await facts(knowledge.documents, question, knowledge))[0]
+        assert counted.startswith(f"worker.log: {told}"), question
     await add(knowledge, "clock.log", b"[08:17:11] ERROR one\n[08:17:12] INFO two\n", "case", "1")
     (told,) = await facts(knowledge.documents, "What happened at 08:17 in clock.log?", knowledge)
     assert told == "clock.log: none of its 2 lines names a time that is read here; they cannot be told by time."
