@@ -11,7 +11,6 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from statistics import mean
 from uuid import uuid4
 
@@ -20,7 +19,6 @@ from knowledge.documents.access import Scope
 from knowledge.documents.answer_cache import AnswerCache, key_of, packed, unpacked
 from knowledge.documents.drafting import Asked, Draft, Drafter
 from knowledge.documents.entailing import Entailment
-from knowledge.documents.log_lines import moment
 from knowledge.documents.models import (
     Answer,
     AnswerStatus,
@@ -29,7 +27,6 @@ from knowledge.documents.models import (
     Finding,
     PartitionVersion,
     Passage,
-    PassageKind,
     Profile,
     Query,
     Turn,
@@ -375,10 +372,7 @@ def _citations(claims: Sequence[Claim], found: Verified, shown: Sequence[Evidenc
 
 def _citation(number: int, evidence: Evidence, quote: str, start: int) -> Citation:
     passage = evidence.passage
-    begins = evidence.text.rfind("\n", 0, start) + 1
-    line = evidence.text[begins:].partition("\n")[0]
-    said = moment(line, now=passage.until or passage.timestamp) if passage.timestamp else None
-    first, last, timestamp = _where(passage, evidence.text[:begins].count("\n"), quote.count("\n"), said)
+    first, last, timestamp = evidence.place(start, quote)
     return Citation(
         number=number,
         passage_id=passage.passage_id,
@@ -398,22 +392,6 @@ def _citation(number: int, evidence: Evidence, quote: str, start: int) -> Citati
         severity=passage.severity,
         version=passage.version,
     )
-
-
-def _where(
-    passage: Passage, before: int, more: int, said: datetime | None
-) -> tuple[int | None, int | None, datetime | None]:
-    """Return the first and last line of a quote and its moment; lines of a computed text are none of the document's.
-
-    `said`: the moment that the line itself names where the quote begins; the passage begins at another.
-    """
-    if passage.kind is PassageKind.COMPUTED:
-        rows = [row for row in passage.rows[before : before + more + 1] if row is not None]
-        if rows:
-            return rows[0].line, rows[-1].line, rows[0].timestamp
-        return passage.line_start, passage.line_end, passage.timestamp
-    line = None if passage.line_start is None else passage.line_start + before
-    return line, None if line is None else line + more, said
 
 
 def _gone(passage: Passage) -> Evidence:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 from knowledge.documents.aligning import Plain, Span, align
 from knowledge.documents.denying import NEGATIONS, Said, said, stems_of
+from knowledge.documents.log_lines import moment
 from knowledge.documents.models import Claim, LogLine, Passage, PassageId, PassageKind, Quote
 from knowledge.documents.orders import gives_orders, without_orders
 from knowledge.documents.sentences import sentences
@@ -97,6 +99,23 @@ class Evidence:
     def found(self, quote: str) -> Span | None:
         """Return where a quote stands in the text, None where it is no evidence."""
         return align(quote, self.plain) if self.passage.quotable else None
+
+    def place(self, start: int, quote: str) -> tuple[int | None, int | None, datetime | None]:
+        """Return the first and last line of a quote and its moment; lines of a computed text are not the document's.
+
+        The moment is that of the line in which it begins, where that names one: the passage began at another.
+        """
+        passage, begins = self.passage, self.text.rfind("\n", 0, start) + 1
+        before, more = self.text[:begins].count("\n"), quote.count("\n")
+        if passage.kind is PassageKind.COMPUTED:
+            rows = [row for row in passage.rows[before : before + more + 1] if row is not None]
+            if rows:
+                return rows[0].line, rows[-1].line, rows[0].timestamp
+            return passage.line_start, passage.line_end, passage.timestamp
+        said = self.text[begins:].partition("\n")[0] if passage.timestamp else ""
+        line = None if passage.line_start is None else passage.line_start + before
+        last = None if line is None else line + more
+        return line, last, moment(said, now=passage.until or passage.timestamp)
 
 
 def _obeying_none(passage: Passage, text: str) -> str:

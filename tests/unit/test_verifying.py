@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from uuid import UUID, uuid4
 
@@ -457,3 +458,16 @@ def test_of_what_was_counted_a_hostile_line_takes_no_other_along() -> None:
     ]
     assert Evidence(replace(passage, kind=PassageKind.CHUNK), text).text.strip() == ""
     assert verify(lines_told(1, shown), [shown], "Show all errors").faults == ()
+
+
+def test_a_quote_of_a_log_is_of_the_moment_of_its_own_line() -> None:
+    """That of the passage is when its first line was written."""
+    began, ended = (datetime(2025, 10, 19, 14, minute, tzinfo=UTC) for minute in (32, 40))
+    told = "2025-10-19T14:32:00Z ERROR one\n  at pool.py\nOct 19 14:40:00 host ERROR three"
+    passage = replace(evidence("").passage, line_start=7, timestamp=began, until=ended)
+    shown = Evidence(passage, told)
+    assert shown.place(0, "ERROR one") == (7, 7, began)
+    assert shown.place(told.index("at pool"), "at pool.py") == (8, 8, None)
+    assert shown.place(told.index("ERROR three"), "ERROR three") == (9, 9, ended)
+    undated = Evidence(replace(passage, timestamp=None, until=None), told)
+    assert undated.place(0, "ERROR one") == (7, 7, None)
