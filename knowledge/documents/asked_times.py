@@ -15,6 +15,7 @@ from knowledge.documents.log_lines import ZONES, offset_of
 from knowledge.documents.plain_words import unquoted
 from knowledge.documents.untold_times import MONTHS, untold_in
 
+REVERSED: Final = "the time that it asks for ends before it begins"
 _MONTH: Final = (
     r"(?P<name{0}>(?i:jan(?:uary)?|feb(?:ruary)?|apr(?:il)?|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)|Mar(?:ch)?|May)\b\.?"
@@ -290,7 +291,7 @@ def _between(told: Sequence[_Told], zone: tzinfo) -> AskedTime:
         elif side == "upper":
             until = begins - (datetime.resolution if each.lead == "before" else timedelta(0))
     if since and until and since > until:
-        return AskedTime(untold="the time that it asks for ends before it begins")
+        return AskedTime(untold=REVERSED)
     return AskedTime(since=since, until=until)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from knowledge.documents.access import Scope
 from knowledge.documents.asked_times import names_a_time, without_times
 from knowledge.documents.asking_words import wanted
+from knowledge.documents.log_lines import severity_named
 from knowledge.documents.log_passages import (
     computed_passage,
     counted_passage,
@@ -26,9 +27,11 @@ from knowledge.documents.log_questions import (
     ALL,
     BOTH,
     ENTRIES,
+    LAST,
     LISTING,
     ONE_END,
     QUANTITY,
+    SOME_OF_AN_END,
     TIMES,
     alternatives,
     is_cued,
@@ -253,7 +256,8 @@ class LogEvidence(EvidenceSource):
         ]
         terms = (*topic, *more)
         if terms and not await self._held(log, scope, wish, only, [terms]):
-            if lacking := await self._lacking(log, scope, (), terms):
+            named_worse = all(severity_named(word) for word in terms)  # as of fatal errors where none is
+            if not named_worse and (lacking := await self._lacking(log, scope, (), terms)):
                 return [unheld_passage(log, lacking)] if asked.meant else []
             none = counted_passage(log, described(only, terms, wish), 0, (), ())
             return [none, await self._overview(log, scope)] if asked.meant else []
@@ -350,7 +354,13 @@ class LogEvidence(EvidenceSource):
         return " or ".join(map(worded, ([word] for word in lacking))) or f"{worded(words)} together"
 
     async def _whole(self, log: Document, scope: Scope, asked: _Asked) -> Passage:
-        """Return what is told of all lines: the first and the last where these are asked for."""
+        """Return what is told of all lines: the first and the last, or so many of them, where these are asked for."""
+        if some := SOME_OF_AN_END.search(asked.question):
+            last = some[1].lower() in LAST
+            most = min(int(some[2]), MOST_LISTED)
+            total, found = await self.logs.select([log.document_id], scope, last_first=last, limit=most)
+            lines = sorted((line for _, line in found), key=lambda line: line.line)
+            return listing_passage(log, "lines", total, lines, end="last" if last else "first")
         if ONE_END.search(asked.question):
             return (await self._selected(log, scope, Wanted(), (), (), listing=False))[0]
         return await self._overview(log, scope)

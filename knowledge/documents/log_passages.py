@@ -38,12 +38,12 @@ def worded(words: Sequence[str]) -> str:
     return " and ".join(map(_named, words))
 
 
-def listing_passage(log: Document, what: str, total: int, lines: Sequence[LogLine]) -> Passage:
+def listing_passage(log: Document, what: str, total: int, lines: Sequence[LogLine], *, end: str = "first") -> Passage:
     """Return lines of a log that are what is asked for, and whether these are all."""
     head = (
         f"{log.name}: all {total} {what}"
         if total == len(lines)
-        else f"{log.name}: the first {len(lines)} of {total} {what}"
+        else f"{log.name}: the {end} {len(lines)} of {total} {what}"
     )
     return computed_passage(log, f"{head}:\n{listed_lines(lines)}", lines, (None, *lines), section=LISTED)
 

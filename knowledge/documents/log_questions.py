@@ -38,6 +38,11 @@ ONE_END = re.compile(
     r"(?:log )?(?:line|entry|message|event|record)\b"
 )
 """Asks for the line where a log begins or ends."""
+SOME_OF_AN_END = re.compile(
+    r"(?i)\b(first|last|final|earliest|latest|newest|oldest|most recent) (\d{1,4}) "
+    r"(?:log )?(?:lines|entries|messages|events|records)\b"
+)
+LAST: Final = frozenset({"last", "final", "latest", "newest", "most recent"})
 _PLACES = re.compile(
     r"(?i)\b(?:api\s+)?(?:endpoint|path|route|url)s?\b|\b[\w-]+\s+(?=logs?\b(?!\s+(?:entries|entry|lines?|messages?)\b))"
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from knowledge.documents.access import Scope
-from knowledge.documents.asked_times import AskedTime, Calendar, asked_time
+from knowledge.documents.asked_times import REVERSED, AskedTime, Calendar, asked_time
 from knowledge.documents.log_lines import zone_of
 from knowledge.documents.log_passages import computed_passage, told_time
 from knowledge.documents.models import Document, Passage, Wanted
@@ -32,8 +32,7 @@ class LogTimes:
         first, last = await self.logs.span([log.document_id], scope)
         if first is None or last is None:
             return Calendar()
-        _, lines = await self.logs.select([log.document_id], scope, since=first, until=last, limit=1)
-        zone = next((zone for _, line in lines if (zone := zone_of(line.text))), UTC)
+        zone = await self._zone(log, scope, first, last)
         return Calendar(zone=zone, first=first.astimezone(zone).date(), last=last.astimezone(zone).date())
 
     async def within(self, log: Document, scope: Scope, wish: Wanted, question: str) -> tuple[Wanted, Passage | None]:
@@ -48,7 +47,31 @@ class LogTimes:
         if asked.needs_day or asked.untold:
             told = await self._days(log, scope, calendar) if asked.needs_day else _untold(log, asked)
             return wish, computed_passage(log, told, (), (), section="counted")
-        return replace(wish, since=asked.since, until=asked.until), None
+        since, until = await self._ends(log, scope, question, asked, calendar)
+        if since and until and since > until:
+            return wish, computed_passage(log, _untold(log, AskedTime(untold=REVERSED)), (), (), section="counted")
+        return replace(wish, since=since, until=until), None
+
+    async def _ends(
+        self, log: Document, scope: Scope, question: str, asked: AskedTime, calendar: Calendar
+    ) -> tuple[datetime | None, datetime | None]:
+        """Return the ends of the time that is asked for, each in the zone that lines print then.
+
+        A log that goes over a change to summer time prints two.
+        """
+        first, last = await self.logs.span([log.document_id], scope)
+        if first is None or last is None or await self._zone(log, scope, first, last, latest=True) == calendar.zone:
+            return asked.since, asked.until
+        zones = [await self._zone(log, scope, min(end or first, last), last) for end in (asked.since, asked.until)]
+        since, until = (asked_time(question, replace(calendar, zone=zone)) for zone in zones)
+        return since.since, until.until
+
+    async def _zone(
+        self, log: Document, scope: Scope, first: datetime, last: datetime, *, latest: bool = False
+    ) -> tzinfo:
+        """Return the zone that the first or the latest line of a time names, UTC where it names none."""
+        _, lines = await self.logs.select([log.document_id], scope, since=first, until=last, last_first=latest, limit=1)
+        return next((zone for _, line in lines if (zone := zone_of(line.text))), UTC)
 
     async def _days(self, log: Document, scope: Scope, calendar: Calendar) -> str:
         """Return that a log cannot be told by a time of day alone."""

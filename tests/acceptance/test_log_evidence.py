@@ -250,8 +250,11 @@ async def test_what_lines_come_to_together_is_never_answered_by_the_whole_log(
     assert told.startswith("access.log: this cannot be counted.")
 
 
-async def test_the_first_and_the_last_line_of_a_log_are_told(knowledge: Knowledge) -> None:
+async def test_the_first_and_the_last_lines_of_a_log_are_told(knowledge: Knowledge) -> None:
     await add(knowledge, "app.log", SHOP, "case", "1")
+    (told,) = await facts(knowledge.documents, "Show the last 2 lines of app.log", knowledge)
+    assert told.split("\n")[0] == "app.log: the last 2 of 4 lines:"
+    assert [line.split(":")[0].strip() for line in told.split("\n")[1:]] == ["3", "4"]
     for question in ("What is the first line of app.log?", "What is the last entry of app.log?"):
         (told,) = await facts(knowledge.documents, question, knowledge)
         lines = SHOP.decode().splitlines()
@@ -356,6 +359,22 @@ async def test_a_time_without_a_zone_is_one_of_the_logs_own(knowledge: Knowledge
     assert "First at 2025-11-04T08:00:13.577000+01:00, line 1: " in counted
     overview = (await facts(knowledge.documents, "How many lines are there?", knowledge))[0]
     assert "First entry 2025-11-04T08:00:13.577000+01:00" in overview
+
+
+async def test_a_time_of_a_log_over_a_change_of_zone_is_one_of_the_zone_printed_then(knowledge: Knowledge) -> None:
+    summer = "".join(f"2025-10-{day}T10:15:00+02:00 ERROR job\n" for day in (24, 25))
+    winter = "".join(f"2025-10-{day}T10:15:00+01:00 ERROR job\n" for day in (26, 27, 28))
+    await add(knowledge, "worker.log", (summer + winter).encode(), "case", "1")
+    for when, number in (
+        ("at 10:15 on 25 October", 1),
+        ("at 10:15 on 27 October", 1),
+        ("at 11:15 on 27 October", 0),
+        ("between 10:10 on 25 October and 10:20 on 27 October", 3),
+        ("at 08:15 UTC on 25 October", 1),
+        ("since 10:16 on 27 October", 1),
+    ):
+        counted = (await facts(knowledge.documents, f"How many errors were there {when}?", knowledge))[0]
+        assert counted.startswith(f"worker.log: {number} ERROR entries "), when
 
 
 async def test_a_time_that_is_not_understood_is_said_not_to_be(knowledge: Knowledge) -> None:
