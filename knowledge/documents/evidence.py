@@ -12,16 +12,15 @@ from typing import Final
 from knowledge.documents.access import Scope
 from knowledge.documents.asked_times import names_a_time, without_times
 from knowledge.documents.asking_words import wanted
+from knowledge.documents.held_words import HeldWords
 from knowledge.documents.log_lines import severity_named
 from knowledge.documents.log_passages import (
     computed_passage,
     counted_passage,
     described,
-    listed_lines,
     listing_passage,
     told_time,
     unheld_passage,
-    worded,
 )
 from knowledge.documents.log_questions import (
     ALL,
@@ -33,7 +32,6 @@ from knowledge.documents.log_questions import (
     QUANTITY,
     SOME_OF_AN_END,
     TIMES,
-    alternatives,
     is_cued,
     names_of,
     plainly_asked,
@@ -53,6 +51,7 @@ from knowledge.documents.models import (
     Severity,
     Wanted,
 )
+from knowledge.documents.numbered_lines import NumberedLines
 from knowledge.documents.plain_words import (
     PlainWords,
     Spoken,
@@ -66,7 +65,6 @@ from knowledge.documents.uncountable import gathers, is_uncountable
 
 MOST_LISTED: Final = 500
 """Lines that a listing holds; the passage says where there are more."""
-NEIGHBOURS: Final = 2
 _TEMPLATES: Final = 5
 _MOST_LOGS: Final = 50
 _MOST_NUMBERED: Final = 100
@@ -130,7 +128,7 @@ class LogEvidence(EvidenceSource):
         found: list[Passage] = []
         lined = numbered[: max(1, _MOST_NUMBERED // len(wish.lines))] if wish.lines else ()
         for log in lined:
-            found += await self._lines(log, scope, wish.lines)
+            found += await NumberedLines(logs=self.logs, passages=self.passages).of(log, scope, wish.lines)
         names = names_of(visible)
         when, question = without_names(question, names), without_times(question)
         timed = names_a_time(when)
@@ -174,45 +172,12 @@ class LogEvidence(EvidenceSource):
             more = [f"Lines were looked up in the first {len(lined)} of {len(numbered)} documents: name the one meant."]
         return Finding(passages=tuple(found), searched=(asked,) if found else (), notes=(*capped, *more))
 
-    async def _lines(self, document: Document, scope: Scope, numbers: Sequence[int]) -> list[Passage]:
-        if document.document_type is not DocumentType.LOG:
-            return await self._text_lines(document, scope, numbers)
-        passages = []
-        for number in numbers:
-            around = await self.logs.around([document.document_id], scope, number, neighbours=NEIGHBOURS)
-            lines = [line for _, line in around]
-            if any(line.line == number for line in lines):
-                passages.append(
-                    computed_passage(document, listed_lines(lines, mark=number), lines, lines, section=f"line {number}")
-                )
-            else:
-                told = f"{document.name} has {document.lines} lines; there is no line {number}."
-                passages.append(computed_passage(document, told, (), (), section=f"line {number}"))
-        return passages
-
-    async def _text_lines(self, document: Document, scope: Scope, numbers: Sequence[int]) -> list[Passage]:
-        whole = await self.passages.whole(scope, [document.document_id])
-        lines = whole[0].text.split("\n") if whole else []
-        passages = []
-        for number in numbers:
-            if not 1 <= number <= len(lines):
-                continue
-            first, last = max(1, number - NEIGHBOURS), min(len(lines), number + NEIGHBOURS)
-            near = [
-                LogLine(line=at, text=lines[at - 1], timestamp=None, severity=None, template="")
-                for at in range(first, last + 1)
-            ]
-            passages.append(
-                computed_passage(document, listed_lines(near, mark=number), near, near, section=f"line {number}")
-            )
-        return passages
-
     async def _told(self, log: Document, scope: Scope, wish: Wanted, asked: _Asked) -> list[Passage]:
         """Return what is told of one log."""
         counts = await self.logs.by_severity([log.document_id], scope)
         severe = any(map(counts.get, Severity))
         sure = asked.meant or bool(wish.severities)
-        access = sure and await self._held(log, scope, Wanted(), (), [(ANY,)]) is not None
+        access = sure and await self._words(log, scope).hold([ANY])
         if access:
             asked = replace(asked, question=in_statuses(asked.question, alone=not severe))
         beside = Spoken()
@@ -255,9 +220,9 @@ class LogEvidence(EvidenceSource):
             word for word in asked.beside if not any(word.lower() in each or each in word.lower() for each in named)
         ]
         terms = (*topic, *more)
-        if terms and not await self._held(log, scope, wish, only, [terms]):
+        if terms and not await self._words(log, scope).hold(terms, wish, only):
             named_worse = all(severity_named(word) for word in terms)  # as of fatal errors where none is
-            if not named_worse and (lacking := await self._lacking(log, scope, (), terms)):
+            if not named_worse and (lacking := await self._words(log, scope).lacking((), terms)):
                 return [unheld_passage(log, lacking)] if asked.meant else []
             none = counted_passage(log, described(only, terms, wish), 0, (), ())
             return [none, await self._overview(log, scope)] if asked.meant else []
@@ -297,7 +262,8 @@ class LogEvidence(EvidenceSource):
             found.append(computed_passage(log, told, (), (), section="counted"))
             if only or not asked.terms:
                 return found
-        for named in await self._together(log, scope, asked):
+        together = await self._words(log, scope).together(asked.terms, asked.question, statuses=asked.access)
+        for named in together:
             found += await self._of_words(log, scope, wish, asked, only=only, named=named, words=words, failed=failed)
         return found
 
@@ -327,8 +293,8 @@ class LogEvidence(EvidenceSource):
         sure, timed = asked.meant or bool(wish.severities), bool(wish.since or wish.until)
         found: list[Passage] = []
         terms, note, lacking = (*named, *words), "", ""
-        if words and not await self._held(log, scope, wish, only, [terms]):
-            lacking = await self._lacking(log, scope, named, words)
+        if words and not await self._words(log, scope).hold(terms, wish, only):
+            lacking = await self._words(log, scope).lacking(named, words)
             if lacking and named:
                 terms, note = named, f"; none of these lines holds {lacking}"
         unheld = bool(lacking) and not named
@@ -346,13 +312,6 @@ class LogEvidence(EvidenceSource):
             found += selected if sure or selected[0].line_start is not None else []
         return found
 
-    async def _lacking(self, log: Document, scope: Scope, named: tuple[str, ...], words: Sequence[str]) -> str:
-        """Return in words which of some words no line holds, at whatever time, or that none holds them together."""
-        if await self._held(log, scope, Wanted(), (), [(*named, *words)]):
-            return ""
-        lacking = [word for word in words if not await self._held(log, scope, Wanted(), (), [(*named, word)])]
-        return " or ".join(map(worded, ([word] for word in lacking))) or f"{worded(words)} together"
-
     async def _whole(self, log: Document, scope: Scope, asked: _Asked) -> Passage:
         """Return what is told of all lines: the first and the last, or so many of them, where these are asked for."""
         if some := SOME_OF_AN_END.search(asked.question):
@@ -365,32 +324,8 @@ class LogEvidence(EvidenceSource):
             return (await self._selected(log, scope, Wanted(), (), (), listing=False))[0]
         return await self._overview(log, scope)
 
-    async def _together(self, log: Document, scope: Scope, asked: _Asked) -> list[tuple[str, ...]]:
-        """Return which terms lines are to hold together, those that some do first; each where "and" joins them."""
-
-        def as_held(terms: Sequence[str]) -> tuple[str, ...]:
-            return tuple(map(placed, terms)) if asked.access else tuple(terms)
-
-        groups = [as_held(each) for each in alternatives(asked.terms, asked.question)]
-        alone = [as_held([term]) for term in asked.terms]
-        if len(alone) > 1 and set(groups) == set(alone):
-            every = as_held(asked.terms)
-            groups = [every] if await self._held(log, scope, Wanted(), (), [every]) else []
-        elif len(alone) < 2 or await self._held(log, scope, Wanted(), (), groups):
-            return groups
-        return [*groups, *alone]
-
-    async def _held(
-        self, log: Document, scope: Scope, wish: Wanted, only: Collection[Severity], tiers: Sequence[tuple[str, ...]]
-    ) -> tuple[str, ...] | None:
-        """Return the first of some sets of words that lines hold together, None where no line holds any of them."""
-        for words in tiers:
-            total, _ = await self.logs.select(
-                [log.document_id], scope, severities=only, terms=words, since=wish.since, until=wish.until, limit=0
-            )
-            if total:
-                return words
-        return None
+    def _words(self, log: Document, scope: Scope) -> HeldWords:
+        return HeldWords(logs=self.logs, log=log, scope=scope)
 
     async def _selected(
         self,
