@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from knowledge.documents.asked_times import Calendar, asked_time
+from knowledge.documents.asked_times import AskedTime, Calendar, asked_time
 from knowledge.documents.log_lines import severity_named
 from knowledge.documents.models import Document, Severity, Wanted
 
@@ -21,13 +21,15 @@ _SEVERITY = re.compile(
 _QUOTED = re.compile(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
 _OF_ENTRIES = re.compile(r"\s{0,9}(?i:entries|entry|lines?|messages?|logs?|events?|level)\b")
 _FILE = re.compile(r"[\w-]\.[A-Za-z]\w{0,9}\b")
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
+"""A day as logs have it: one in words may as well be of what a document tells, which names no moments to look by."""
 _MOST_LINES: Final = 50
 
 
 def wanted(question: str, documents: Iterable[Document] = ()) -> Wanted:
     """Return what a question asks of passages. Documents count that it names by file name or uri."""
     lines = _lines(question)
-    time = asked_time(question, Calendar(), led=True)
+    time = asked_time(question, Calendar(), led=True) if _ISO.search(question) else AskedTime()
     return Wanted(
         severities=severities(question),
         since=time.since,

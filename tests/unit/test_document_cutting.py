@@ -266,6 +266,11 @@ def test_a_time_of_day_is_of_the_one_day_that_a_question_names(question: str) ->
     assert found.until == datetime(2025, 10, 19, 9, 10, tzinfo=UTC)
 
 
+def test_a_day_in_words_leaves_documents_their_questions() -> None:
+    """No passage but those of logs names a moment: the minutes of that day would not be looked at."""
+    assert wanted("What was decided on 3 November 2025?") == wanted("What was decided?")
+
+
 @pytest.mark.parametrize("end", ["9999-12-31", "9999-12-31T23:59:30Z", "0001-01-01"])
 def test_a_question_about_the_end_of_all_time_asks_for_none(end: str) -> None:
     assert wanted(f"errors on {end}") == wanted(f"errors since {end}") == wanted("errors")
