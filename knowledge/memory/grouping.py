@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,8 +18,8 @@ from knowledge.memory.settling import settle_if_possible
 from knowledge.models import (
     Entry,
     EntryId,
-    EntryStatus,
     LinkKind,
+    Members,
     Move,
     Pattern,
     PatternId,
@@ -33,6 +34,8 @@ from knowledge.provenance import UNHEARD, Auditor
 MAX_SUGGESTIONS = 1000
 SHOWN_ENTRIES = 100
 """Entries that are shown of a pattern, the oldest."""
+_READ_AT_ONCE = 100
+"""Entries that are read whole while others wait."""
 
 log = get_logger(__name__)
 
@@ -109,16 +112,19 @@ class PatternGroupingService:
         return to_pattern(await self.stores.patterns.get(keep, now=now))
 
     async def _absorb(self, keep: PatternId, other: PatternId, now: datetime) -> int:
+        read = await self._moves(other, keep)
         async with self.grouping.regrouping() as regrouping:
-            kept, moving = await regrouping.entries(keep), await regrouping.entries(other)
-            for pattern_id, entries in ((keep, kept), (other, moving)):
-                if not any(_is_live(entry, now) for entry in entries):
-                    raise self._not_there(pattern_id)
-            if kept[0].entry_type is not moving[0].entry_type:
-                raise InvalidInput("other", f"is of {moving[0].entry_type}, the one to keep of {kept[0].entry_type}")
+            kept, moving = await regrouping.members(keep, now=now), await regrouping.members(other, now=now)
+            if kept is None or not kept.live:
+                raise self._not_there(keep)
+            if moving is None or not moving.live:
+                raise self._not_there(other)
+            if kept.entry_type is not moving.entry_type:
+                raise InvalidInput("other", f"is of {moving.entry_type}, the one to keep of {kept.entry_type}")
+            moves = await self._completed(read, regrouping, moving, other, keep)
             await regrouping.absorb(keep, other, key=texts.pattern_key(other), now=now)
-            await regrouping.move(self._moves(moving, other, keep), keep, now=now)
-        return len(moving)
+            await regrouping.move(moves, keep, now=now)
+        return len(moves)
 
     async def split(self, entry_ids: Sequence[EntryId]) -> Pattern:
         """Take entries, and all with the same words, out of their pattern into one of their own, for good.
@@ -129,18 +135,27 @@ class PatternGroupingService:
         """
         entry_ids = [EntryId(as_id("entry_ids", entry_id)) for entry_id in entry_ids]
         now = self.stores.clock.now()
+        new = PatternId(uuid4())
+        seen = _only(await self.grouping.patterns_of(entry_ids), entry_ids)
+        read = await self._moves(seen, new)
         async with self.grouping.regrouping() as regrouping:
             old = _only(await regrouping.patterns_of(entry_ids), entry_ids)
-            entries = await regrouping.entries(old)
-            keys = {texts.written_key(entry) for entry in entries if entry.entry_id in entry_ids}
-            leaving = [entry for entry in entries if texts.written_key(entry) in keys]
-            there = len(leaving) == len(entries) and await regrouping.key_of(old) == texts.pattern_key(old)
-            if len(leaving) == len(entries) and not there:
+            members = await regrouping.members(old, now=now)
+            if members is None:
+                raise self._not_there(old)
+            moves = await self._completed(read if old == seen else {}, regrouping, members, old, new)
+            told = set(entry_ids)
+            keys = {move.match_key for move in moves if move.entry_id in told}
+            leaving = [move for move in moves if move.match_key in keys]
+            there = len(leaving) == len(moves) and await regrouping.key_of(old) == texts.pattern_key(old)
+            if len(leaving) == len(moves) and not there:
                 raise InvalidInput("entry_ids", f"are all that pattern {old} has, with those that say the same")
-            if not any(_is_live(entry, now) for entry in leaving):
+            if not any(move.entry_id in members.live for move in leaving):
                 raise InvalidInput("entry_ids", "are no live ones: of a pattern of their own nothing would be shown")
-            staying = [entry for entry in entries if entry not in leaving]
-            new = old if there else await self._split_off(regrouping, leaving, staying, old, now)
+            if there:
+                new = old
+            else:
+                await self._split_off(regrouping, members, leaving, old, new, now=now)
         await settle_if_possible(self.stores, whole=False)
         moved = 0 if there else len(leaving)
         await self.audit.note("pattern split", old=str(old), new=str(new), entries=moved)
@@ -150,38 +165,53 @@ class PatternGroupingService:
     async def _split_off(
         self,
         regrouping: Regrouping,
-        leaving: Sequence[Entry],
-        staying: Sequence[Entry],
+        members: Members,
+        leaving: Sequence[Move],
         old: PatternId,
+        new: PatternId,
+        *,
         now: datetime,
-    ) -> PatternId:
-        new = PatternId(uuid4())
-        founded = (pattern_id_of(self.stores.workspace, entry.entry_id) for entry in leaving)
+    ) -> None:
+        """Let entries leave their pattern and found another one."""
+        going = {move.entry_id: pattern_id_of(self.stores.workspace, move.entry_id) for move in leaving}
         # an entry's own key stays with the pattern it founded: the ruling goes before it
-        await regrouping.found(new, leaving[0], match_key=texts.pattern_key(new), founded_at=now)
+        await regrouping.found(
+            new,
+            leaving[0].entry_id,
+            entry_type=members.entry_type,
+            match_key=texts.pattern_key(new),
+            founded_at=now,
+        )
         await regrouping.part(
             old,
             new,
-            leaving=[entry.entry_id for entry in leaving],
-            staying=[entry.entry_id for entry in staying],
-            keys={texts.pattern_key(pattern_id) for pattern_id in founded},
+            leaving=list(going),
+            staying=[entry_id for entry_id in members.entry_ids if entry_id not in going],
+            keys={texts.pattern_key(pattern_id) for pattern_id in going.values()},
         )
-        await regrouping.move(self._moves(leaving, old, new), new, now=now)
+        await regrouping.move(leaving, new, now=now)
         await regrouping.keep_apart(old, new, now=now)
-        return new
 
-    def _moves(self, entries: Sequence[Entry], old: PatternId, new: PatternId) -> list[Move]:
-        def point(pattern_id: PatternId, view: View, text: str) -> PointId:
-            return point_id_of(self.stores.workspace, pattern_id, view, texts.normalised(text))
+    async def _moves(self, old: PatternId, new: PatternId) -> dict[EntryId, Move]:
+        """Return how the entries of a pattern would go to another one, as far as it has them now.
 
-        return [
-            Move(
-                entry_id=entry.entry_id,
-                match_key=texts.written_key(entry),
-                points={point(old, view, text): point(new, view, text) for view, text in texts.views(entry).items()},
-            )
-            for entry in entries
-        ]
+        Worked out before anybody is held up: for thousands of entries it takes seconds. No text changes any more.
+        """
+        moves: dict[EntryId, Move] = {}
+        async for some in self.grouping.all_entries(old):
+            moves |= await asyncio.to_thread(_read, self.stores.workspace, some, old, new)
+        return moves
+
+    async def _completed(
+        self, read: Mapping[EntryId, Move], regrouping: Regrouping, members: Members, old: PatternId, new: PatternId
+    ) -> list[Move]:
+        """Return the same for all that the pattern has by now, the oldest first."""
+        since = [entry_id for entry_id in members.entry_ids if entry_id not in read]
+        moves = dict(read)
+        for start in range(0, len(since), _READ_AT_ONCE):
+            told = await regrouping.told(since[start : start + _READ_AT_ONCE])
+            moves |= await asyncio.to_thread(_read, self.stores.workspace, told, old, new)
+        return [moves[entry_id] for entry_id in members.entry_ids]
 
     def _not_there(self, pattern_id: PatternId) -> NotFound:
         return NotFound(f"there is no live pattern {pattern_id} in workspace {self.stores.workspace}")
@@ -199,9 +229,20 @@ class PatternGroupingService:
         ]
 
 
-def _is_live(entry: Entry, now: datetime) -> bool:
-    """Return whether an entry is evidence that is shown: embedded, and not expired."""
-    return entry.status is EntryStatus.EMBEDDED and entry.expires_at is not None and entry.expires_at > now
+def _read(workspace: str, entries: Sequence[Entry], old: PatternId, new: PatternId) -> dict[EntryId, Move]:
+    """Return how entries would go from a pattern to another one: their keys and points, by what they tell."""
+
+    def point(pattern_id: PatternId, view: View, text: str) -> PointId:
+        return point_id_of(workspace, pattern_id, view, texts.normalised(text))
+
+    return {
+        entry.entry_id: Move(
+            entry_id=entry.entry_id,
+            match_key=texts.written_key(entry),
+            points={point(old, view, text): point(new, view, text) for view, text in texts.views(entry).items()},
+        )
+        for entry in entries
+    }
 
 
 def _only(patterns: Mapping[EntryId, PatternId], entry_ids: Sequence[EntryId]) -> PatternId:

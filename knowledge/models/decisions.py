@@ -8,7 +8,7 @@ from enum import StrEnum
 from hashlib import sha1
 from uuid import UUID
 
-from knowledge.models.entries import Entry, NewEntry, Words
+from knowledge.models.entries import Entry, EntryType, NewEntry, Words
 from knowledge.models.identities import PointId
 from knowledge.models.patterns import Evidence
 from knowledge.models.points import TextPoint, View
@@ -57,6 +57,15 @@ class LinkedPatterns:
     probability: float
     why: tuple[str, ...]
     patterns: tuple[Evidence, Evidence]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """The entries of a pattern, all of one type, the oldest first, without their words; `live` are those it shows."""
+
+    entry_type: EntryType
+    entry_ids: tuple[EntryId, ...]
+    live: frozenset[EntryId]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

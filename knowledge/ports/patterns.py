@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,11 +14,13 @@ from knowledge.models import (
     EmbeddingSpace,
     Entry,
     EntryId,
+    EntryType,
     Evidence,
     Founder,
     LeaseToken,
     LinkedPatterns,
     LinkKind,
+    Members,
     Move,
     PatternId,
     PointId,
@@ -130,15 +132,27 @@ class Regrouping(Protocol):
         """Return the patterns of entries; left out are those that are of none."""
         ...
 
-    async def entries(self, pattern_id: PatternId) -> list[Entry]:
-        """Return all entries of a pattern, the oldest first."""
+    async def members(self, pattern_id: PatternId, *, now: datetime) -> Members | None:
+        """Return the entries of a pattern without their words, None where it has none."""
+        ...
+
+    async def told(self, entry_ids: Sequence[EntryId]) -> list[Entry]:
+        """Return those of some entries that are there, whole."""
         ...
 
     async def key_of(self, pattern_id: PatternId) -> str | None:
         """Return the key that a pattern was founded with, None where there is no such pattern."""
         ...
 
-    async def found(self, pattern_id: PatternId, founder: Entry, *, match_key: str, founded_at: datetime) -> None:
+    async def found(
+        self,
+        pattern_id: PatternId,
+        founder: EntryId,
+        *,
+        entry_type: EntryType,
+        match_key: str,
+        founded_at: datetime,
+    ) -> None:
         """Write a pattern without entries."""
         ...
 
@@ -182,6 +196,14 @@ class GroupingStore(Protocol):
 
     async def entries(self, pattern_id: PatternId, *, limit: int) -> list[Entry]:
         """Return up to `limit` entries of a pattern, the oldest first."""
+        ...
+
+    async def patterns_of(self, entry_ids: Sequence[EntryId]) -> Mapping[EntryId, PatternId]:
+        """Return the patterns of entries; left out are those that are of none."""
+        ...
+
+    def all_entries(self, pattern_id: PatternId) -> AsyncIterator[list[Entry]]:
+        """Yield all entries of a pattern, some at a time, in any order; nothing is held up meanwhile."""
         ...
 
     def regrouping(self) -> AbstractAsyncContextManager[Regrouping]:

@@ -40,6 +40,7 @@ _ASKS = re.compile("/api/(?:ask|agent|kb/query|kb/[^/]+/[^/]+/ask)|/subagents/do
 _LONG_TOO = re.compile(
     rf"(?:GET|POST) {re.escape(ARCHIVE_PATH)}"
     "|POST /api/kb/[^/]+/[^/]+/sync"
+    "|POST /v1/patterns(?::split|/[^/]+/join)"
     "|GET /v1/audit:verify"
     "|DELETE /v1/(?:projects|patterns/[^/]+)"
 )

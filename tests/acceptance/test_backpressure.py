@@ -272,7 +272,16 @@ def test_what_waits_for_a_model_or_a_repository_keeps_no_capture_waiting(path: s
     assert line("GET", "/v1/patterns") is line("POST", "/api/kb/team/a/documents") is quick
 
 
-@pytest.mark.parametrize("asked", ["DELETE /v1/patterns/7", "DELETE /v1/projects", "GET /v1/audit:verify"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "DELETE /v1/patterns/7",
+        "DELETE /v1/projects",
+        "GET /v1/audit:verify",
+        "POST /v1/patterns:split",
+        "POST /v1/patterns/7/join",
+    ],
+)
 def test_what_grows_with_what_is_stored_keeps_no_capture_waiting(asked: str) -> None:
     lines = Lines(at_work=1, waiting=1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -13,10 +14,11 @@ import sqlalchemy as sa
 
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.adapters.postgres.database import transaction
+from knowledge.adapters.postgres.grouping import PostgresGrouping
 from knowledge.adapters.postgres.tables import knowledge_staging, links
 from knowledge.errors import InvalidInput, NotFound
 from knowledge.memory import reaching
-from knowledge.models import MAX_POINTS, Context, ContextId, EntryId, LinkKind, Outcome, PatternId, Task
+from knowledge.models import MAX_POINTS, Context, ContextId, Entry, EntryId, LinkKind, Outcome, PatternId, Task
 from knowledge.provenance import Chosen
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
@@ -462,6 +464,33 @@ async def test_an_entry_is_found_that_is_split_off_a_pattern_that_had_no_room_fo
     await knowledge.checkpoints.sweep(staged_for=timedelta(days=1))
     (found, *_) = await knowledge.queries.query_for_failure(NIGHTLY[0], min_relevance=0.5)
     assert found.pattern_id == split.pattern_id
+    assert await sound(knowledge)
+
+
+@pytest.mark.parametrize("how", ["join", "split"])
+async def test_what_came_to_a_pattern_since_it_was_read_goes_along(knowledge: Knowledge, how: str) -> None:
+    one, other = await two(knowledge)
+    keep, gone = await patterns_of(knowledge, one, other)
+    if how == "split":
+        await knowledge.grouping.join(keep, gone)
+    late: list[EntryId] = []
+
+    class Slow(PostgresGrouping):
+        async def all_entries(self, pattern_id: PatternId) -> AsyncIterator[list[Entry]]:
+            async for some in super().all_entries(pattern_id):
+                yield some
+            late.append(await told(knowledge, OTHER, project="late"))
+            await knowledge.checkpoints.process_all()
+
+    slow = Slow(knowledge.engine, knowledge.stores.workspace)
+    grouping = replace(knowledge.grouping, grouping=slow)
+    if how == "join":
+        to = await grouping.join(keep, gone)
+        assert to.success_count == 3
+    else:
+        to = await grouping.split([other])
+        assert to.success_count == 2
+    assert await pattern_of(knowledge, late[0]) == to.pattern_id
     assert await sound(knowledge)
 
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator.tools.wrappers import AnswerFromCaseEvidence
 from tests.support.documents import ADMIN, put
 from tests.support.entries import failure
 from tests.support.lag import lag
+from tests.support.stores import repeated
 
 MOST = 0.3
 """Seconds; on a quiet machine a tenth of it. Each of these took 0.4 to 17 s."""
@@ -55,3 +57,23 @@ async def test_a_solution_of_many_long_failures_holds_up_nobody(knowledge: Knowl
         kept = await knowledge.events.task_solved(**task, solution_steps="Keep the price", verified_by="pytest")
     assert len(kept.entry_ids) == 1, "60 runs that failed alike"
     assert seen.worst < MOST
+
+
+async def test_a_split_and_a_join_of_a_large_pattern_hold_up_nobody(
+    knowledge: Knowledge, settings: KnowledgeSettings
+) -> None:
+    """Each entry was compared with each that was to leave: 18 s for 4,000, and no split at all of 8,000."""
+    await knowledge.capture.capture(failure())
+    await knowledge.checkpoints.process_all()
+    await repeated(settings, 1_499)
+    (leaving, *_) = await repeated(settings, 1_500, solution_steps="Refuse the cart and tell the shop")
+    async with lag() as seen:
+        split = await knowledge.grouping.split([leaving])
+    assert seen.worst < 3 * MOST
+    assert split.attempt_count == 1_500
+    (other,) = [each.pattern_id for each in await knowledge.queries.browse() if each.pattern_id != split.pattern_id]
+    async with lag() as seen:
+        joined = await knowledge.grouping.join(other, split.pattern_id)
+    assert seen.worst < 3 * MOST
+    assert joined.attempt_count == 3_000
+    assert (await knowledge.upkeep.verify()).sound

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from knowledge.adapters.in_memory import InMemoryJobs, InMemoryState, in_memory_stores
 from knowledge.adapters.postgres.checkpoints import PostgresJobs
 from knowledge.adapters.postgres.database import make_engine, reading, transaction
-from knowledge.adapters.postgres.tables import contexts, metadata
+from knowledge.adapters.postgres.tables import contexts, knowledge_staging, metadata
 from knowledge.memory import texts
 from knowledge.memory.retention import add_years
 from knowledge.models import (
@@ -38,6 +38,7 @@ from knowledge.wiring_services import stores_on
 from tests.support.embedders import hashed_bag
 from tests.support.entries import NOON
 
+_E = knowledge_staging.c
 EVERYTHING = Selection()
 MINUTE = timedelta(minutes=1)
 SPACE = EmbeddingSpace(provider="test", model="old-model", revision="1", dims=8, max_tokens=64, fingerprint="test-old")
@@ -189,3 +190,28 @@ def situation_point(stores: Stores, entry: Entry, pattern_id: PatternId | None =
 def numbered(number: int) -> EntryId:
     """Return an entry id; ids ascend with their numbers."""
     return EntryId(UUID(int=number))
+
+
+async def repeated(settings: KnowledgeSettings, number: int, **changes: str) -> list[EntryId]:
+    """Tell an entry that is there again so many times, each of a task of its own, with its pattern and its points."""
+    columns = [each for each in knowledge_staging.c if each.computed is None]
+    one = sa.select(knowledge_staging).order_by(_E.timestamp, _E.id).limit(1).subquery("one")
+    new: dict[str, sa.ColumnElement[Any]] = {
+        "id": sa.func.gen_random_uuid(),
+        "task_id": sa.cast(sa.func.gen_random_uuid(), sa.Text),
+        "idempotency_key": sa.null(),
+    }
+    new |= {name: sa.literal(text) for name, text in changes.items()}
+    copies = sa.select(*(new.get(each.name, one.c[each.name]) for each in columns)).select_from(
+        one.join(sa.func.generate_series(1, number).alias("times"), sa.true())
+    )
+    told = sa.insert(knowledge_staging).from_select([each.name for each in columns], copies).returning(_E.id)
+    assert settings.database_url is not None
+    engine = make_engine(settings.database_url.get_secret_value())
+    try:
+        async with transaction(engine) as connection:
+            ids = list((await connection.execute(told)).scalars())
+            await connection.execute(sa.text("ANALYZE knowledge_staging"))
+            return ids
+    finally:
+        await engine.dispose()

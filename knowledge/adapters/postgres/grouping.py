@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, recount
@@ -19,6 +19,7 @@ from knowledge.adapters.postgres.points import AT_ONCE, HELD, doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import (
+    TIME,
     contexts,
     knowledge_staging,
     links,
@@ -32,13 +33,16 @@ from knowledge.models import (
     MAX_POINTS,
     Entry,
     EntryId,
+    EntryType,
     LinkedPatterns,
     LinkKind,
+    Members,
     Move,
     PatternId,
     PointId,
 )
 from knowledge.ports import GroupingStore, Regrouping
+from knowledge.turns import let_others_run
 
 _E = knowledge_staging.c
 _T = points.c
@@ -46,6 +50,11 @@ _V = vectors.c
 _K = match_keys.c
 _L = links.c
 _O = outcomes.c
+
+_SLICE = 1000
+"""Entries that change patterns in one statement."""
+_READ_AT_ONCE = 100
+"""Entries that are read whole while others wait: some ms, unless their texts are long."""
 
 
 class PostgresRegrouping(Regrouping):
@@ -56,14 +65,24 @@ class PostgresRegrouping(Regrouping):
         self._workspace = workspace
 
     async def patterns_of(self, entry_ids: Sequence[EntryId]) -> dict[EntryId, PatternId]:
-        query = sa.select(_E.id, _E.pattern_id).where(
-            _E.workspace == self._workspace, among(_E.id, entry_ids), _E.pattern_id.is_not(None)
-        )
-        return {EntryId(row.id): PatternId(row.pattern_id) for row in await self._connection.execute(query)}
+        return await _patterns_of(self._connection, self._workspace, entry_ids)
 
-    async def entries(self, pattern_id: PatternId) -> list[Entry]:
-        query = _entries_of(self._workspace, pattern_id)
-        return [to_entry(row) for row in await self._connection.execute(query)]
+    async def members(self, pattern_id: PatternId, *, now: datetime) -> Members | None:
+        in_order = aggregate_order_by(_E.id, _E.timestamp, _E.id)
+        query = sa.select(
+            sa.func.min(_E.entry_type).label("entry_type"),
+            sa.func.array_agg(in_order).label("entry_ids"),
+            sa.func.array_agg(_E.id).filter(EMBEDDED, _E.expires_at > now).label("live"),
+        ).where(_E.workspace == self._workspace, _E.pattern_id == pattern_id)
+        row = (await self._connection.execute(query)).one()
+        if row.entry_ids is None:
+            return None
+        return Members(
+            entry_type=EntryType(row.entry_type), entry_ids=tuple(row.entry_ids), live=frozenset(row.live or ())
+        )
+
+    async def told(self, entry_ids: Sequence[EntryId]) -> list[Entry]:
+        return await _told(self._connection, self._workspace, entry_ids)
 
     async def key_of(self, pattern_id: PatternId) -> str | None:
         query = sa.select(patterns.c.match_key).where(
@@ -71,31 +90,47 @@ class PostgresRegrouping(Regrouping):
         )
         return (await self._connection.execute(query)).scalar()
 
-    async def found(self, pattern_id: PatternId, founder: Entry, *, match_key: str, founded_at: datetime) -> None:
+    async def found(
+        self,
+        pattern_id: PatternId,
+        founder: EntryId,
+        *,
+        entry_type: EntryType,
+        match_key: str,
+        founded_at: datetime,
+    ) -> None:
         new = insert(patterns).values(
             id=pattern_id,
             workspace=self._workspace,
-            entry_type=founder.entry_type,
+            entry_type=entry_type,
             match_key=match_key,
-            founding_entry_id=founder.entry_id,
+            founding_entry_id=founder,
             founded_at=founded_at,
         )
         await self._connection.execute(new)
 
     async def move(self, moves: Sequence[Move], to: PatternId, *, now: datetime) -> None:
-        left = {EntryId(i): PatternId(of) for i, of in (await self.patterns_of([m.entry_id for m in moves])).items()}
-        kept = await self._kept(moves, to)
-        await self._copy_points({old: new for move in moves for old, new in move.points.items() if new in kept}, to)
-        for move in moves:
-            moved = (
-                sa.update(knowledge_staging)
-                .where(_E.id == move.entry_id)
-                .values(pattern_id=to, point_ids=[new for new in move.points.values() if new in kept])
-            )
-            await self._connection.execute(moved)
-        await self._bind({move.match_key for move in moves}, to, now)
-        await doubt(self._connection, among(_T.id, {old for move in moves for old in move.points}))
-        await recount(self._connection, {to, *left.values()})
+        left: set[PatternId] = set()
+        doubtful: set[PointId] = set()
+        for start in range(0, len(moves), _SLICE):
+            some = moves[start : start + _SLICE]
+            left.update((await self.patterns_of([move.entry_id for move in some])).values())
+            kept = await self._kept(some, to)
+            await self._copy_points({old: new for move in some for old, new in move.points.items() if new in kept}, to)
+            await self._give(some, to, kept)
+            await self._bind({move.match_key for move in some}, to, now)
+            doubtful.update(old for move in some for old in move.points)
+            await let_others_run()
+        await doubt(self._connection, among(_T.id, doubtful))
+        await recount(self._connection, {to, *left})
+
+    async def _give(self, moves: Sequence[Move], to: PatternId, kept: Collection[PointId]) -> None:
+        """Let entries belong to a pattern, with those of their points that it keeps."""
+        asked: dict[str, Any] = {"to": to, "entries": [move.entry_id for move in moves]}
+        told = [(move.entry_id, new) for move in moves for new in move.points.values() if new in kept]
+        await self._connection.execute(
+            _GIVE, asked | {"of": [of for of, _ in told], "points": [new for _, new in told]}
+        )
 
     async def _kept(self, moves: Sequence[Move], to: PatternId) -> set[PointId]:
         """Return the new points that there are texts for and that fit into the pattern's limit."""
@@ -127,14 +162,8 @@ class PostgresRegrouping(Regrouping):
         await self._connection.execute(copied)
 
     async def _bind(self, keys: set[str], to: PatternId, now: datetime) -> None:
-        rows = [
-            {"workspace": self._workspace, "match_key": key, "pattern_id": to, "ruled": True, "decided_at": now}
-            for key in sorted(keys)
-        ]
-        new = insert(match_keys)
-        told = {name: new.excluded[name] for name in ("pattern_id", "ruled", "decided_at")}
-        ruled = new.on_conflict_do_update(index_elements=[_K.workspace, _K.match_key], set_=told)
-        await self._connection.execute(ruled, rows)
+        asked = {"workspace": self._workspace, "keys": sorted(keys), "pattern_id": to, "decided_at": now}
+        await self._connection.execute(_BIND, asked)
 
     async def absorb(self, keep: PatternId, other: PatternId, *, key: str, now: datetime) -> None:
         execute = self._connection.execute
@@ -253,9 +282,22 @@ class PostgresGrouping(GroupingStore):
         return found
 
     async def entries(self, pattern_id: PatternId, *, limit: int) -> list[Entry]:
+        oldest = _of_pattern(self._workspace, pattern_id).order_by(_E.timestamp, _E.id).limit(limit)
         async with reading(self._engine) as connection:
-            rows = await connection.execute(_entries_of(self._workspace, pattern_id).limit(limit))
-            return [to_entry(row) for row in rows]
+            return [to_entry(row) for row in await connection.execute(oldest)]
+
+    async def patterns_of(self, entry_ids: Sequence[EntryId]) -> dict[EntryId, PatternId]:
+        async with reading(self._engine) as connection:
+            return await _patterns_of(connection, self._workspace, entry_ids)
+
+    async def all_entries(self, pattern_id: PatternId) -> AsyncIterator[list[Entry]]:
+        ids = sa.select(sa.func.array_agg(_E.id)).where(_E.workspace == self._workspace, _E.pattern_id == pattern_id)
+        async with reading(self._engine) as connection:
+            entry_ids = await connection.scalar(ids) or []
+        for start in range(0, len(entry_ids), _READ_AT_ONCE):
+            async with reading(self._engine) as connection:
+                told = await _told(connection, self._workspace, entry_ids[start : start + _READ_AT_ONCE])
+            yield told
 
     @asynccontextmanager
     async def regrouping(self) -> AsyncIterator[Regrouping]:
@@ -264,9 +306,60 @@ class PostgresGrouping(GroupingStore):
             yield PostgresRegrouping(connection, self._workspace)
 
 
-def _entries_of(workspace: str, pattern_id: PatternId) -> sa.Select[Any]:
-    return (
-        sa.select(*ENTRY_COLUMNS)
-        .where(_E.workspace == workspace, _E.pattern_id == pattern_id)
-        .order_by(_E.timestamp, _E.id)
+def _of_pattern(workspace: str, pattern_id: PatternId) -> sa.Select[Any]:
+    return sa.select(*ENTRY_COLUMNS).where(_E.workspace == workspace, _E.pattern_id == pattern_id)
+
+
+async def _patterns_of(
+    connection: AsyncConnection, workspace: str, entry_ids: Sequence[EntryId]
+) -> dict[EntryId, PatternId]:
+    query = sa.select(_E.id, _E.pattern_id).where(
+        _E.workspace == workspace, among(_E.id, entry_ids), _E.pattern_id.is_not(None)
     )
+    return {EntryId(row.id): PatternId(row.pattern_id) for row in await connection.execute(query)}
+
+
+async def _told(connection: AsyncConnection, workspace: str, entry_ids: Sequence[EntryId]) -> list[Entry]:
+    query = sa.select(*ENTRY_COLUMNS).where(_E.workspace == workspace, among(_E.id, entry_ids))
+    return [to_entry(row) for row in await connection.execute(query)]
+
+
+def _give() -> sa.Update:
+    def given(name: str) -> Any:
+        return sa.bindparam(name, type_=sa.ARRAY(UUID_TYPE))
+
+    columns = (sa.column("entry_id", UUID_TYPE), sa.column("point_id", UUID_TYPE))
+    told = sa.func.unnest(given("of"), given("points")).table_valued(*columns, name="told", with_ordinality="place")
+    told = told.render_derived()
+    of_entry = sa.select(
+        told.c.entry_id, sa.func.array_agg(aggregate_order_by(told.c.point_id, told.c.place)).label("point_ids")
+    ).group_by(told.c.entry_id)
+    kept = of_entry.subquery("kept")
+    moving = sa.func.unnest(given("entries")).table_valued(columns[0], name="moving").render_derived()
+    its_points = sa.select(moving.c.entry_id, kept.c.point_ids).select_from(
+        moving.outerjoin(kept, kept.c.entry_id == moving.c.entry_id)
+    )
+    moved = its_points.subquery("moved")
+    none: sa.ColumnElement[Any] = sa.literal_column("'{}'::uuid[]")
+    return (
+        sa.update(knowledge_staging)
+        .where(_E.id == moved.c.entry_id)
+        .values(pattern_id=sa.bindparam("to", type_=UUID_TYPE), point_ids=sa.func.coalesce(moved.c.point_ids, none))
+    )
+
+
+def _bind() -> sa.Insert:
+    ruled = sa.select(
+        sa.bindparam("workspace", type_=sa.Text),
+        sa.func.unnest(sa.bindparam("keys", type_=sa.ARRAY(sa.Text))),
+        sa.bindparam("pattern_id", type_=UUID_TYPE),
+        sa.true(),
+        sa.bindparam("decided_at", type_=TIME),
+    )
+    names = ["workspace", "match_key", "pattern_id", "ruled", "decided_at"]
+    new = insert(match_keys).from_select(names, ruled)
+    told = {name: new.excluded[name] for name in ("pattern_id", "ruled", "decided_at")}
+    return new.on_conflict_do_update(index_elements=[_K.workspace, _K.match_key], set_=told)
+
+
+_GIVE, _BIND = _give(), _bind()
