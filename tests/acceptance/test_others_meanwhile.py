@@ -69,11 +69,11 @@ async def test_a_split_and_a_join_of_a_large_pattern_hold_up_nobody(
     (leaving, *_) = await repeated(settings, 1_500, solution_steps="Refuse the cart and tell the shop")
     async with lag() as seen:
         split = await knowledge.grouping.split([leaving])
-    assert seen.worst < 3 * MOST
+    assert seen.computed < MOST
     assert split.attempt_count == 1_500
     (other,) = [each.pattern_id for each in await knowledge.queries.browse() if each.pattern_id != split.pattern_id]
     async with lag() as seen:
         joined = await knowledge.grouping.join(other, split.pattern_id)
-    assert seen.worst < 3 * MOST
+    assert seen.computed < MOST
     assert joined.attempt_count == 3_000
     assert (await knowledge.upkeep.verify()).sound

@@ -13,9 +13,13 @@ _STEP = 0.005
 
 @dataclass(slots=True)
 class Lag:
-    """`worst`: the longest that a task which wanted its turn waited for it, in seconds."""
+    """`worst`: the longest that a task which wanted its turn waited for it, in seconds.
+
+    `computed`: the most that the loop's thread computed meanwhile, however busy the machine is otherwise.
+    """
 
     worst: float = 0.0
+    computed: float = 0.0
 
 
 @asynccontextmanager
@@ -25,9 +29,10 @@ async def lag() -> AsyncIterator[Lag]:
 
     async def look() -> None:
         while True:
-            began = time.perf_counter()
+            began, computed = time.perf_counter(), time.thread_time()
             await asyncio.sleep(_STEP)
             seen.worst = max(seen.worst, time.perf_counter() - began - _STEP)
+            seen.computed = max(seen.computed, time.thread_time() - computed)
 
     looking = asyncio.create_task(look())
     await asyncio.sleep(0)
