@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from knowledge.memory import texts
@@ -83,7 +83,7 @@ def _in_order(matches: Iterable[Match], limit: int) -> list[Match]:
         known = best.get(match.evidence.pattern_id)
         if known is None or (strength(match), match.score) > (strength(known), known.score):
             best[match.evidence.pattern_id] = match
-    return _shares(_copies_last(_rivals_together(sorted(best.values(), key=_order)), limit), limit)
+    return _shares(_copies_last(sorted(best.values(), key=_order), limit), limit)
 
 
 def _shares(ordered: list[Match], limit: int) -> list[Match]:
@@ -163,28 +163,56 @@ def _is_gate(match: Match) -> bool:
 
 
 def _copies_last(ordered: list[Match], limit: int) -> list[Match]:
-    """Return the matches in order, those behind all others whose resolution repeats that of one before it.
+    """Return the matches, rivals together, those behind all others whose resolution repeats that of one before it.
 
-    Only among those that may be shown: beyond them it changes nothing. Of rivals in nearly the same words the best two
-    stand: where they differ, in a number or a denial, one tells of the other.
+    Looked at up to where `limit` are found that no quota keeps out: what comes after them is not shown.
     """
-    looked_at, rest = ordered[: 2 * limit], ordered[2 * limit :]
-    distinct: list[tuple[Match, Counter[int]]] = []
-    copies = []
-    for match in looked_at:
-        words = term_counts(texts.resolution(match.evidence.words)[:_COMPARED])
-        repeated = [before.evidence.pattern_id for before, other in distinct if shared(words, other) >= COPY]
-        if len(repeated) > 1 or not set(repeated) <= set(match.evidence.rivals):
-            copies.append(match)
+    copies = _Copies(ordered)
+    told = _rivals_together(ordered)
+    first: list[Match] = []
+    repeated: list[Match] = []
+    sure = 0
+    for place, match in enumerate(told):
+        if sure == limit:
+            return [*first, *told[place:], *repeated]
+        if match in copies:
+            repeated.append(match)
         else:
-            distinct.append((match, words))
-    return [*(match for match, _ in distinct), *rest, *copies]
+            first.append(match)
+            sure += match.fits and not _is_gate(match) and match.evidence.words.source is None
+    return [*first, *repeated]
+
+
+class _Copies:
+    """Which of some matches, the strongest first, repeat the resolution of one before them, be that a copy too.
+
+    Of rivals in nearly the same words the best two stand: where they differ, in a number or a denial, one tells of the
+    other. What one is depends on the stronger ones alone, and not on what those are: whoever becomes stronger makes
+    copies of others, but nobody stands apart for it, and so it loses no place.
+    """
+
+    def __init__(self, ordered: Sequence[Match]) -> None:
+        self._ordered = ordered
+        self._places = {match.evidence.pattern_id: place for place, match in enumerate(ordered)}
+        self._words: list[Counter[int]] = []
+
+    def __contains__(self, match: Match) -> bool:
+        place = self._places[match.evidence.pattern_id]
+        for other in self._ordered[len(self._words) : place + 1]:
+            self._words.append(term_counts(texts.resolution(other.evidence.words)[:_COMPARED]))
+        repeated = {
+            stronger.evidence.pattern_id
+            for stronger, words in zip(self._ordered[:place], self._words, strict=False)
+            if shared(self._words[place], words) >= COPY
+        }
+        return len(repeated) > 1 or not repeated <= set(match.evidence.rivals)
 
 
 def shared(some: Counter[int], others: Counter[int]) -> float:
     """Return which share of all the words of two texts both have, 0..1."""
-    either = (some | others).total()
-    return (some & others).total() / either if either else 1.0
+    both = sum(min(times, others[term]) for term, times in some.items() if term in others)
+    either = some.total() + others.total() - both
+    return both / either if either else 1.0
 
 
 def _order(match: Match) -> tuple[float, float, int, float, str]:

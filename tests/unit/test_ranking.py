@@ -29,6 +29,28 @@ def gate(name: str, **told: Any) -> Match:
     return match(name, words=approval(approved_approach=f"{name * 2} did it"), **told)
 
 
+SAID = ("Treat a missing price as zero and log it", "Treat a missing price as zero and log it now", "Use cents")
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> list[Match]:
+    """Draw matches of distinct patterns, many of which repeat a resolution of another one, and some of which are
+    rivals."""
+    found = draw(matches(distinct=True))
+    every = [each.evidence.pattern_id for each in found]
+    pairs = draw(st.sets(st.tuples(st.sampled_from(every), st.sampled_from(every)), max_size=6)) if found else set()
+    drawn = []
+    for each in found:
+        own = each.evidence.pattern_id
+        words = each.evidence.words
+        if (said := draw(st.sampled_from([None, *SAID]))) is not None:
+            decided = words.approved_approach is not None
+            words = replace(words, approved_approach=said) if decided else replace(words, solution_steps=said)
+        rivals = {one for pair in pairs if own in pair for one in pair if one != own}
+        drawn.append(replace(each, evidence=replace(each.evidence, words=words, rivals=tuple(sorted(rivals)))))
+    return drawn
+
+
 @st.composite
 def matches(draw: st.DrawFn, *, distinct: bool = False) -> list[Match]:
     """Draw matches of few patterns and few values, so that ties and repetitions are common."""
@@ -58,7 +80,7 @@ def ids(found: list[Match]) -> list[object]:
     return [each.evidence.pattern_id for each in found]
 
 
-@given(matches(distinct=True), st.integers(1, 6), st.randoms())
+@given(matches(distinct=True) | alike(), st.integers(1, 6), st.randoms())
 def test_ranking_ignores_the_order_of_its_input(found: list[Match], limit: int, chance: random.Random) -> None:
     shuffled = chance.sample(found, len(found))
     assert rank(found, limit=limit) == rank(shuffled, limit=limit)
@@ -75,8 +97,9 @@ def test_a_pattern_is_shown_once_in_its_best_light_and_none_is_missing(found: li
     assert strengths == sorted(strengths, reverse=True)
 
 
-@given(matches(distinct=True), st.integers(1, 6), st.data())
+@given(matches(distinct=True) | alike(), st.integers(1, 6), st.data())
 def test_one_more_success_never_lowers_a_rank(found: list[Match], limit: int, data: st.DataObject) -> None:
+    """Not where others repeat its resolution, or are rivals of it or of each other, either."""
     if not found:
         return
     at = data.draw(st.integers(0, len(found) - 1))
@@ -86,6 +109,14 @@ def test_one_more_success_never_lowers_a_rank(found: list[Match], limit: int, da
     places = [ids(rank(each, limit=limit)) for each in (found, after)]
     if proof.pattern_id in places[0]:
         assert places[1].index(proof.pattern_id) <= places[0].index(proof.pattern_id)
+
+
+def test_of_copies_the_stronger_is_shown_however_many_there_are() -> None:
+    """Only the first twice as many as are shown were compared: a copy after them stood before those among them."""
+    told = [match(f"{n}", words=failure(solution_steps=SAID[0]), score=1 - n / 10) for n in range(6)]
+    assert ids(rank(told, limit=2)) == ids(told[:2])
+    last = replace(told[4], evidence=replace(told[4].evidence, success_count=2, attempt_count=2))
+    assert ids(rank([*told[:4], last, told[5]], limit=2)) == ids([last, told[0]])
 
 
 def test_one_more_success_never_lowers_a_decision_that_fits_no_field_behind_a_weaker_one() -> None:
