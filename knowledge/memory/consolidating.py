@@ -9,8 +9,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import numpy as np
-
 from knowledge.memory import consolidation, likeness, texts
 from knowledge.memory.commonness import Commonness
 from knowledge.memory.comparing import NEAR_ENOUGH, Comparing
@@ -67,7 +65,7 @@ class Consolidating:
         candidates = await self._candidates(in_use.bound, embeddings)
         nearby = Nearby(
             comparing=await self._comparing(model, embeddings, candidates),
-            within=consolidation.near_each_other(embeddings),
+            within=await asyncio.to_thread(consolidation.near_each_other, embeddings),
             candidates=candidates,
         )
         # in threads, for it takes as long as embedding a text of the batch or two
@@ -103,15 +101,13 @@ class Consolidating:
         self, bound: BoundSpace, embeddings: Sequence[Embedding]
     ) -> Mapping[EntryId, Sequence[Candidate]]:
         stored = await self._stored(bound, embeddings)
-        late = self._late(bound.space, embeddings)
-        candidates: dict[EntryId, Sequence[Candidate]] = {}
-        for embedding in embeddings:
-            entry_id = embedding.entry.entry_id
-            around = {founder.pattern_id: founder for founder in (*stored[entry_id], *late.get(entry_id, ()))}
-            if around:
-                vector = embedding.vectors[View.SITUATION]
-                candidates[entry_id] = [_candidate(founder, vector) for founder in around.values()]
-        return candidates
+        late = [
+            founder
+            for space, founders in self._on_their_way
+            if space.fingerprint == bound.space.fingerprint
+            for founder in founders
+        ]
+        return await asyncio.to_thread(_candidates_of, embeddings, stored, late)
 
     async def _stored(self, bound: BoundSpace, embeddings: Sequence[Embedding]) -> Mapping[EntryId, Sequence[Founder]]:
         """Return the nearest patterns that the index has."""
@@ -138,24 +134,6 @@ class Consolidating:
             entry_id: [founder for point_id in near if (founder := founders.get(point_id))]
             for entry_id, near in points.items()
         }
-
-    def _late(self, space: EmbeddingSpace, embeddings: Sequence[Embedding]) -> Mapping[EntryId, Sequence[Founder]]:
-        """Return the nearest patterns of batches that the index may not have yet; none that another model embedded."""
-        late = [
-            founder
-            for of_space, founders in self._on_their_way
-            if of_space.fingerprint == space.fingerprint
-            for founder in founders
-        ]
-        if not late:
-            return {}
-        asking = np.array([embedding.vectors[View.SITUATION] for embedding in embeddings])
-        cosines = consolidation.cosines_of(asking, np.array([founder.situation for founder in late]))
-        found: dict[EntryId, Sequence[Founder]] = {}
-        for embedding, near in zip(embeddings, consolidation.near_by(cosines), strict=True):
-            alike = partial(_is_of_type, late, embedding.entry.entry_type)
-            found[embedding.entry.entry_id] = [late[place] for place, _ in consolidation.nearest(near, alike)]
-        return found
 
     async def _comparing(
         self, model: str, embeddings: Sequence[Embedding], candidates: Mapping[EntryId, Sequence[Candidate]]
@@ -184,8 +162,19 @@ def _terms_of(readings: Iterable[Reading]) -> Collection[int]:
     return frozenset[int]().union(*(reading.term_ids for reading in readings))
 
 
-def _is_of_type(founders: Sequence[Founder], entry_type: EntryType, at: int) -> bool:
-    return founders[at].words.entry_type is entry_type
+def _candidates_of(
+    embeddings: Sequence[Embedding], stored: Mapping[EntryId, Sequence[Founder]], late: Collection[Founder]
+) -> Mapping[EntryId, Sequence[Candidate]]:
+    """Return what entries may join: what the index found, and the nearest of what it may not have yet."""
+    founders = consolidation.nearest_founders(embeddings, late) if late else [[] for _ in embeddings]
+    candidates: dict[EntryId, Sequence[Candidate]] = {}
+    for embedding, nearest in zip(embeddings, founders, strict=True):
+        entry_id = embedding.entry.entry_id
+        around = {founder.pattern_id: founder for founder in (*stored[entry_id], *nearest)}
+        if around:
+            vector = embedding.vectors[View.SITUATION]
+            candidates[entry_id] = [_candidate(founder, vector) for founder in around.values()]
+    return candidates
 
 
 def _candidate(founder: Founder, vector: Vector) -> Candidate:

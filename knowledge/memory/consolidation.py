@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
+from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ from knowledge.models import (
     Entry,
     EntryId,
     EntryType,
+    Founder,
     Link,
     LinkKind,
     PatternId,
@@ -137,6 +140,19 @@ def near_each_other(embeddings: Sequence[Embedding]) -> list[Row]:
     """Return, for each entry of a batch, those of it that are near enough, the nearest first; itself among them."""
     vectors = np.array([each.vectors[View.SITUATION] for each in embeddings])
     return near_by(np.round(cosines_of(vectors, vectors), _DECIMALS))
+
+
+def nearest_founders(embeddings: Sequence[Embedding], founders: Collection[Founder]) -> list[list[Founder]]:
+    """Return, for each entry, the nearest `MOST_COMPARED` of some patterns of its type; ties go to the lower id."""
+    by_id = sorted(founders, key=lambda each: each.pattern_id)
+    asking = np.array([embedding.vectors[View.SITUATION] for embedding in embeddings])
+    cosines = np.round(cosines_of(asking, np.array([founder.situation for founder in by_id])), _DECIMALS)
+    found = []
+    for embedding, near in zip(embeddings, near_by(cosines), strict=True):
+        entry_type = embedding.entry.entry_type
+        alike = (by_id[place] for place in near.places if by_id[place].words.entry_type is entry_type)
+        found.append(list(islice(alike, MOST_COMPARED)))
+    return found
 
 
 def nearest(near: Row, those: Callable[[int], bool]) -> list[tuple[int, float]]:
@@ -323,7 +339,8 @@ class _Choosing:
         def founds(place: int) -> bool:
             return place in self._founders and self._embeddings[place].entry.entry_type is entry_type
 
-        for place, cosine in nearest(near, founds):
+        ties = nearest(near, founds)
+        for place, cosine in nsmallest(MOST_COMPARED, ties, key=lambda each: (-each[1], self._founders[each[0]])):
             founder = self._embeddings[place]
             yield Candidate(
                 pattern_id=self._founders[place],

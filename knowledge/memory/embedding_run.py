@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from knowledge.errors import IndexUnavailable, StorageRejected
 from knowledge.logs import get_logger
@@ -292,7 +293,8 @@ class EmbeddingRun:
             held = await deciding.held([embedding.entry.entry_id for embedding in embeddings])
             keys = {key for embedding in embeddings for key in (embedding.match_key, embedding.written_key)}
             known = await deciding.patterns_by_key(sorted(keys))
-            decisions = consolidation.decide(
+            decide = partial(
+                consolidation.decide,
                 embeddings,
                 held=held,
                 known=known,
@@ -300,6 +302,7 @@ class EmbeddingRun:
                 workspace=self.stores.workspace,
                 nearby=nearby and nearby.among(await deciding.existing(nearby.patterns)),
             )
+            decisions = await asyncio.to_thread(decide)  # as long as embedding a text or two, where many are alike
             self._consolidating.decided(space, decisions)
             kept = await deciding.write(decisions, space, embedded_at=embedded_at, expires_at=expires_at)
         return decisions, kept

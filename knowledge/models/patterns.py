@@ -17,6 +17,9 @@ ERROR_CODE = r"(?<![A-Za-z0-9_])(E[A-Z]{3,12}|[A-Z]{1,6}-?[0-9]{2,6})(?![A-Za-z0
 MAX_CIRCUMSTANCES = 20
 """A pattern tells of at most so many circumstances, the most frequent."""
 
+MAX_RIVALS = 20
+"""A pattern tells of at most so many rivals, those with the most evidence."""
+
 MAX_WHEN_CHARS = 300
 """So much of each sentence of when to try is looked at for conditions."""
 

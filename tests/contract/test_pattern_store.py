@@ -17,6 +17,7 @@ from knowledge.memory.retention import add_years
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_POINTS,
+    MAX_RIVALS,
     AppliesWhen,
     Circumstance,
     Entry,
@@ -24,6 +25,8 @@ from knowledge.models import (
     EntryStatus,
     Evidence,
     LeaseToken,
+    Link,
+    LinkKind,
     NewEntry,
     PatternId,
     PointId,
@@ -364,6 +367,29 @@ async def test_evidence_has_the_words_of_the_most_trusted_then_latest_entry(stor
         assert evidence.words == await stores.entries.get(numbered(shown))
         assert evidence.entry_type is evidence.words.entry_type
     assert evidence.founded_at == NOON
+
+
+async def test_of_many_rivals_those_with_the_most_evidence_are_told(stores: Stores) -> None:
+    """A batch of one situation made 819 of them, and each query of it read them all."""
+    first = told(0)
+    beside = await learn(stores, first)
+    number = MAX_RIVALS + 5
+    others = [told(at, solution_steps=f"Way {at}") for at in range(1, 1 + number)]
+    await stores.entries.add(others)
+    claim = await claim_all(stores)
+    link = Link(kind=LinkKind.RIVAL, pattern_id=beside, probability=1.0, why=("another way",))
+    decisions = [replace(decision(stores.workspace, entry), links=(link,)) for entry in claim.entries]
+    async with stores.patterns.deciding(claim.token) as deciding:
+        await deciding.write(decisions, SPACE, embedded_at=NOON, expires_at=A_YEAR_LATER)
+    await mark(stores, claim)
+    proven = [each.pattern_id for each in decisions[-3:]]
+    for at, pattern_id in enumerate(proven):
+        again = told(100 + at, solution_steps=f"Way {number - 2 + at}")
+        assert await learn(stores, again, joins=pattern_id) == pattern_id
+    rivals = (await only(stores, situation_point(stores, first))).rivals
+    assert len(rivals) == MAX_RIVALS
+    assert set(proven) < set(rivals)
+    assert (await only(stores, situation_point(stores, others[0]))).rivals == (beside,)
 
 
 async def test_evidence_names_its_latest_hundred_entries_the_latest_first(stores: Stores) -> None:

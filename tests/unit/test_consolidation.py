@@ -17,12 +17,22 @@ from hypothesis import strategies as st
 from benchmarks.minimal_pairs import minimal_pairs
 from knowledge.memory import texts
 from knowledge.memory.comparing import Comparing
-from knowledge.memory.consolidation import Candidate, Embedding, Nearby, decide, missing, near_each_other
+from knowledge.memory.consolidation import (
+    MOST_COMPARED,
+    Candidate,
+    Embedding,
+    Nearby,
+    decide,
+    missing,
+    near_each_other,
+    nearest_founders,
+)
 from knowledge.memory.likeness import Ground
 from knowledge.models import (
     Decision,
     EntryId,
     EntryType,
+    Founder,
     LinkKind,
     NewEntry,
     PatternId,
@@ -304,6 +314,19 @@ def test_the_order_of_a_batch_changes_no_decision(batch: list[Embedding]) -> Non
     nearby = around_of(BATCH, resolutions=resolutions)
     first = decide(BATCH, held=held, known={}, workspace="default", nearby=nearby)
     assert by_entry == {each.entry.entry_id.int: (each.pattern_id, each.why, each.links) for each in first}
+
+
+@given(st.permutations(range(9)))
+def test_of_patterns_equally_near_few_are_compared_and_the_same_in_any_order(order: list[int]) -> None:
+    """All that were as near as the last were compared with each: a batch of one situation with all before it."""
+    founders = [
+        Founder(pattern_id=PatternId(UUID(int=number)), words=failure(), situation=toward(0.001 if number else 5))
+        for number in order
+    ]
+    (found,) = nearest_founders([told(MODULE, PIN)], founders)
+    assert [each.pattern_id.int for each in found] == list(range(1, 1 + MOST_COMPARED))
+    of_other_type = [Founder(pattern_id=each.pattern_id, words=rejection(), situation=toward(0)) for each in founders]
+    assert nearest_founders([told(MODULE, PIN)], of_other_type) == [[]]
 
 
 @settings(max_examples=15)

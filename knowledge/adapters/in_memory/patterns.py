@@ -20,6 +20,7 @@ from knowledge.models import (
     ERROR_CODE,
     ERROR_NAME,
     MAX_CIRCUMSTANCES,
+    MAX_RIVALS,
     MAX_WHEN_CHARS,
     Circumstance,
     Decision,
@@ -274,7 +275,9 @@ class InMemoryPatterns(PatternStore):
 
     def _rivals(self, pattern_id: PatternId) -> tuple[PatternId, ...]:
         rivals = [set(pair) for pair, link in self._state.links.items() if link.kind is LinkKind.RIVAL]
-        return tuple(sorted(other for pair in rivals if pattern_id in pair for other in pair - {pattern_id}))
+        every = [self._state.patterns[other] for pair in rivals if pattern_id in pair for other in pair - {pattern_id}]
+        every.sort(key=lambda each: (-each.success_count, each.founded_at, each.pattern_id))
+        return tuple(sorted(each.pattern_id for each in every[:MAX_RIVALS]))
 
     def _distilled(self, pattern_id: PatternId, now: datetime) -> Distilled | None:
         row = self._state.distillations.get(pattern_id)
