@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -25,7 +26,7 @@ from knowledge.errors import (
     TextRejected,
 )
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
-from knowledge.models import Embedded, EntryStatus
+from knowledge.models import Embedded, EntryStatus, LeaseToken
 from knowledge.wiring import Knowledge
 from tests.conftest import Opens, SetClock
 from tests.support.documents import GUIDE, add
@@ -269,6 +270,27 @@ async def test_only_one_change_of_model_goes_on_at_a_time(knowledge: Knowledge) 
     assert refused == ["the embedding model is being changed already: wait until that has ended"]
     assert (await forget_old(knowledge, another())).forgotten == 1
     assert await knowledge.queries.query_for_failure(CART, min_relevance=0.0)
+
+
+async def test_g22_checkpoints_that_wait_for_the_switch_leave_it_the_connections_it_needs(knowledge: Knowledge) -> None:
+    """Each waited with a connection of the pool: the switch had none left to read with, and failed with them."""
+    await capture(knowledge, failure())
+    await knowledge.checkpoints.process_all()
+    bound = await knowledge.stores.spaces.bound()
+    assert bound is not None
+    now, patterns = knowledge.stores.clock.now(), knowledge.stores.patterns
+    later = now + timedelta(days=365)
+    many = [
+        patterns.mark_embedded(LeaseToken(uuid4()), [], bound.space, embedded_at=now, expires_at=later)
+        for _ in range(2 * knowledge.settings.database_connections)
+    ]
+    async with knowledge.upkeep.upkeep.switching(bound.space):
+        waiting = asyncio.gather(*many)
+        await asyncio.sleep(0.5)
+        async with asyncio.timeout(5):
+            assert await knowledge.upkeep.upkeep.tally(bound.space) == (1, 0)
+        assert not waiting.done(), "nothing is marked while the model is changed"
+    assert await waiting == [set()] * len(many)
 
 
 async def test_a_change_of_model_that_hangs_at_the_switch_holds_up_others_for_a_minute_only(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import math
+import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -16,6 +19,7 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.analysing import Analyze
+from knowledge.adapters.postgres.connecting import TURN_SECONDS
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, locked_in_order, recount
 from knowledge.adapters.postgres.database import reading, storing, within
 from knowledge.adapters.postgres.deciding import PostgresDeciding
@@ -33,9 +37,10 @@ from knowledge.adapters.postgres.tables import (
     points,
     vectors,
 )
-from knowledge.errors import NotFound
+from knowledge.errors import NotFound, StorageBusy
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
+    MAX_RIVALS,
     MAX_WHEN_CHARS,
     AppliesWhen,
     Circumstance,
@@ -64,6 +69,9 @@ _PROJECT = sa.bindparam("project", type_=sa.Text)
 _D = distillations.c
 _DISTILLED = {field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(Distilled)}
 """The columns of what a model wrote, by field."""
+
+_LOOK_AGAIN_SECONDS = 0.1
+"""Between two looks whether the model is still being changed."""
 
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
@@ -108,11 +116,20 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
 
 
 def _rivals() -> sa.ScalarSelect[Any]:
-    """Select the ids of a pattern's rivals as an array."""
+    """Select the ids of a pattern's rivals as an array: of many, those with the most evidence."""
     rival = links.c.kind == sa.literal_column("'rival'")
-    upper = sa.select(links.c.upper_id).where(links.c.lower_id == _P.id, rival).correlate(patterns)
+    upper = sa.select(links.c.upper_id.label("id")).where(links.c.lower_id == _P.id, rival).correlate(patterns)
     lower = sa.select(links.c.lower_id).where(links.c.upper_id == _P.id, rival).correlate(patterns)
-    return sa.select(sa.func.array(upper.union_all(lower).scalar_subquery())).scalar_subquery()
+    other = upper.union_all(lower).subquery("other")
+    told = patterns.alias("rivals")
+    most = (
+        sa.select(told.c.id)
+        .select_from(other.join(told, told.c.id == other.c.id))
+        .order_by(told.c.success_count.desc(), told.c.founded_at, told.c.id)
+        .limit(MAX_RIVALS)
+        .correlate(patterns)
+    )
+    return sa.select(sa.func.array(most.scalar_subquery())).scalar_subquery()
 
 
 def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
@@ -163,7 +180,7 @@ _OF_SPACE_IN_USE = sa.or_(
 """False where the space was switched while entries were embedded: their points went into the index of another one."""
 
 # Built once: putting such a statement together takes longer than Postgres takes to answer it.
-_HOLD_SPACE = sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK))
+_HOLD_SPACE = sa.select(sa.func.pg_try_advisory_xact_lock_shared(SWITCH_LOCK))
 _MARK = (
     sa.update(knowledge_staging)
     .where(
@@ -280,8 +297,21 @@ class PostgresPatterns(PatternStore):
             "from": embedded_at,
             "until": expires_at,
         }
+        until = time.monotonic() + TURN_SECONDS
+        while (marked := await self._marked(asked)) is None:
+            if time.monotonic() > until:
+                raise StorageBusy(
+                    f"the embedding model has been changed for {TURN_SECONDS:.0f} s: come again",
+                    retry_after_seconds=math.ceil(_LOOK_AGAIN_SECONDS),
+                )
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        return marked
+
+    async def _marked(self, asked: Mapping[str, Any]) -> set[EntryId] | None:
+        """Mark entries; None while the model is changed, which is waited for without a connection: it needs some."""
         async with storing(self._engine) as connection:
-            await connection.execute(_HOLD_SPACE)
+            if not await connection.scalar(_HOLD_SPACE):
+                return None
             marked = (await connection.execute(_MARK, asked)).all()
             await recount(connection, (row.pattern_id for row in marked))
         return {EntryId(row.id) for row in marked}
