@@ -17,7 +17,7 @@ from knowledge.provenance import UNHEARD, Auditor
 from knowledge.steps import step
 
 UNRESOLVED_FOR = timedelta(days=90)
-"""An entry that was open or abandoned for this long goes too."""
+"""An entry that was open, abandoned, held back or dead for this long goes too."""
 
 SLICE = 5_000
 """Rows deleted in one transaction."""
@@ -76,6 +76,8 @@ class KnowledgePruningService:
         for told in (self.stores.contexts, self.stores.checkpoints, self.beside):
             while told is not None and await told.prune(add_years(now, -self.retention_years), limit=SLICE):
                 continue
+        while await self.stores.patterns.forget_projects(limit=SLICE):
+            continue
         if done.entries or done.never_resolved:
             await self.audit.note("knowledge pruned", entries=done.entries, never_resolved=done.never_resolved)
         log.info("knowledge_pruned", entries=done.entries, points=done.points, patterns=done.patterns)

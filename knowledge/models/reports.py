@@ -67,7 +67,10 @@ class CheckpointReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneReport:
-    """What a prune removed, or would remove where `dry_run`."""
+    """What a prune removed, or would remove where `dry_run`.
+
+    `never_resolved` are all that were not embedded within 90 days: those that an embedder refused too.
+    """
 
     entries: int
     points: int

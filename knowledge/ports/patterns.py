@@ -114,10 +114,14 @@ class PatternStore(Protocol):
         ...
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
-        """Delete up to `limit` expired entries and those open or abandoned since before `open_before`; recount.
+        """Delete up to `limit` expired entries, and those that were never embedded since before `open_before`; recount.
 
         Expired points go too: the index is pruned first, by its own filter. Others of these entries are noted down.
         """
+        ...
+
+    async def forget_projects(self, *, limit: int) -> int:
+        """Delete up to `limit` projects of which nothing is left; return how many: fewer do not mean that none is."""
         ...
 
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:

@@ -10,6 +10,7 @@ import pytest
 from knowledge import EntryType, NewEntry, Task
 from knowledge.errors import IdempotencyConflict, NotFound, NotOpen, RejectionOnRecord
 from knowledge.models import CaptureOutcome, EntryId, EntryStatus
+from knowledge.ports import Selection
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.conftest import Opens, SetClock
@@ -218,6 +219,43 @@ async def test_what_was_never_resolved_is_deleted_after_ninety_days(knowledge: K
     assert (await knowledge.pruning.prune()).never_resolved == 1
     with pytest.raises(NotFound):
         await knowledge.capture.get(entry_id)
+
+
+async def test_what_an_embedder_refused_is_deleted_after_ninety_days(knowledge: Knowledge, clock: SetClock) -> None:
+    """It survived every prune: a text that nobody could find was kept for good."""
+    await fail(knowledge)
+    lease = await knowledge.stores.entries.claim(Selection(), limit=1, lease=timedelta(minutes=1))
+    await knowledge.stores.entries.bury(lease.token, lease.entries[0].entry_id, "too long")
+    clock.move(timedelta(days=90))
+    assert (await knowledge.pruning.prune()).never_resolved == 0
+    clock.move(timedelta(seconds=1))
+    assert (await knowledge.pruning.prune(dry_run=True)).never_resolved == 1
+    assert (await knowledge.pruning.prune()).never_resolved == 1
+    assert (await knowledge.pruning.prune(dry_run=True)).never_resolved == 0
+    assert sum((await knowledge.stats()).entries.values()) == 0
+
+
+async def test_a_project_of_which_nothing_is_left_is_forgotten_and_with_the_last_one_its_workspace(
+    knowledge: Knowledge, clock: SetClock
+) -> None:
+    """Their names stayed for good, and every job went through a workspace of which nothing else was left."""
+    other = knowledge.in_workspace("customer")
+    await fail(other, project_id="secret")
+    await other.checkpoints.process_all()
+    await fail(knowledge, project_id="open", solution_steps=None, success_verified=False)
+    await other.pruning.prune()
+    assert await knowledge.workspaces() == ["customer", knowledge.stores.workspace]
+    clock.move(timedelta(days=366))
+    await fail(knowledge, project_id="stays")
+    for workspace in (other, knowledge):
+        await workspace.pruning.prune()
+    assert await knowledge.workspaces() == [knowledge.stores.workspace]
+    clock.move(timedelta(days=2))
+    for workspace in (other, knowledge):
+        await workspace.pruning.prune()
+    assert await knowledge.jobs.tended() == [knowledge.stores.workspace]
+    await fail(other, project_id="secret")
+    assert await knowledge.workspaces() == ["customer", knowledge.stores.workspace]
 
 
 @pytest.mark.parametrize(

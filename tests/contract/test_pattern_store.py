@@ -749,12 +749,34 @@ async def test_nothing_goes_before_its_moment(stores: Stores) -> None:
     assert (late.entries, late.never_resolved) == (1, 3)
 
 
-async def test_staged_and_dead_entries_are_never_pruned(stores: Stores) -> None:
-    await stores.entries.add([told(1), told(2)])
+async def test_staged_entries_are_never_pruned_and_dead_ones_as_what_was_never_resolved(stores: Stores) -> None:
+    entries = [told(1), told(2), told(3)]
+    await stores.entries.add(entries)
     claim = await claim_all(stores)
-    await stores.entries.bury(claim.token, numbered(2), "refused")
-    await stores.patterns.prune(A_YEAR_LATER, open_before=A_YEAR_LATER, limit=10)
-    assert (await stores.checkpoints.stats()).entries == {"staged": 1, "dead": 1}
+    for number in (2, 3):
+        await stores.entries.bury(claim.token, numbered(number), "refused")
+    captured = entries[0].captured_at
+    assert (await stores.patterns.prune(A_YEAR_LATER, open_before=captured, limit=10)).never_resolved == 0
+    assert (await stores.checkpoints.stats()).entries == {"staged": 1, "dead": 2}
+    later = captured + timedelta(microseconds=1)
+    assert (await stores.patterns.prunable(A_YEAR_LATER, open_before=later)).never_resolved == 2
+    assert [
+        (await stores.patterns.prune(A_YEAR_LATER, open_before=later, limit=1)).never_resolved for _ in range(3)
+    ] == [1, 1, 0]
+    assert (await stores.checkpoints.stats()).entries == {"staged": 1}
+
+
+async def test_projects_of_which_nothing_is_left_are_forgotten(store: Store) -> None:
+    stores, other = store.of("default"), store.of("other")
+    for each, first in ((stores, 1), (other, 11)):
+        await each.entries.add([told(first, project_id="gone"), told(first + 1, project_id="stays")])
+        await each.entries.delete(numbered(first))
+    assert await stores.patterns.forget_projects(limit=10) == 1
+    assert await stores.patterns.forget_projects(limit=10) == 0
+    await stores.entries.delete(numbered(2))
+    assert await store.jobs.workspaces() == ["default", "other"]
+    assert await stores.patterns.forget_projects(limit=10) == 1
+    assert await store.jobs.workspaces() == ["other"]
 
 
 async def test_after_a_pattern_was_pruned_its_words_found_another(stores: Stores) -> None:

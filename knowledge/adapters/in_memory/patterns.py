@@ -46,6 +46,7 @@ from knowledge.ports import Deciding, PatternStore
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest; the contract's tests hold both adapters to it."""
 
+_NEVER_EMBEDDED = {EntryStatus.OPEN, EntryStatus.ABANDONED, EntryStatus.QUARANTINED, EntryStatus.DEAD}
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -300,6 +301,16 @@ class InMemoryPatterns(PatternStore):
                 never_resolved=len(unresolved),
             )
 
+    async def forget_projects(self, *, limit: int) -> int:
+        state = self._state
+        told = {(row.entry.workspace or "", row.entry.project_id) for row in state.entries.values()}
+        told |= {(row.workspace, row.task.project_id or "") for row in state.contexts.values()}
+        told |= {(workspace, project_id) for workspace, _, project_id, *_ in state.outcomes}
+        told |= {(workspace, report.project_id or "") for workspace, report in state.checkpoints.values()}
+        gone = [each for each in sorted(state.projects - told) if each[0] == self._workspace][:limit]
+        state.projects.difference_update(gone)
+        return len(gone)
+
     async def prunable(self, now: datetime, *, open_before: datetime) -> PruneReport:
         expired, unresolved = list(self._expired(now)), list(self._never_resolved(open_before))
         going = {*expired, *unresolved}
@@ -340,9 +351,7 @@ class InMemoryPatterns(PatternStore):
         return (
             entry.entry_id
             for entry in entries
-            if entry.workspace == self._workspace
-            and entry.status in {EntryStatus.OPEN, EntryStatus.ABANDONED, EntryStatus.QUARANTINED}
-            and entry.captured_at < before
+            if entry.workspace == self._workspace and entry.status in _NEVER_EMBEDDED and entry.captured_at < before
         )
 
 

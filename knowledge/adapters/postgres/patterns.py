@@ -21,20 +21,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from knowledge.adapters.postgres.analysing import Analyze
 from knowledge.adapters.postgres.connecting import TURN_SECONDS
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, locked_in_order, recount
-from knowledge.adapters.postgres.database import reading, storing, within
+from knowledge.adapters.postgres.database import reading, storing, transaction, within
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import UNDOUBTED, doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, told_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import (
     TIME,
+    checkpoints,
+    contexts,
     distillations,
     embedding_spaces,
     knowledge_staging,
     links,
     match_keys,
+    outcomes,
     patterns,
     points,
+    projects,
     vectors,
 )
 from knowledge.errors import NotFound, StorageBusy
@@ -64,6 +68,7 @@ from knowledge.ports import Deciding, PatternStore
 _E = knowledge_staging.c
 _P = patterns.c
 _T = points.c
+_J = projects.c
 
 _PROJECT = sa.bindparam("project", type_=sa.Text)
 _D = distillations.c
@@ -365,6 +370,9 @@ class PostgresPatterns(PatternStore):
             stale_points = (await connection.execute(delete_stale)).scalars().all()
             expired = await self._delete_entries(connection, self._expired(knowledge_staging, now), limit)
             unresolved = await self._delete_entries(connection, self._unresolved(knowledge_staging, open_before), limit)
+            if len(unresolved) < limit:
+                refused = self._refused(knowledge_staging, open_before)
+                unresolved += await self._delete_entries(connection, refused, limit - len(unresolved))
             touched = {pattern_id for pattern_id in expired + unresolved if pattern_id is not None}
             supported = sa.exists().where(_E.pattern_id == _P.id)
             lonely = await connection.execute(sa.select(_P.id).where(among(_P.id, touched), ~supported))
@@ -378,6 +386,21 @@ class PostgresPatterns(PatternStore):
             patterns=len(gone),
             never_resolved=len(unresolved),
         )
+
+    async def forget_projects(self, *, limit: int) -> int:
+        def told(table: sa.Table) -> sa.ColumnElement[bool]:
+            return sa.exists().where(table.c.workspace == _J.workspace, table.c.project_id == _J.project_id)
+
+        empty = [_J.workspace == self._workspace]
+        empty += [~told(table) for table in (knowledge_staging, contexts, outcomes, checkpoints)]
+        # whoever captures holds the row: it is passed over; and what came before we had it the second statement sees
+        held = sa.select(_J.project_id).where(*empty).limit(limit).with_for_update(skip_locked=True)
+        async with transaction(self._engine) as connection:
+            names = (await connection.execute(held)).scalars().all()
+            if not names:
+                return 0
+            gone = sa.delete(projects).where(*empty, _J.project_id.in_(names))
+            return (await connection.execute(gone)).rowcount
 
     @staticmethod
     async def _delete_entries(
@@ -393,7 +416,8 @@ class PostgresPatterns(PatternStore):
         others = knowledge_staging.alias("others")
 
         def going(entries: sa.FromClause) -> sa.ColumnElement[bool]:
-            return sa.or_(self._expired(entries, now), self._unresolved(entries, open_before))
+            unresolved, refused = self._unresolved(entries, open_before), self._refused(entries, open_before)
+            return sa.or_(self._expired(entries, now), unresolved, refused)
 
         stays = sa.exists().where(others.c.pattern_id == _E.pattern_id, ~going(others))
         lonely = sa.select(_E.pattern_id).where(going(knowledge_staging), _E.pattern_id.is_not(None), ~stays).distinct()
@@ -406,7 +430,8 @@ class PostgresPatterns(PatternStore):
                 entries=await count(knowledge_staging, self._expired(knowledge_staging, now)),
                 points=await count(points, UNDOUBTED, sa.or_(self._stale(now), _T.pattern_id.in_(lonely))),
                 patterns=await count(lonely.subquery()),
-                never_resolved=await count(knowledge_staging, self._unresolved(knowledge_staging, open_before)),
+                never_resolved=await count(knowledge_staging, self._unresolved(knowledge_staging, open_before))
+                + await count(knowledge_staging, self._refused(knowledge_staging, open_before)),
                 dry_run=True,
             )
 
@@ -422,6 +447,10 @@ class PostgresPatterns(PatternStore):
         never = entries.c.status.in_([sa.literal_column("'open'"), sa.literal_column("'abandoned'")])
         held_back = entries.c.status == sa.literal_column("'quarantined'")
         return sa.or_(sa.and_(ours, never), sa.and_(ours, held_back))  # a partial index for each
+
+    def _refused(self, entries: sa.FromClause, before: datetime) -> sa.ColumnElement[bool]:
+        ours = sa.and_(entries.c.workspace == self._workspace, entries.c.timestamp < before)
+        return sa.and_(ours, entries.c.status == sa.literal_column("'dead'"))  # in no index: they are few, and lasting
 
 
 def _founder(pattern_id: UUID, vector: bytes, entry_type: str, *told: str | None) -> Founder:
