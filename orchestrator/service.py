@@ -23,14 +23,12 @@ from orchestrator.connection import Membership
 from orchestrator.http.access import Doorway
 from orchestrator.http.app import make_app
 from orchestrator.http.kb import stop_indexing
-from orchestrator.http.serving import Listener, raise_file_limit, serve_on
+from orchestrator.http.serving import UNREAD_SECONDS, Listener, raise_file_limit, serve_on
 from orchestrator.mcp.http import serving_mcp
 from orchestrator.metrics import metrics_of_process
 from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30
-UNREAD_SECONDS = 120
-"""How long a caller may read nothing of an answer that waits for it, or not say that it is there; ours."""
 LEAST_KEY_CHARS = 32
 """Of a key that was not made here, and so may be a word; ours."""
 

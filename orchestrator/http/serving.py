@@ -29,6 +29,8 @@ KEEP_ALIVE_SECONDS = 30
 
 Longer than clients keep an idle connection (httpx: 5 s), so that none is closed just as a request goes out.
 """
+UNREAD_SECONDS = 120
+"""How long a caller may read nothing of an answer that waits for it, or not say that it is there; ours."""
 CUT_SECONDS = 10
 """How long a request that was cut may take to give back what it holds and say so."""
 

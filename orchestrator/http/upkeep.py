@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -11,15 +12,20 @@ from uuid import UUID
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field, StrictBool
+from starlette.types import Message, Send
 
 from knowledge.errors import NotFound
+from knowledge.logs import get_logger
 from knowledge.memory.archiving import ImportReport
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.memory.upkeep import RebuildReport, VerifyReport
 from knowledge.models import DeadEntry, Entry, EntryId
 from orchestrator.client.calls import ARCHIVE_PATH, ARCHIVE_TYPE, Done
+from orchestrator.http import serving
 from orchestrator.http.opened import Open, Told, performs
 from orchestrator.http.paging import LAST, Limit, link_next
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,27 @@ class Deleted:
     entries: int
 
 
+class _WhileRead(StreamingResponse):
+    """Pieces that are sent while somebody reads them; cut off where nobody does for `UNREAD_SECONDS`.
+
+    What they come from is closed then: it holds a snapshot of the database. Over TCP the system cuts as well, over a
+    socket of this machine nothing else does.
+    """
+
+    async def stream_response(self, send: Send) -> None:
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(serving.UNREAD_SECONDS):
+                await send(message)
+
+        try:
+            await super().stream_response(send_in_time)
+        except TimeoutError:
+            log.warning("answer_unread", seconds=serving.UNREAD_SECONDS)
+        finally:
+            if isinstance(self.body_iterator, AsyncGenerator):
+                await self.body_iterator.aclose()
+
+
 def add_upkeep(app: FastAPI) -> None:
     """Add the routes of upkeep to an app."""
     app.state.under_way = {}
@@ -95,7 +122,7 @@ def _add_archives(app: FastAPI) -> None:
                 async for piece in pieces:
                     yield piece
 
-        return StreamingResponse(archive(), media_type=ARCHIVE_TYPE)
+        return _WhileRead(archive(), media_type=ARCHIVE_TYPE)
 
     @app.post(
         ARCHIVE_PATH,

@@ -46,6 +46,7 @@ from orchestrator.http.app import make_app
 from orchestrator.http.arriving import BODY_BYTES, SHARE_BYTES, Arrival, Arriving, Line
 from orchestrator.http.problems import REQUEST_ID
 from orchestrator.http.serving import LEAST_CONNECTIONS, MOST_FILES, OTHER_FILES, PAUSE, raise_file_limit, serve_on
+from orchestrator.http.upkeep import _WhileRead
 from orchestrator.mcp.http import serving_mcp
 from orchestrator.metrics import metrics_of_process
 from orchestrator.service import _listen
@@ -791,6 +792,30 @@ async def test_t13_a_head_that_does_not_end_is_not_kept(monkeypatch: pytest.Monk
             assert b"HTTP/1.1" not in await told(head, *[b"a: " + b"b" * 300 + b"\r\n"] * 4)
             long_body = [b"Content-Length: 4000\r\n", b"\r\n", *[b"b" * 500] * 8, head, last, b"\r\n"]
             assert (await told(head, *long_body)).count(b"HTTP/1.1 204") == 2
+
+
+async def test_g18_an_archive_that_nobody_reads_on_a_socket_of_the_machine_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """G18. It held a snapshot of the database for as long as its reader stood still."""
+    monkeypatch.setattr(serving, "UNREAD_SECONDS", 0.5)
+    closed = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        try:
+            for _ in range(64):
+                yield bytes(1024 * 1024)
+        finally:
+            closed.set()
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        async with serve_on(_WhileRead(pieces()), listener, grace_seconds=1), asyncio.timeout(10):
+            _, writer = await asyncio.open_unix_connection(str(tmp_path / "s"), limit=1024)
+            writer.write(b"GET /v1/archive HTTP/1.1\r\nHost: here\r\n\r\n")
+            await closed.wait()
+            writer.close()
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="what ends such a connection is Linux")
