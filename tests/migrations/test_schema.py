@@ -24,14 +24,14 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres import migrating
-from knowledge.adapters.postgres.database import make_engine, transaction
+from knowledge.adapters.postgres.database import APPLICATION_ROLE, make_engine, transaction, within
 from knowledge.adapters.postgres.entries import PostgresEntries
 from knowledge.adapters.postgres.migrating import alembic_config, head_revision, migrate
 from knowledge.adapters.postgres.patterns import PostgresPatterns
 from knowledge.adapters.postgres.schema import metadata
 from knowledge.errors import InvalidInput, StorageUnavailable, StoreIncompatible
 from knowledge.memory.validation import validate
-from knowledge.models import CaptureOutcome
+from knowledge.models import CaptureOutcome, EntryType
 from knowledge.ports import Selection
 from tests.conftest import TEMPLATE
 from tests.support.entries import NOON, failure, rejection, stored
@@ -466,8 +466,12 @@ async def watched(dsn: str) -> AsyncIterator[tuple[AsyncEngine, list[tuple[str, 
 
 
 async def plans(engine: AsyncEngine, statement: str, parameters: Sequence[Any]) -> list[str]:
-    """Return how Postgres goes about a statement: with these parameters, and prepared for any."""
-    async with transaction(engine) as connection:
+    """Return how Postgres goes about a statement: with these parameters, and prepared for any.
+
+    As it does for the product: under the policies some conditions are looked up in no index, and the owner never sees.
+    """
+    async with transaction(within(engine, "default")) as connection:
+        assert await connection.scalar(sa.text("SELECT current_user")) == APPLICATION_ROLE
         these = await connection.exec_driver_sql(f"EXPLAIN {statement}", tuple(parameters))
         custom = "\n".join(these.scalars())
         driver = (await connection.get_raw_connection()).driver_connection
@@ -532,7 +536,7 @@ async def test_a_batch_that_is_told_again_is_looked_up_by_one_statement_and_take
         assert [answer.entry_id for answer in again] == [answer.entry_id for answer in first]
         assert len(sent) == 2, "one that keeps them out, one that looks them up"
         for plan in await plans(engine, *sent[1]):
-            assert "knowledge_staging_event_key" in plan
+            assert "knowledge_staging_event" in plan
             assert "knowledge_staging_idempotency_key" in plan
             assert "Seq Scan on knowledge_staging" not in plan
         sent.clear()
@@ -543,3 +547,14 @@ async def test_a_batch_that_is_told_again_is_looked_up_by_one_statement_and_take
         ids = [answer.entry_id for answer in first if answer.entry_id]
         assert [(await entries.get(each)).idempotency_key for each in ids] == [f"k{number}" for number in range(50)]
         await entries.delete_all(ids)
+
+
+@pytest.mark.parametrize("task_id", ["777", None])
+async def test_what_is_told_of_a_task_is_looked_up_and_not_searched_for(big: str, task_id: str | None) -> None:
+    """Every context of a task asks it, and has 300 ms for all."""
+    async with watched(big) as (engine, sent):
+        found = await PostgresEntries(engine, "default").of_task("web-shop", task_id, EntryType.FAILURE_SOLUTION)
+        assert len(found) == (task_id is not None)
+        for plan in await plans(engine, *sent[0]):
+            assert "knowledge_staging_event" in plan
+            assert "Seq Scan" not in plan

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from knowledge.adapters.postgres.counting import locked_in_order
 from knowledge.adapters.postgres.database import reading, transaction
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, to_row
-from knowledge.adapters.postgres.tables import contexts, knowledge_staging, projects
+from knowledge.adapters.postgres.tables import contexts, event_run, event_task, knowledge_staging, projects
 from knowledge.errors import StorageUnavailable
 from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryStatus
 
@@ -64,9 +64,6 @@ _DELETED_MEANWHILE = Captured(
 _KNOWN_BY = ("idempotency_key", "project_id", "task_id", "run_id", "content_hash")
 """What an entry is known again by: its key, else what it says of which task and run."""
 
-_NONE: sa.ColumnElement[str] = sa.literal_column("''")
-"""Spelt out, so that the index of events is seen to fit, whatever the parameters are."""
-
 
 def _given(name: str, **columns: sa.types.TypeEngine[Any]) -> sa.TableValuedAlias:
     """Return arrays that are bound by the names of their columns as a table: one statement, however many rows."""
@@ -81,8 +78,8 @@ def _in_place() -> sa.Select[Any]:
     same_key = (_E.idempotency_key == told.c.idempotency_key,)
     same_event = (
         _E.project_id == told.c.project_id,
-        sa.func.coalesce(_E.task_id, _NONE) == sa.func.coalesce(told.c.task_id, _NONE),
-        sa.func.coalesce(_E.run_id, _NONE) == sa.func.coalesce(told.c.run_id, _NONE),
+        event_task == told.c.task_id,
+        event_run == told.c.run_id,
         _E.content_hash == told.c.content_hash,
     )
     columns = (_E.id, _E.status, _E.agent_key, *(_E[name] for name in _KNOWN_BY), _WAS_INFORMED)
@@ -203,6 +200,8 @@ async def _in_place_of(
     if not entries:
         return []
     asked = {name: [getattr(entry, name) for entry in entries] for name in _KNOWN_BY}
+    for name in ("task_id", "run_id"):
+        asked[name] = [each or "" for each in asked[name]]  # as the index of events has them
     async with reading(engine) as connection:
         found = await connection.execute(_IN_PLACE, {"workspace": workspace, **asked})
         rows = {row.place: row for row in found}

@@ -26,14 +26,7 @@ _E = tables.knowledge_staging.c
 _P = tables.patterns.c
 _T = tables.points.c
 _S = tables.embedding_spaces.c
-_NONE: sa.ColumnElement[str] = sa.literal_column("''")  # spelt out, so that the index of events is seen to fit
-_EVENT = sa.tuple_(
-    _E.workspace,
-    _E.project_id,
-    sa.func.coalesce(_E.task_id, _NONE),
-    sa.func.coalesce(_E.run_id, _NONE),
-    _E.content_hash,
-)
+_EVENT = sa.tuple_(_E.workspace, _E.project_id, tables.event_task, tables.event_run, _E.content_hash)
 _FURTHER = ("quarantined", "open", "abandoned", "staged", "dead", "embedded")
 """An entry's life, as far as two stores can know of it differently: the later word is the one that counts."""
 _UNRESOLVED = _FURTHER[: _FURTHER.index("staged")]
@@ -195,7 +188,7 @@ async def _other_entries(connection: AsyncConnection, told: Rows) -> str | None:
 
 
 def _event(row: Mapping[str, Any] | sa.RowMapping) -> tuple[str, ...]:
-    """Return what an entry tells of, as `knowledge_staging_event_key` has it."""
+    """Return what an entry tells of, as `knowledge_staging_event` has it."""
     return row["workspace"], row["project_id"], row["task_id"] or "", row["run_id"] or "", row["content_hash"]
 
 

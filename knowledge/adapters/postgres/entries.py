@@ -17,7 +17,7 @@ from knowledge.adapters.postgres.counting import EMBEDDED, alone, locked_in_orde
 from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.deleting import delete_entries, forget_project, leave_points
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, captured_at, conditions_row, to_entry, told_entry
-from knowledge.adapters.postgres.tables import knowledge_staging, projects
+from knowledge.adapters.postgres.tables import event_task, knowledge_staging, projects
 from knowledge.errors import Conflict, NotFound, NotOpen
 from knowledge.models import (
     TRUSTED,
@@ -237,7 +237,7 @@ class PostgresEntries(EntryStore):
             .where(
                 _E.workspace == self._workspace,
                 _E.project_id == project_id,
-                sa.func.coalesce(_E.task_id, "") == (task_id or ""),  # as the event key has it
+                event_task == (task_id or ""),
                 _E.entry_type == entry_type,
             )
             .order_by(_E.status != EntryStatus.OPEN, _E.low_trust, _E.timestamp.desc(), _E.id)
