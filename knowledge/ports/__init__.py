@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from knowledge.ports.clock import Clock, StoreClock
-from knowledge.ports.contexts import ContextStore
+from knowledge.ports.contexts import MOST_HANDED_OUT, ContextStore
 from knowledge.ports.embedding import ChatModel, Embedder
 from knowledge.ports.entries import MOST_OF_TASK, Claim, EntryStore, Selection
 from knowledge.ports.index import VectorIndex
@@ -21,6 +21,7 @@ from knowledge.ports.upkeep import ArchiveStore, Snapshot, UpkeepStore
 
 __all__ = [
     "CANCELLED",
+    "MOST_HANDED_OUT",
     "MOST_OF_TASK",
     "RUNS_KEPT",
     "ArchiveStore",

@@ -8,6 +8,9 @@ from typing import Protocol
 
 from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, PatternId, Task
 
+MOST_HANDED_OUT = 1000
+"""Contexts of one task that are looked at, the latest: a task that is run each night has thousands in a year; ours."""
+
 
 class ContextStore(Protocol):
     """Which context was handed out for which task with which patterns, of one workspace."""
@@ -20,11 +23,15 @@ class ContextStore(Protocol):
         """Return a context that was handed out with patterns. Raises NotFound."""
         ...
 
-    async def handed_out(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
-        """Return the contexts of a task's run, the latest first; one without a run is of any."""
+    async def handed_out(
+        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
+    ) -> list[HandedOut]:
+        """Return up to `limit` contexts of a task's run, the latest first; one without a run is of any."""
         ...
 
-    async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+    async def untold(
+        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
+    ) -> list[HandedOut]:
         """Return those contexts, the latest first, with those of their patterns of which nothing was told since.
 
         And with those that were told to have worked since; contexts with neither are left out. Without a run, what was

@@ -8,7 +8,10 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
+from knowledge.adapters.postgres.contexts import PostgresContexts
+from knowledge.adapters.postgres.database import transaction
 from knowledge.errors import NotFound
 from knowledge.memory.retention import add_years
 from knowledge.models import (
@@ -232,6 +235,48 @@ async def test_what_is_untold_of_a_run_is_what_was_handed_out_since_anything_was
     assert (again.context_id, again.worked) == (first, (known[1],))
     assert await untold("2") == [(other, tuple(known))]
     assert await store.of("theirs").contexts.untold("web-shop", "T-1", "1") == []
+
+
+async def test_of_a_task_that_is_run_again_and_again_the_latest_contexts_are_looked_at(store: Store) -> None:
+    ours = store.of("ours")
+    shown = (pattern(pattern_id=await learn(ours, stored(failure(), numbered(1)))),)
+    for number in range(11, 15):
+        context = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=shown)
+        task = Task(description="Fix", project_id="web-shop", task_id="T-1", run_id=str(number))
+        await ours.contexts.record(context, task, "backend", NOON + number * HOUR)
+    latest = [ContextId(numbered(number)) for number in (14, 13)]
+    for ask in (ours.contexts.handed_out, ours.contexts.untold):
+        assert [each.context_id for each in await ask("web-shop", "T-1", None, limit=2)] == latest
+
+
+async def test_a_task_with_a_long_history_is_told_of_in_time(stores: Stores) -> None:
+    """Each outcome was met with each context: 8,000 took 20 s, and a hook waits for 5."""
+    known = await learn(stores, stored(failure(), numbered(1)))
+    shown = (pattern(pattern_id=known),)
+    contexts, day = stores.contexts, timedelta(days=1)
+    task = Task(description="Fix", project_id="web-shop", task_id="nightly")
+    for number in range(11, 13):
+        context = Context(context_id=ContextId(numbered(number)), text="[...]", patterns=shown)
+        await contexts.record(context, replace(task, run_id=str(number)), "backend", NOON - day)
+    if isinstance(contexts, PostgresContexts):
+        async with transaction(contexts._engine) as connection:
+            await connection.execute(sa.text(HISTORY), {"number": 8000, "pattern": known, "at": NOON - 2 * day})
+    async with asyncio.timeout(5):
+        found = await contexts.untold("web-shop", "nightly", None)
+    assert [each.context_id for each in found if each.pattern_ids] == [ContextId(numbered(n)) for n in (11, 12)]
+
+
+HISTORY = """
+    WITH handed_out AS (
+        INSERT INTO contexts (id, workspace, project_id, task_id, run_id, pattern_ids, created_at)
+        SELECT gen_random_uuid(), 'default', 'web-shop', 'nightly', 'r' || n, ARRAY[CAST(:pattern AS uuid)],
+            CAST(:at AS timestamptz) - n * interval '1 minute'
+        FROM generate_series(1, :number) AS n RETURNING id, run_id, created_at
+    )
+    INSERT INTO outcomes (id, workspace, context_id, pattern_id, project_id, task_id, run_id, worked, recorded_at)
+    SELECT gen_random_uuid(), 'default', id, :pattern, 'web-shop', 'nightly', run_id, true, created_at + interval '10 s'
+    FROM handed_out
+"""
 
 
 @pytest.mark.parametrize("worked", [False, True])

@@ -26,7 +26,7 @@ from knowledge.models import (
     Task,
     WorkspaceStats,
 )
-from knowledge.ports import CANCELLED, RUNS_KEPT, CheckpointStore, ContextStore, JobStore
+from knowledge.ports import CANCELLED, MOST_HANDED_OUT, RUNS_KEPT, CheckpointStore, ContextStore, JobStore
 
 
 class InMemoryCheckpoints(CheckpointStore):
@@ -108,14 +108,18 @@ class InMemoryContexts(ContextStore):
             raise NotFound(f"there is no context {context_id} with patterns in workspace {self._workspace}")
         return _handed_out(row)
 
-    async def handed_out(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+    async def handed_out(
+        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
+    ) -> list[HandedOut]:
         rows = self._state.contexts_of(self._workspace, project_id, task_id)
         fitting = [row for row in rows if None in {row.task.run_id, run_id} or row.task.run_id == run_id]
-        return [_handed_out(row) for row in sorted(fitting, key=lambda row: row.created_at, reverse=True)]
+        return [_handed_out(row) for row in sorted(fitting, key=lambda row: row.created_at, reverse=True)][:limit]
 
-    async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+    async def untold(
+        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
+    ) -> list[HandedOut]:
         found = []
-        for each in await self.handed_out(project_id, task_id, run_id):
+        for each in await self.handed_out(project_id, task_id, run_id, limit=limit):
             made = self._state.contexts[each.context_id].created_at
             told: dict[PatternId, bool] = {}
             for key, outcome in self._state.outcomes.items():

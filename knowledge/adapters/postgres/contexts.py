@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -18,7 +19,7 @@ from knowledge.adapters.postgres.deleting import delete_entries
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, PatternId, Task
-from knowledge.ports import ContextStore
+from knowledge.ports import MOST_HANDED_OUT, ContextStore
 from knowledge.steps import step
 
 _C = contexts.c
@@ -26,6 +27,9 @@ _E = knowledge_staging.c
 _O = outcomes.c
 _P = patterns.c
 _HANDED_OUT = (_C.id, _C.project_id, _C.task_id, _C.run_id, _C.pattern_ids)
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_LastTold = defaultdict[tuple[UUID | None, UUID], tuple[datetime, datetime]]
+"""When anything was last told of a pattern, or of it in a context, and when that it worked."""
 
 
 class PostgresContexts(ContextStore):
@@ -61,14 +65,22 @@ class PostgresContexts(ContextStore):
             raise NotFound(f"there is no context {context_id} with patterns in workspace {self._workspace}")
         return _handed_out(row)
 
-    async def handed_out(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
+    async def handed_out(
+        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
+    ) -> list[HandedOut]:
+        return [_handed_out(row) for row in await self._rows_of_run(project_id, task_id, run_id, limit)]
+
+    async def _rows_of_run(
+        self, project_id: str, task_id: str, run_id: str | None, limit: int
+    ) -> Sequence[sa.Row[*tuple[Any, ...]]]:
         query = (
-            sa.select(*_HANDED_OUT)
+            sa.select(*_HANDED_OUT, _C.created_at)
             .where(*self._of_run(project_id, task_id, run_id))
             .order_by(_C.created_at.desc(), _C.id)
+            .limit(limit)
         )
         async with reading(self._engine) as connection:
-            return [_handed_out(row) for row in await connection.execute(query)]
+            return (await connection.execute(query)).all()
 
     def _of_run(self, project_id: str, task_id: str, run_id: str | None) -> tuple[sa.ColumnElement[bool], ...]:
         return (
@@ -78,32 +90,34 @@ class PostgresContexts(ContextStore):
             sa.or_(_C.run_id.is_(None), sa.literal(run_id, sa.Text).is_(None), _C.run_id == run_id),
         )
 
-    async def untold(self, project_id: str, task_id: str, run_id: str | None) -> list[HandedOut]:
-        of_task = (_O.workspace == self._workspace, _O.project_id == project_id, _O.task_id == task_id)
-        query = (
-            sa.select(_C.id, _O.pattern_id, sa.func.bool_or(_O.worked).label("worked"))
-            .join(outcomes, sa.and_(*of_task, _O.pattern_id == sa.any_(_C.pattern_ids)))
-            .where(
-                *self._of_run(project_id, task_id, run_id),
-                # who names no run means any; what was handed out for no run is of the first that is told
-                sa.or_(
-                    sa.literal(run_id, sa.Text).is_(None),
-                    sa.and_(_C.run_id.is_(None), _O.context_id == _C.id),
-                    _O.run_id == run_id,
-                ),
-                _O.recorded_at >= _C.created_at,
-            )
-            .group_by(_C.id, _O.pattern_id)
+    async def untold(
+        self, project_id: str, task_id: str, run_id: str | None, *, limit: int = MOST_HANDED_OUT
+    ) -> list[HandedOut]:
+        rows = await self._rows_of_run(project_id, task_id, run_id, limit)
+        of_task = (
+            _O.workspace == self._workspace,
+            among(_O.pattern_id, {pattern_id for row in rows for pattern_id in row.pattern_ids}),
+            _O.project_id == project_id,
+            _O.task_id == task_id,
         )
-        handed_out = await self.handed_out(project_id, task_id, run_id)
         async with reading(self._engine) as connection:
-            told = {(row.id, row.pattern_id): row.worked for row in await connection.execute(query)}
+            if run_id is None:  # who names no run means any
+                told = await _last_told(connection, *of_task)
+            else:
+                told = await _last_told(connection, *of_task, _O.run_id == run_id)
+                # what was handed out for no run is of the first that is told
+                for_none = among(_O.context_id, [row.id for row in rows if row.run_id is None])
+                told |= await _last_told(connection, *of_task, for_none, of_each=_O.context_id)
         found = []
-        for each in handed_out:
-            left = tuple(p for p in each.pattern_ids if (each.context_id, p) not in told)
-            worked = tuple(p for p in each.pattern_ids if told.get((each.context_id, p)))
+        for row in rows:
+            last = {
+                pattern_id: tuple(map(max, told[None, pattern_id], told[row.id, pattern_id]))
+                for pattern_id in map(PatternId, row.pattern_ids)
+            }
+            left = tuple(p for p, (at, _) in last.items() if at < row.created_at)
+            worked = tuple(p for p, (_, at) in last.items() if at >= row.created_at)
             if left or worked:
-                found.append(replace(each, pattern_ids=left, worked=worked))
+                found.append(replace(_handed_out(row), pattern_ids=left, worked=worked))
         return found
 
     async def failed(self, project_id: str, task_id: str, among: Collection[PatternId]) -> set[PatternId]:
@@ -190,6 +204,23 @@ class PostgresContexts(ContextStore):
             await connection.execute(sa.delete(contexts).where(among(_C.id, ids)))
             await recount(connection, patterns_of)
             return len(ids)
+
+
+async def _last_told(
+    connection: AsyncConnection, *which: sa.ColumnElement[bool], of_each: sa.ColumnElement[Any] | None = None
+) -> _LastTold:
+    """Return when anything was last told of each pattern, and when that it worked; of each context, where asked for.
+
+    Each outcome is read once, however many contexts it is of.
+    """
+    of = sa.null() if of_each is None else of_each
+    at = sa.func.max(_O.recorded_at)
+    query = sa.select(of.label("of"), _O.pattern_id, at.label("last"), at.filter(_O.worked).label("worked"))
+    by = [_O.pattern_id] if of_each is None else [of_each, _O.pattern_id]
+    found = await connection.execute(query.where(*which).group_by(*by))
+    told: _LastTold = defaultdict(lambda: (_NEVER, _NEVER))
+    told.update({(row.of, row.pattern_id): (row.last, row.worked or _NEVER) for row in found})
+    return told
 
 
 def _handed_out(row: sa.Row[*tuple[Any, ...]]) -> HandedOut:
