@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from knowledge.models import EntryId
+from knowledge.adapters.postgres import database
+from knowledge.adapters.postgres.deleting import forget_project
+from knowledge.adapters.postgres.entries import PostgresEntries
+from knowledge.models import CaptureOutcome, EntryId
+from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from tests.acceptance.test_the_loop import fail
 from tests.conftest import SetClock
@@ -18,6 +25,7 @@ from tests.faults.herd import Herd
 from tests.faults.races import races
 from tests.faults.regrouping import Regrouping
 from tests.faults.soak import CHANCES, Soak
+from tests.support.entries import failure, stored
 from tests.support.faults import Trips, wired
 
 
@@ -27,6 +35,39 @@ async def test_g13_prune_checkpoints_and_deletions_at_once_lose_and_bring_back_n
         for _ in range(6):
             truth = await running.round()
             assert truth.sound, truth
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_what_is_captured_while_its_project_is_deleted_is_kept(
+    knowledge: Knowledge, settings: KnowledgeSettings, number: int
+) -> None:
+    """D19: a batch found the project's row there, and its entries found it gone: an error of Postgres, nothing kept."""
+    gone = await knowledge.capture.capture(failure(project_id="going", failure_description="It went"))
+    await knowledge.capture.delete(gone)
+    address = settings.database_url
+    assert address is not None
+    dsn = address.get_secret_value()
+    deletions: list[threading.Thread] = []
+
+    async def forget() -> None:
+        async with database.transaction(engine := database.make_engine(dsn)) as connection:
+            await forget_project(connection, "default", "going")
+        await engine.dispose()
+
+    def delete_meanwhile(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if "INSERT INTO knowledge_staging" in statement and not deletions:
+            deletions.append(threading.Thread(target=lambda: asyncio.run(forget())))
+            deletions[0].start()
+            deletions[0].join(1)  # it waits for a capture that holds the project
+
+    engine = database.make_engine(dsn)
+    sa.event.listen(engine.sync_engine, "before_cursor_execute", delete_meanwhile)
+    told = [stored(failure(project_id="going", failure_description=f"case {n} broke")) for n in range(number)]
+    answers = await PostgresEntries(engine, "default").add(told)
+    await engine.dispose()
+    deletions[0].join()
+    assert {answer.outcome for answer in answers} == {CaptureOutcome.ACCEPTED}
+    assert [(await knowledge.capture.get(entry.entry_id)).project_id for entry in told] == ["going"] * number
 
 
 @pytest.mark.parametrize("place", ["entries.delete:after:1", "index.delete:before:1", "index.delete:after:1"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -55,6 +55,17 @@ _INSERT_ONE = (
 )
 _INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _INFORMED)
 
+
+_MAKE_PROJECTS = insert(projects).on_conflict_do_nothing().returning(projects.c.project_id)
+_HOLD_THOSE_THERE = (
+    sa.select(projects.c.project_id)
+    .where(
+        projects.c.workspace == sa.bindparam("workspace"),
+        projects.c.project_id == sa.any_(sa.bindparam("named", type_=sa.ARRAY(sa.String))),
+    )
+    .order_by(projects.c.project_id)
+    .with_for_update(read=True, key_share=True)
+)
 
 _DELETED_MEANWHILE = Captured(
     outcome=CaptureOutcome.REFUSED, error="it was deleted while it was captured; capture it again"
@@ -117,10 +128,10 @@ async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Ent
     for entry, event in zip(entries, told, strict=True):
         first.setdefault(event, entry)
     rows = [to_row(entry) | {"workspace": workspace} for entry in first.values()]
-    if len(rows) == 1:  # one statement is a transaction of its own: one round trip, one fsync
-        async with reading(engine) as connection:
-            stored = {row.id: row.informed for row in await connection.execute(_INSERT_ONE, rows[0])}
-    else:
+    stored = None
+    if len(rows) == 1:
+        stored = await _add_one(engine, rows[0])
+    if stored is None:
         async with transaction(engine) as connection:
             stored = await _add_many(connection, workspace, rows)
     kept_out: dict[tuple[str | None, ...], Entry] = {}
@@ -141,13 +152,35 @@ async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Ent
     ]
 
 
+async def _add_one(engine: AsyncEngine, row: dict[str, Any]) -> dict[Any, bool] | None:
+    """Add an entry by one statement, a transaction of its own: one round trip, one fsync.
+
+    None, and nothing is added, where its project went just then, or Postgres refuses it for another reason.
+    """
+    try:
+        async with reading(engine) as connection:
+            return {added.id: added.informed for added in await connection.execute(_INSERT_ONE, row)}
+    except IntegrityError:
+        return None
+
+
 async def _add_many(connection: AsyncConnection, workspace: str, rows: list[dict[str, Any]]) -> dict[Any, bool]:
     if not rows:
         return {}
-    # in one order, so that two batches never wait for each other's projects
-    named = [{"workspace": workspace, "project_id": p} for p in sorted({row["project_id"] for row in rows})]
-    await connection.execute(insert(projects).on_conflict_do_nothing(), named)
+    await _hold_projects(connection, workspace, {row["project_id"] for row in rows})
     return {row.id: row.informed for row in await connection.execute(_INSERT_MANY, _by_event(rows))}
+
+
+async def _hold_projects(connection: AsyncConnection, workspace: str, named: Collection[str]) -> None:
+    """Have projects be there until the transaction ends: one that is deleted meanwhile is made again."""
+    missing = set(named)
+    while missing:
+        asked = {"workspace": workspace, "named": sorted(missing)}
+        missing -= set((await connection.execute(_HOLD_THOSE_THERE, asked)).scalars())
+        # in one order, so that two batches never wait for each other's projects
+        new = [{"workspace": workspace, "project_id": project_id} for project_id in sorted(missing)]
+        if new:
+            missing -= set((await connection.execute(_MAKE_PROJECTS, new)).scalars())
 
 
 async def _there(engine: AsyncEngine, workspace: str, entries: Sequence[Entry]) -> list[Captured | None]:

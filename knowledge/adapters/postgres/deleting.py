@@ -53,7 +53,8 @@ async def forget_project(connection: AsyncConnection, workspace: str, project_id
     def of_project(table: sa.Table) -> sa.ColumnElement[bool]:
         return sa.and_(table.c.workspace == workspace, table.c.project_id == project_id)
 
-    # a capture that is under way holds the project's row: either it is seen, or it comes after
+    # a batch that is under way holds the project's row: either it is seen, or it comes after, and makes the row again,
+    # as a single capture does whose row went meanwhile
     await connection.execute(sa.select(projects.c.project_id).where(of_project(projects)).with_for_update())
     if await connection.scalar(sa.select(sa.exists().where(of_project(knowledge_staging)))):
         return False
