@@ -24,6 +24,10 @@ MAX_CHARS = {
 }
 """How many characters some fields hold."""
 
+MAX_IDS_BYTES = 2600
+"""A workspace, project, task and run hold at most so many bytes of UTF-8 together: they are one key in Postgres, which
+holds 2,704 with what else is in it. 200 characters each are less, but for those beyond the BMP."""
+
 
 def check_text(field: str, value: object) -> None:
     """Raise InvalidInput, naming the field, unless the value is a text to store: not blank, no NUL, not too long."""
@@ -37,3 +41,17 @@ def check_text(field: str, value: object) -> None:
         raise InvalidInput(field, f"has {len(value)} characters, more than the {longest} allowed")
     if longest is None and len(value) > MAX_TEXT_BYTES // 4 and (size := len(value.encode())) > MAX_TEXT_BYTES:
         raise InvalidInput(field, f"has {size:,} bytes, more than the {MAX_TEXT_BYTES:,} (64 KiB) allowed")
+
+
+def check_ids(*, workspace: str, project_id: str, task_id: str | None, run_id: str | None) -> None:
+    """Raise InvalidInput, naming the longest but the workspace, unless these texts can be one key together."""
+    given = {"project_id": project_id, "task_id": task_id or "", "run_id": run_id or ""}
+    sizes = {name: len(value.encode()) for name, value in given.items()}
+    together = len(workspace.encode()) + sum(sizes.values())
+    if together > MAX_IDS_BYTES:
+        longest = max(sizes, key=sizes.__getitem__)
+        raise InvalidInput(
+            longest,
+            f"has {sizes[longest]:,} bytes, and workspace, project_id, task_id and run_id have {together:,} together,"
+            f" more than the {MAX_IDS_BYTES:,} allowed",
+        )

@@ -13,7 +13,7 @@ from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.forms import as_id, check_flag
 from knowledge.memory import texts
 from knowledge.memory.likeness import says_otherwise
-from knowledge.memory.limits import check_text
+from knowledge.memory.limits import check_ids, check_text
 from knowledge.memory.ranking import shared
 from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Evidence, HandedOut, Outcome, PatternId, Provenance
 from knowledge.ports import Stores
@@ -83,12 +83,14 @@ class OutcomeService:
         if project is None:
             raise InvalidInput("project_id", "is required: the context was built without one")
         task = task_id or handed_out.task_id or str(context_id)
+        run = run_id or handed_out.run_id or ""
+        check_ids(workspace=self.stores.workspace, project_id=project, task_id=task, run_id=run)
         outcome = Outcome(
             context_id=context_id,
             pattern_id=pattern_id,
             project_id=project,
             task_id=task,
-            run_id=run_id or handed_out.run_id or "",
+            run_id=run,
             worked=worked,
             recorded_by=self.by.source or self.by.key_id,
             low_trust=self.by.low_trust,

@@ -11,6 +11,7 @@ from knowledge.errors import InvalidInput
 from knowledge.memory import redacting
 from knowledge.memory.agents import kept_as
 from knowledge.memory.applying import check_conditions
+from knowledge.memory.limits import check_ids
 from knowledge.memory.redacting import redacted, without_contexts
 from knowledge.memory.suspicion import SHOWN, UNREVIEWED, suspicions
 from knowledge.memory.validation import content_hash, first_status, validate
@@ -74,6 +75,7 @@ class Preparing:
             told = without_contexts(told)
             told = redacted(told) if self.redaction else told
             entry = self._new(told)
+            check_ids(workspace=self.workspace, project_id=entry.project_id, task_id=entry.task_id, run_id=entry.run_id)
         except InvalidInput as error:
             return error
         if told.workspace not in {None, self.workspace}:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
+import random
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 import httpx
@@ -29,6 +31,7 @@ from knowledge.errors import (
     StorageUnavailable,
     StoreIncompatible,
 )
+from knowledge.models import Context, ContextId, PatternId
 from knowledge.provenance import Chosen
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
@@ -39,6 +42,8 @@ from orchestrator.entries import read_entry
 from orchestrator.http.app import make_app
 from orchestrator.logs import configure_logs
 from orchestrator.mcp.tools import TOOLS, Caller
+from tests.conftest import Opens
+from tests.support.entries import failure, pattern
 from tests.support.openai_server import OpenAIServer, Status
 from tests.support.postgres import create_database, drop_database
 from tests.support.processes import Commands, embedding_by, free_port
@@ -485,3 +490,34 @@ def test_a_variable_that_is_no_setting_is_told_once_and_stops_nothing(home: Path
             "warning: HARDWON_TASK_RELEVENCE is no setting of hardwon: did you mean HARDWON_TASK_RELEVANCE?",
             "warning: HARDWON_XYZZY is no setting of hardwon: docs/settings.md lists them all",
         ]
+
+
+async def test_ids_that_are_too_long_for_one_key_are_refused_by_name_and_keep_no_other_out(opens: Opens) -> None:
+    """Beyond the BMP a character has four bytes: Postgres refused the row, and the batch with it."""
+    characters = random.Random(1)  # that Postgres can make no shorter
+
+    def id_of(length: int) -> str:
+        return "".join(chr(characters.randrange(0x20000, 0x2A000)) for _ in range(length))
+
+    project_id, task_id, run_id = id_of(200), id_of(200), id_of(161)
+    async with opens(workspace=id_of(90)) as knowledge:
+        told = failure(project_id=project_id, task_id=task_id, run_id=run_id)
+        with pytest.raises(InvalidInput, match=r"has 800 bytes, and workspace.* have 2,604 together, more than"):
+            await knowledge.capture.capture(told)
+        batch = [told, replace(told, run_id=run_id[1:]), failure(project_id=project_id)]
+        answers = await knowledge.capture.capture_all(batch)
+        assert [answer.outcome for answer in answers] == ["refused", "accepted", "accepted"]
+        assert answers[0].field == "project_id"
+        pattern_id = await found_after_a_checkpoint(knowledge)
+        context = Context(context_id=ContextId(uuid4()), text="[...]", patterns=(pattern(pattern_id=pattern_id),))
+        await knowledge.contexts.record(context, Task(description="Fix", project_id=project_id), "backend")
+        tell = knowledge.outcomes.record_outcome
+        with pytest.raises(InvalidInput, match="has 800 bytes"):
+            await tell(context.context_id, pattern_id, worked=True, task_id=task_id, run_id=run_id)
+        await tell(context.context_id, pattern_id, worked=True, task_id=task_id, run_id=run_id[1:])
+
+
+async def found_after_a_checkpoint(knowledge: Knowledge) -> PatternId:
+    await knowledge.checkpoints.process_all()
+    (found,) = await knowledge.queries.query_for_failure("It broke", min_relevance=0)
+    return found.pattern_id
