@@ -450,7 +450,7 @@ class PostgresPatterns(PatternStore):
 
     def _refused(self, entries: sa.FromClause, before: datetime) -> sa.ColumnElement[bool]:
         ours = sa.and_(entries.c.workspace == self._workspace, entries.c.timestamp < before)
-        return sa.and_(ours, entries.c.status == sa.literal_column("'dead'"))  # in no index: they are few, and lasting
+        return sa.and_(ours, entries.c.status == sa.literal_column("'dead'"))  # spelt out, for the partial index
 
 
 def _founder(pattern_id: UUID, vector: bytes, entry_type: str, *told: str | None) -> Founder:

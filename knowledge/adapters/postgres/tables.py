@@ -201,6 +201,12 @@ sa.Index(
     postgresql_where=sa.text("status IN ('open', 'abandoned')"),
 )
 sa.Index(
+    "ix_knowledge_staging_dead",
+    _entries.workspace,
+    _entries.timestamp,
+    postgresql_where=sa.text("status = 'dead'"),
+)
+sa.Index(
     "ix_knowledge_staging_quarantined",
     _entries.workspace,
     _entries.timestamp,
