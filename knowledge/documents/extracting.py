@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 
 from knowledge.documents.access import Scope
 from knowledge.documents.drafting import Asked, Draft, Drafter
+from knowledge.documents.listing import with_whole_lists
 from knowledge.documents.models import PassageKind, Profile
 from knowledge.documents.scale import Scale, shipped
 from knowledge.documents.sentence_vectors import SentenceVectors
@@ -130,7 +131,8 @@ class ExtractiveDrafter(Drafter):
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
         known = await self.statistics.statistics(self.scope, list(term_counts(asked.searched)))
         question = Question(asked.searched, known)
-        found, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
+        every, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
+        found = [each for each in every if each.weighed]
         if not found:
             return Draft(sure=0.0)
         scale = await self._same_scale()
@@ -146,7 +148,7 @@ class ExtractiveDrafter(Drafter):
         sure = self.weights.chance(signs)
         if sure < self.weights.level:
             return Draft(sure=sure, signs=signs._asdict())
-        chosen = _chosen(likely, worths)
+        chosen = with_whole_lists(_chosen(likely, worths), every, asked.question, readable)
         return Draft(
             written=tuple(
                 Written(

@@ -3,7 +3,7 @@
 A row says little without the names of its columns, a block of code little without the sentence before it, a question
 nothing without the paragraph after it, a term of a manual nothing without what it means, and a sentence that leads to a
 list nothing without the list: each is told as one with them. A list that only a heading leads to is a unit beside its
-items. Marks that no reader of the page sees are no part of an answer.
+items, and so is any numbered one. Marks that no reader of the page sees are no part of an answer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -20,6 +20,7 @@ from knowledge.documents.aligning import FULL_STOPS, Span
 from knowledge.documents.headings import headings
 from knowledge.documents.marks import ITEM, Literal, indent, unread
 from knowledge.documents.sentences import sentences
+from knowledge.documents.steps import MOST_OF_STEPS, Listed, numbered_lists
 
 MOST_OF_A_BLOCK: Final = 700
 """Characters of a block of code that is read whole; a longer one is read by its paragraphs. So many of a list are told
@@ -41,13 +42,17 @@ _ENDED = re.compile(rf"[.!?:;\u2026{FULL_STOPS}][\"')\]\u201d\u2019*_`]*$")
 
 
 class UnitKind(StrEnum):
-    """What a unit is. A fragment is prose that does not end as a sentence does, a question one that nothing follows."""
+    """What a unit is. A fragment is prose that does not end as a sentence does, a question one that nothing follows.
+
+    Steps are a numbered list: nothing by itself, and told in place of one of its items.
+    """
 
     SENTENCE = "sentence"
     FRAGMENT = "fragment"
     QUESTION = "question"
     ROW = "row"
     CODE = "code"
+    STEPS = "steps"
 
 
 _PROSE: Final = frozenset({UnitKind.SENTENCE, UnitKind.FRAGMENT})
@@ -58,7 +63,7 @@ class Unit:
     """A piece of a text that can answer. `told` is how it is shown: a row with the names of its columns.
 
     `read` is what is compared with what is asked: of a question that is answered after it the question alone. `key` is
-    what a row is about: its first cell.
+    what a row is about: its first cell. `listed` are the items of a list that it tells.
     """
 
     span: Span
@@ -66,6 +71,7 @@ class Unit:
     read: str
     kind: UnitKind
     key: str = ""
+    listed: Listed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,11 @@ def units(text: str, columns: str = "") -> Iterator[Unit]:
             case _:
                 columns = columns if all(line.text.lstrip().startswith("|") for line in lines) else ""
                 found += _prose(text, lines[0].start, lines[-1].end)
-    return heapq.merge(_lists(text), _led_in(text, found), key=lambda unit: unit.span.start)
+    steps = list(numbered_lists(text))
+    told = list(heapq.merge(_lists(text, steps), _led_in(text, found, steps), key=lambda unit: unit.span.start))
+    led = {unit.listed.items[0].start for unit in told if unit.listed}
+    others = (each for each in steps if each.items[0].start not in led)
+    return heapq.merge(_steps(text, others), told, key=lambda unit: unit.span.start)
 
 
 def _lines(text: str) -> list[_Line]:
@@ -254,7 +264,7 @@ def _trimmed(text: str, start: int, end: int) -> Span:
     return Span(start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip()))
 
 
-def _led_in(text: str, found: Sequence[Unit]) -> Iterator[Unit]:
+def _led_in(text: str, found: Sequence[Unit], steps: Sequence[Listed]) -> Iterator[Unit]:
     """Yield units: what asks for or leads to something is told with what comes after it.
 
     A question is told with the sentence after it, what leads to a list with the list, and what leads to code is one
@@ -266,7 +276,7 @@ def _led_in(text: str, found: Sequence[Unit]) -> Iterator[Unit]:
         if joined:
             joined = False
         elif unit.kind in _PROSE and (
-            longer := _with_list(text, unit) or _with_rest(text, unit) or _defined(text, unit)
+            longer := _with_list(text, unit, steps) or _with_rest(text, unit) or _defined(text, unit)
         ):
             yield longer
         elif unit.kind not in _PROSE or not unit.told.endswith((*_ASKS, ":", "\uff1a")):
@@ -316,32 +326,49 @@ def _end_of_code(text: str, lead: Unit, code: Sequence[Unit]) -> int:
     return end
 
 
-def _with_list(text: str, lead: Unit) -> Unit | None:
+def _with_list(text: str, lead: Unit, steps: Sequence[Listed]) -> Unit | None:
     """Return a unit told with the list that it leads to, as far as that is not too long; None where there is none."""
-    ends = _ends_of_items(text, lead)
-    told = [end for end in ends if end - lead.span.start <= MOST_OF_A_BLOCK]
-    if not told:
+    items = _items_of(text, lead)
+    if not items:
         return None
-    span = Span(lead.span.start, told[-1])
-    more = _MORE if len(told) < len(ends) else ""
-    return replace(lead, span=span, told=text[span.start : span.end] + more, kind=UnitKind.SENTENCE)
+    listed, most = _as_steps(items, steps)
+    told = listed.told_end(lead.span.start, most)
+    if told <= lead.span.start:
+        return None
+    span = Span(lead.span.start, told)
+    more = _MORE if told < listed.items[-1].end else ""
+    return replace(
+        lead, span=span, told=text[span.start : span.end] + more, kind=UnitKind.SENTENCE, listed=_several(listed)
+    )
 
 
-def _ends_of_items(text: str, lead: Unit) -> list[int]:
-    """Return where the items end of the list that a unit leads to, none where it leads to none.
+def _as_steps(items: tuple[Span, ...], steps: Sequence[Listed]) -> tuple[Listed, int]:
+    """Return a list, with all its numbers where it is a numbered one, and how much of it may be told."""
+    for each in steps:
+        if each.items[0].start == items[0].start:
+            return each, MOST_OF_STEPS
+    return Listed(items=items), MOST_OF_A_BLOCK
+
+
+def _several(listed: Listed) -> Listed | None:
+    return listed if len(listed.items) > 1 or listed.numbered else None
+
+
+def _items_of(text: str, lead: Unit) -> tuple[Span, ...]:
+    """Return the items of the list that a unit leads to, none where it leads to none.
 
     An item of a list around the unit ends it.
     """
     line_end = _line_end(text, lead.span.end)
     if not _LEADS.search(lead.told) or text[lead.span.end : line_end].strip():
-        return []
+        return ()
     around = ITEM.match(text, text.rfind("\n", 0, lead.span.start) + 1)
-    return _ends_below(text, line_end, indent(around[0]) if around else -1)
+    return _items_below(text, line_end, indent(around[0]) if around else -1)
 
 
-def _ends_below(text: str, start: int, outer: int) -> list[int]:
-    """Return where the items end of a list that stands further in than `outer`; looked at is twice what is told."""
-    ends: list[int] = []
+def _items_below(text: str, start: int, outer: int) -> tuple[Span, ...]:
+    """Return the items of a list that stands further in than `outer`; looked at is twice what is told."""
+    items: list[Span] = []
     parted = False
     for line in _lines(text[start : start + 2 * MOST_OF_A_BLOCK]):
         told = line.text.rstrip()
@@ -349,13 +376,15 @@ def _ends_below(text: str, start: int, outer: int) -> list[int]:
             parted = True
             continue
         item = ITEM.match(line.text)
-        ended = indent(line.text) <= outer if item else not ends or (parted and indent(line.text) <= max(outer, 0))
+        ended = indent(line.text) <= outer if item else not items or (parted and indent(line.text) <= max(outer, 0))
         if ended or _HEADING.match(told):
             break
-        if item:
-            ends.append(0)
-        ends[-1], parted = start + line.start + len(told), False
-    return ends
+        begin = start + line.start + len(line.text) - len(line.text.lstrip())
+        if not item:
+            begin = items.pop().start
+        items.append(Span(begin, start + line.start + len(told)))
+        parted = False
+    return tuple(items)
 
 
 def _line_end(text: str, at: int) -> int:
@@ -363,19 +392,35 @@ def _line_end(text: str, at: int) -> int:
     return text.find("\n", at) + 1 or len(text)
 
 
-def _lists(text: str) -> Iterator[Unit]:
+def _lists(text: str, steps: Sequence[Listed]) -> Iterator[Unit]:
     """Yield each list that only a heading leads to, as far as it is not too long: half of it is another answer."""
     for heading in headings(text):
         start = _line_end(text, heading.start)
         while text.startswith("\n", start):
             start += 1
-        ends = _ends_below(text, start, -1)
-        told = [end for end in ends if end - start <= MOST_OF_A_BLOCK]
-        if len(told) > 1:
-            span = Span(start, told[-1])
-            read = text[span.start : span.end]
-            more = _MORE if len(told) < len(ends) else ""
-            yield Unit(span=span, told=read + more, read=read, kind=UnitKind.FRAGMENT)
+        items = _items_below(text, start, -1)
+        if not items:
+            continue
+        listed, most = _as_steps(items, steps)
+        if listed.told_end(start, most) > listed.items[0].end:
+            yield _whole(text, start, listed, most, UnitKind.FRAGMENT)
+
+
+def _steps(text: str, steps: Iterable[Listed]) -> Iterator[Unit]:
+    """Yield the numbered lists that nothing is told with, as far as they are not too long."""
+    for listed in steps:
+        start = listed.items[0].start
+        if listed.told_end(start, MOST_OF_STEPS) > start:
+            yield _whole(text, start, listed, MOST_OF_STEPS, UnitKind.STEPS)
+
+
+def _whole(text: str, start: int, listed: Listed, most: int, kind: UnitKind) -> Unit:
+    """Return a list as a unit, with a sign where there are items before or after those that are told."""
+    span = Span(start, listed.told_end(start, most))
+    read = text[span.start : span.end]
+    before = _MORE[::-1] if (listed.first or 0) > 1 else ""
+    more = _MORE if span.end < listed.items[-1].end else ""
+    return Unit(span=span, told=before + read + more, read=read, kind=kind, listed=_several(listed))
 
 
 def _with_rest(text: str, first: Unit) -> Unit | None:

@@ -15,6 +15,7 @@ from knowledge.documents.headings import headings
 from knowledge.documents.models import DocumentType
 from knowledge.documents.parsing import front_matter_end
 from knowledge.documents.sentences import sentences
+from knowledge.documents.steps import Listed
 from knowledge.documents.units import Unit, UnitKind, units
 from knowledge.documents.verifying import MOST_CHARS, Evidence
 from knowledge.models import TermStatistics
@@ -56,6 +57,12 @@ class Sentence:
     handicap: float = 0.0
     keyed: bool = False
     """It is a row about what is asked."""
+    listed: Listed | None = None
+    """The items of a list that it tells."""
+    weighed: bool = True
+    """Whether it can answer by itself, and not only in place of a part of it."""
+    of_heading: bool = False
+    """Whether more of the question stands above it than in it."""
 
 
 HANDICAPS: Final = {
@@ -64,6 +71,7 @@ HANDICAPS: Final = {
     UnitKind.ROW: 0.15,
     UnitKind.CODE: 0.15,
     UnitKind.QUESTION: math.inf,
+    UnitKind.STEPS: math.inf,
 }
 """By how much something else has to answer better than a sentence does, to be quoted before it; a question never is.
 
@@ -106,6 +114,11 @@ class Question:
         total = sum(asked.values())
         return sum(weight for term, weight in asked.items() if term in terms) / total if total else 0.0
 
+    def of_heading(self, above: Mapping[int, int], terms: Mapping[int, int]) -> bool:
+        """Return whether more of the question's words stand above a text than in it alone."""
+        headed = self.share(above)
+        return headed > 0 and headed > self.share({**above, **terms}) - headed
+
 
 def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sentence]:
     """Return the sentences of the best passages, in order, each once, and what else of them can answer."""
@@ -126,6 +139,7 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
             handicap = question.handicap(unit)
             read = f"{heading}: {unit.read}" if heading else unit.read
             terms = term_counts(read)
+            above = term_counts(f"{each.passage.title}\n{path}")
             found.setdefault(
                 read,
                 Sentence(
@@ -138,6 +152,9 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     beyond=question.share(terms, without=title),
                     handicap=handicap,
                     keyed=unit.kind is UnitKind.ROW and handicap <= 0,
+                    listed=unit.listed,
+                    weighed=unit.kind is not UnitKind.STEPS,
+                    of_heading=question.of_heading(above, terms),
                 ),
             )
     return list(found.values())
@@ -194,7 +211,8 @@ def _begin(evidence: Evidence) -> int:
 
 def likeliest(found: Sequence[Sentence]) -> list[Sentence]:
     """Return those that are worth an embedding: with most of the question's words, the best passage's first."""
-    return sorted(found, key=lambda each: (-each.overlap, each.source, each.place))[:MOST_SENTENCES]
+    able = (each for each in found if each.weighed)
+    return sorted(able, key=lambda each: (-each.overlap, each.source, each.place))[:MOST_SENTENCES]
 
 
 def worth(overlap: float, cosine: float) -> float:

@@ -213,7 +213,9 @@ def test_a_sentence_goes_on_over_the_end_of_a_line(whole: str) -> None:
 
 
 def test_an_item_keeps_its_number() -> None:
-    assert [each.told for each in read("1. Open the tap.\n2. **Wait** a while.\n")] == [
+    text = "1. Open the tap.\n2. **Wait** a while.\n"
+    assert [each.told for each in read(text)] == [
+        text.strip(),
         "1. Open the tap.",
         "2. **Wait** a while.",
     ]
