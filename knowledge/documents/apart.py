@@ -23,6 +23,10 @@ _VERSION = re.compile(
     r"(?<![\w.-])v?(\d{1,4}(?:(?:\.\d{1,4}){1,3}|(?:\.\d{1,4}){0,2}(?=\.[x*](?!\w))))(?:\.[x*])?(?![\w%-]|\.\d)",
     re.IGNORECASE,
 )
+_MAJOR = re.compile(r"(?<![\w.-])(v)?(\d{1,3})(?![\w%-]|[.,]\d|\.[x*])", re.IGNORECASE)
+"""A number without a point: a version behind "v" or "version", or behind the name of what has versions."""
+_OF_A_FILE = re.compile(r"(?<=[^\W\d_])[-_](?=v?\d{1,4}\.\d)", re.IGNORECASE)
+"""What parts a name from its version without a blank, as in `pump-2.1.md`."""
 _SECTION_NUMBER = re.compile(r"^\d+(?:\.\d+)+\.?\s+(?=[^\W\d_])", re.MULTILINE)
 _WORD_BEFORE = re.compile(r"([^\W_]{1,40})[\s(]{1,40}\Z")
 _LONGEST_WORD = 40
@@ -32,6 +36,16 @@ _NO_NAMES = (
 )
 _OF_NOTHING_ELSE = frozenset(_NO_NAMES.split())
 """Words before a version that do not say of what it is one: that is what the documents are about, then."""
+_MARKS = frozenset({"version", "versions"})
+_PARTS = frozenset(
+    (
+        "appendix article batch building case chapter class day example exercise exhibit figure floor gate group hall"
+        " item layer lesson level line list module no note number option page paragraph part phase plan point question"
+        " room round row rule section set slide stage step system table task team test tier type unit volume week year"
+        " zone"
+    ).split()
+)
+"""Words before a number, though with a capital, that count parts and not versions."""
 _RANGE = re.compile(
     r"\b(?:since|after|before|until|till|between|newer|older|later|earlier|than|up to|through|from\s+v?\d)\b",
     re.IGNORECASE,
@@ -73,21 +87,33 @@ def _of_other_years(question: str, above: str, text: str) -> bool:
 
 def _of_other_versions(question: str, above: str, text: str) -> bool:
     names = _SECTION_NUMBER.sub("", above)
-    told = [version for _, version in _versions(names)]
+    known = _names_of_versions(question, names)
+    told = [version for _, version in _versions(names, known)]
     if not told:
         return False
     asked = [
         (word.lower(), version)
-        for word, version in _versions(question)
+        for word, version in _versions(question, known)
         if word.lower() in _OF_NOTHING_ELSE or word.lower() in names.lower()
     ]
     named = {word for word, _ in asked}
     told += [
         version
-        for word, version in _versions(text)
+        for word, version in _versions(text, known)
         if not word.istitle() or word.lower() in named or word.lower() in names.lower()
     ]
     return bool(asked) and not any(_same_version(one, other) for _, one in asked for other in told)
+
+
+def _names_of_versions(question: str, above: str) -> frozenset[str]:
+    """Return the words, in lower case, behind which a number without a point is a version, too.
+
+    They stand before a version in either text, or with a capital before such numbers in both.
+    """
+    sure = {word.lower() for text in (question, above) for word, _ in _versions(text)} - _OF_NOTHING_ELSE
+    capital = {word.lower() for word, _, _ in _majors(question) if word[:1].isupper()}
+    both = capital & {word.lower() for word, _, _ in _majors(above)}
+    return frozenset((sure | (both - _OF_NOTHING_ELSE)) - _PARTS - {""})
 
 
 def _of_other_dates(question: str, above: str, text: str) -> bool:
@@ -98,11 +124,29 @@ def _of_other_dates(question: str, above: str, text: str) -> bool:
     return not any(_same_date(one, other) for one in asked for other in (*told, *_dates(text)))
 
 
-def _versions(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the versions in a text, each with the word before it; `2.x` is 2."""
-    for found in _VERSION.finditer(text):
-        before = _WORD_BEFORE.search(text[max(0, found.start() - _LONGEST_WORD) : found.start()])
-        yield before[1] if before else "", tuple(found[1].split("."))
+def _versions(text: str, names: frozenset[str] = frozenset()) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the versions in a text, each with the word before it; `2.x` is 2.
+
+    `names`: words, in lower case, behind which a number without a point is one.
+    """
+    parted = _OF_A_FILE.sub(" ", text)
+    for found in _VERSION.finditer(parted):
+        yield _word_before(parted, found.start()), tuple(found[1].split("."))
+    for word, number, marked in _majors(parted):
+        if marked or word.lower() in names:
+            yield word, (number,)
+
+
+def _majors(text: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the numbers without a point, each with the word before it, and whether it is said to be a version."""
+    for found in _MAJOR.finditer(text):
+        word = _word_before(text, found.start())
+        yield word, found[2], bool(found[1]) or word.lower() in _MARKS
+
+
+def _word_before(text: str, at: int) -> str:
+    before = _WORD_BEFORE.search(text[max(0, at - _LONGEST_WORD) : at])
+    return before[1] if before else ""
 
 
 def _dates(text: str) -> Iterator[_Date]:

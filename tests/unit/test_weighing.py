@@ -103,6 +103,13 @@ def test_what_stands_below_another_version_than_is_asked_for_answers_nothing() -
         ("What was decided in March 2025?", "March 2024"),
         ("Which Python does Pump 3.x need?", "Installing Pump 2.x"),
         ("On which port does Pump 3.0 listen?", "Pump 2.x"),
+        ("On which port does Pump 3 listen?", "Pump 2.4"),
+        ("On which port does pump 3 listen?", "pump-2.4.md"),
+        ("On which port does pump-3.1 listen?", "pump-2.4"),
+        ("On which port does Pump 3 listen?", "Pump 2"),
+        ("On which port does Pump 3.1 listen?", "Pump 2"),
+        ("On which port does version 3 listen?", "Pump 2.4"),
+        ("On which port does v3 listen?", "Pump > v2"),
     ],
 )
 def test_a_heading_of_another_version_or_day_is_apart(question: str, above: str) -> None:
@@ -142,6 +149,16 @@ def test_a_version_of_something_else_in_a_text_is_not_the_one_that_is_asked_for(
         ("Which Python does Pump 2.x need?", "Installing Pump 2.x"),
         ("On which port does Pump 2.4.1 listen?", "Pump 2.x"),
         ("On which port does Pump 2.x listen?", "Pump 2.4"),
+        ("On which port does Pump 2 listen?", "Pump 2.4"),
+        ("On which port does v2 listen?", "pump-2.4"),
+        ("On which port do 4 workers of Pump listen?", "Pump 2.4"),
+        ("On which port does Pump 2.4 with 4 workers listen?", "Pump 2.4"),
+        ("What happens in step 4?", "Pump 2.4"),
+        ("What happens in Step 4?", "Step 3"),
+        ("What is on page 4?", "Page 3"),
+        ("Which pumps run on Debian 12?", "Pump 2.4"),
+        ("Does Pump 2 need Debian 12?", "Pump 2.4"),
+        ("What does RLY-4 mean?", "RLY-3"),
     ],
 )
 def test_a_heading_of_the_same_or_of_none_is_not_apart(question: str, above: str) -> None:
