@@ -37,14 +37,12 @@ _NO_NAMES = (
 _OF_NOTHING_ELSE = frozenset(_NO_NAMES.split())
 """Words before a version that do not say of what it is one: that is what the documents are about, then."""
 _MARKS = frozenset({"version", "versions"})
-_PARTS = frozenset(
-    (
-        "appendix article batch building case chapter class day example exercise exhibit figure floor gate group hall"
-        " item layer lesson level line list module no note number option page paragraph part phase plan point question"
-        " room round row rule section set slide stage step system table task team test tier type unit volume week year"
-        " zone"
-    ).split()
+_COUNTED = (
+    "appendix article batch building case chapter class day example exercise exhibit figure floor gate group hall item"
+    " layer lesson level line list module no note number option page paragraph part phase plan point question room"
+    " round row rule section set slide stage step system table task team test tier type unit volume week year zone"
 )
+_PARTS = frozenset(_COUNTED.split())
 """Words before a number, though with a capital, that count parts and not versions."""
 _RANGE = re.compile(
     r"\b(?:since|after|before|until|till|between|newer|older|later|earlier|than|up to|through|from\s+v?\d)\b",

@@ -207,6 +207,13 @@ RELEASES = """# Changelog
 - The pump needs glibc 2.28 at least.
 """
 SETTINGS = b"# The pump\nPUMP_TIMEOUT_MS=8000\nPUMP_RETRIES=5\nWELL_DEPTH_M=42\nWELL_KEEPER=ann\n"
+QUEUES = """queues:
+  - name: mails
+    workers: 4
+  - name: invoices
+    workers: 2
+"""
+MANUAL = "# Osprey {version}\n\nThe default of `threads` is {threads}.\n"
 FEES = "# Mooring fees {year}\n\nThe mooring fee of a barge is {fee} euros a night.\n"
 
 
@@ -215,6 +222,9 @@ async def harbour(opens: Opens) -> AsyncIterator[Knowledge]:
     async with opens(embedder=LocalEmbedder()) as opened:
         await put(opened, "CHANGELOG.md", RELEASES.encode())
         await put(opened, "pump.env", SETTINGS)
+        await put(opened, "queues.yaml", QUEUES.encode())
+        for version, threads in (("3.8", 4), ("4.2", 16)):
+            await put(opened, f"osprey-{version}.md", MANUAL.format(version=version, threads=threads).encode())
         for year, fee in ((2023, 12), (2025, 17)):
             await put(opened, f"fees-{year}.md", FEES.format(year=year, fee=fee).encode())
         await opened.documents.indexing.run()
@@ -227,6 +237,10 @@ async def harbour(opens: Opens) -> AsyncIterator[Knowledge]:
         ("What is the value of PUMP_TIMEOUT_MS?", "PUMP_TIMEOUT_MS=8000", "RETRIES"),
         ("Which glibc does the pump need in 4.1.0?", "glibc 2.31", "2.28"),
         ("Which glibc does the pump need in 4.0.0?", "glibc 2.28", "2.31"),
+        ("What is the default of threads in Osprey 4?", "is 16", "is 4"),
+        ("What is the default of threads in Osprey 3?", "is 4", "is 16"),
+        ("How many workers has the queue invoices?", "queues > invoices > workers: 2", "workers: 4"),
+        ("How many workers has the queue mails?", "queues > mails > workers: 4", "workers: 2"),
         ("What was the mooring fee of a barge in 2025?", "17 euros", "12 euros"),
         ("What was the mooring fee of a barge in 2023?", "12 euros", "17 euros"),
     ],

@@ -37,6 +37,7 @@ AT_ONE_PLACE = {
     *("markup._DIRECTIVE", "markup._OPTION", "markup._BORDER", "markup._SIMPLE_BORDER", "markup._SIMPLE_SPAN"),
     *("markup._ROW", "markup._CELL", "markup._ORG_BEGIN", "markup._ORG_END", "markup._ADORNMENT", "markup._ADOC_CODE"),
     *("units._HEADING", "units.ITEM", "marks.ITEM", "marks._IMAGES", "marks._OPTION", "units._PROMPT", "marks._TAGS"),
+    *("steps.ITEM", "steps._NUMBERED", "steps._FENCE", "steps._HEADING"),
 }
 """What is looked for where a line begins or a block ends, and nowhere else."""
 

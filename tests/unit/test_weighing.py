@@ -63,9 +63,78 @@ JSON = (
 )
 
 
+QUEUES = """queues:
+  - name: mails  # to all
+    workers: 4
+    retry:
+      after: 10
+  - workers: 2
+    name: "invoices"
+topics:
+- id: news
+  hosts:
+    - harbour
+- title: offers
+"""
+QUEUES_JSON = """{
+  "name": "post",
+  "queues": [
+    {
+      "name": "mails",
+      "workers": 4
+    },
+    {
+      "workers": 2,
+      "retry": {
+        "after": 10
+      },
+      "name": "invoices"
+    }
+  ]
+}
+"""
+QUEUES_TOML = (
+    '[[queues]]\nname = "mails"\nworkers = 4\n[[queues]]\nworkers = 2\nname = "invoices"\n[top]\nlimit = 100\n'
+)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        (
+            QUEUES,
+            [
+                "queues > - name: mails  # to all",
+                "queues > mails > workers: 4",
+                "queues > mails > retry > after: 10",
+                "queues > - workers: 2",
+                'queues > invoices > name: "invoices"',
+                "topics > - id: news",
+                "topics > news > hosts > - harbour",
+                "topics > - title: offers",
+            ],
+        ),
+        (
+            QUEUES_JSON,
+            [
+                '"name": "post",',
+                'queues > mails > "name": "mails",',
+                'queues > mails > "workers": 4',
+                'queues > invoices > "workers": 2,',
+                'queues > invoices > retry > "after": 10',
+                'queues > invoices > "name": "invoices"',
+            ],
+        ),
+        (
+            QUEUES_TOML,
+            [
+                'queues > mails > name = "mails"',
+                "queues > mails > workers = 4",
+                "queues > invoices > workers = 2",
+                'queues > invoices > name = "invoices"',
+                "top > limit = 100",
+            ],
+        ),
         (YAML, ["pump > rate: 40", "pump > night > rate: 10", "pump > night > run > drain --slow", "valve > - inlet"]),
         (INI, ["pump > rate = 40", "pump.night > rate = 10"]),
         (JSON, ['pump > "rate": 40,', "pump > hours > [1, 2]", 'night > "rate": 10']),
