@@ -79,6 +79,37 @@ _FORMS = (
     ),
     r"\btrust (?:only )?(?:this|the following) (?:document|passage|source|text)\b",
 )
+_PEOPLE = (
+    r"(?:customer|client|caller|guest|patient|visitor|member|colleague|buyer|student|employee|applicant|tenant|passenger"
+    r"|resident|subscriber)s?"
+)
+_STAFF = r"(?:staff|clerks?|operators?|support|the (?:desk|office|reception|night shift|day shift|hotline))"
+_OLDER = r"(?:previous|earlier|older|old|prior|former|first|printed)"
+_OVER = (
+    r"(?:withdrawn|replaced|outdated|obsolete|superseded|retired|revoked|wrong|out of date"
+    r"|no longer (?:valid|in force))"
+)
+_HONEST = (
+    # staff that is told what to say to people; what has an address or a secret in it may be a lure
+    (
+        rf"(?:\b(?:if|when|whenever) (?:an?|the|any) {_PEOPLE}\b[^.!?\n]{{0,40}}\bask(?:s|ed)?\b[^.,!?\n]{{0,60}},"
+        rf"|\b{_STAFF} (?:should|must|may|can|has to|have to|will))"
+        r"\s+(?:please )?(?:tell|inform) the user (?=to [a-z]+ )"
+        r"(?![^.!?\n]*(?:://|www\.|@|\bpasswords?\b|\btokens?\b|\bsecrets?\b|\bcredit card))"
+    ),
+    # what a program has, told of and not given
+    (
+        r"\b(?:the|an?|each|every|its|our|their) (?:system|initial|developer) (?:prompt|message|instructions?)"
+        r" (?:(?:of|for|in) [^.!?:\n]{1,40} )?(?:is|are|was|were|lives?|comes?|consists?|has|have)\b(?!\s*[:\"'])"
+        r"(?! (?:now|hereby|(?:been )?(?:changed|updated|replaced|overridden|revoked|void|wrong|as follows|to)))\b"
+    ),
+    (
+        rf"\b(?:ignore|disregard|discard|do not follow|don't follow) (?:the |any |all |every )?{_OLDER}"
+        rf" (?:versions?|editions?|drafts?|copy|copies|issues?|revisions?) of (?:this|these|the) (?:\w+ )?{_RULES}"
+        rf"(?=[;,.:]? (?:it|they|which|that) (?:was|were|is|are|has been|have been) {_OVER}\b)"
+    ),
+)
+"""What people tell people in the words of such orders; only these words are passed over, and not those around them."""
 _MEMORY = 32 << 20
 _PARAGRAPH = re.compile(r"\S(?:.|\n(?!\s*\n))*")
 _BLANKS = re.compile(r"[^\S\n]+")
@@ -95,11 +126,13 @@ def _compiled() -> re2._Regexp:
 
 
 _ORDER = _compiled()
+_TOLD_PEOPLE = re.compile("|".join(_HONEST), re.IGNORECASE)
 
 
 def gives_orders(text: str) -> bool:
     """Return whether a paragraph tells a model what to do."""
-    return _ORDER.search(_BLANKS.sub(" ", seen(text))) is not None
+    told = _BLANKS.sub(" ", seen(text))
+    return _ORDER.search(told) is not None and _ORDER.search(_TOLD_PEOPLE.sub(" ", told)) is not None
 
 
 def without_orders(text: str) -> str:
