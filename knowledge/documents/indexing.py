@@ -19,7 +19,7 @@ import numpy as np
 
 from knowledge.documents.chunking import CHUNK_TOKENS, cut
 from knowledge.documents.log_lines import read_lines
-from knowledge.documents.models import Chunk, DocumentType, LogLine, PassageKind, PassagePoint
+from knowledge.documents.models import Chunk, DocumentId, DocumentType, LogLine, PassageKind, PassagePoint
 from knowledge.documents.ports import Indexed, IndexingStore, Job, PassageIndex
 from knowledge.documents.texts import MEAN_TERMS, embedded_text, passage_id, text_hash
 from knowledge.errors import (
@@ -48,6 +48,9 @@ PUT_OFF: Final = timedelta(minutes=1)
 
 ABREAST: Final = 3
 """Documents under way at once: while one is written, others are embedded. A question waits for two texts of each."""
+
+HUGE_BYTES: Final = 1_000_000
+"""Of texts so long at most two are under way at once, whosever they are: one takes minutes, others a second. Ours."""
 
 _LOOK_AGAIN_SECONDS: Final = 0.2
 _EMBEDDED_AT_ONCE: Final = 64
@@ -107,6 +110,7 @@ class _Work:
     """What a run has taken and done so far, all its hands together."""
 
     most: int | None
+    only: Collection[DocumentId] | None = None
     told_of: Collection[str] | None = None
     progress: Progress | None = None
     taken: int = 0
@@ -151,12 +155,14 @@ class DocumentIndexing:
         *,
         most: int | None = None,
         wait: bool = False,
+        only: Collection[DocumentId] | None = None,
         told_of: Collection[str] | None = None,
         progress: Progress | None = None,
     ) -> IndexReport:
-        """Index all that waits now, the oldest first, at most `most` documents; then remove what is stale.
+        """Index all that waits now, partitions in turn, at most `most` documents; then remove what is stale.
 
-        With `wait` also until what others hold is done, or their lease is over. `told_of`: the partitions that the
+        With `wait` also until what others hold is done, or their lease is over. `only`: these documents and no others
+        are indexed and waited for. `told_of`: the partitions that the
         report and the progress are about, all unless given.
 
         A document that fails is noted with the reason and does not stop the others. Where a part does not answer, or
@@ -166,10 +172,10 @@ class DocumentIndexing:
         if not await self.store.anything():
             return IndexReport()  # no space is bound for documents that are not there
         await self.index.ensure((await self.room()).space)
-        work = _Work(most=most, told_of=told_of, progress=progress)
+        work = _Work(most=most, only=only, told_of=told_of, progress=progress)
         while True:
             await self._take_abreast(work)
-            if not wait or work.over or not await self.store.held():
+            if not wait or work.over or not await self.store.held(only):
                 break
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         removed = await self.remove_stale()
@@ -188,7 +194,7 @@ class DocumentIndexing:
     async def _take(self, work: _Work) -> None:
         """Index one document after the other until none waits that may be taken."""
         while work.begin():
-            jobs = await self.store.claim(limit=1, lease=self.lease)
+            jobs = await self.store.claim(limit=1, lease=self.lease, only=work.only)
             if not jobs:
                 work.taken -= 1
                 return

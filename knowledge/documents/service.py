@@ -54,15 +54,18 @@ class KnowledgeBases:
         """Read a file and keep it to be indexed; the same uri again is a newer version of it."""
         return await self.documents.library.add(new, await self._writable(kb, scope_id))
 
-    async def index(self, *, progress: Progress | None = None) -> IndexReport:
+    async def index(
+        self, *, documents: Collection[DocumentId] | None = None, progress: Progress | None = None
+    ) -> IndexReport:
         """Index all that waits in the workspace now, remove what nothing shows any more, and put back what was lost.
 
-        Only an administrator is told of all of it, others of what they may read. `progress`: how many are done.
+        `documents`: these alone are indexed and waited for, whatever else waits. Only an administrator is told of all
+        of it, others of what they may read. `progress`: how many are done.
         """
         told_of = None
         if not self.principal.admin:
             told_of = (await self.documents.access.everything(self.principal)).partitions
-        report = await self.documents.indexing.run(wait=True, told_of=told_of, progress=progress)
+        report = await self.documents.indexing.run(wait=True, only=documents, told_of=told_of, progress=progress)
         await self.documents.upkeep.put_back()
         return report
 

@@ -100,7 +100,8 @@ def add(
                     await knowledge.kb.add_source(base, scope_id, source)
                 reports = await _synced(knowledge.kb, base, scope_id, progress) if sources else []
                 changed = sum(each.changed for each in added) + sum(report.added for report in reports)
-                indexed = await _indexed(knowledge.kb, changed, progress) if wait else None
+                ours = None if sources else [each.document.document_id for each in added]
+                indexed = await _indexed(knowledge.kb, changed, progress, ours) if wait else None
         if sources and not files:
             print_reports(reports, as_json=as_json)
         else:
@@ -161,15 +162,17 @@ async def _synced(bases: Bases, base: str, scope_id: str | None, progress: Stage
     return await bases.sync(base, scope_id)
 
 
-async def _indexed(bases: Bases, changed: int, progress: Stages) -> IndexReport:
-    """Index what waits; progress is of what changed, or of more where more waited."""
+async def _indexed(
+    bases: Bases, changed: int, progress: Stages, documents: Collection[DocumentId] | None = None
+) -> IndexReport:
+    """Index what waits, or these documents alone; progress is of what changed, or of more where more waited."""
     told = progress.stage("Indexing")
 
     def report(done: int, _total: int | None) -> None:
         if told:
             told(done, max(done, changed))
 
-    return await bases.index(progress=told and report)
+    return await bases.index(documents=documents, progress=told and report)
 
 
 @kb.command("sync")

@@ -32,10 +32,15 @@ class RemoteKnowledgeBases:
         path = f"{base_path(kb, scope_id)}/documents"
         return await self.api.call("POST", path, Added, body=new.content, params=params, timeout_seconds=None)
 
-    async def index(self, *, progress: Progress | None = None) -> IndexReport:
-        """Index all that waits in the workspace now, and remove what nothing shows any more."""
+    async def index(
+        self, *, documents: Collection[DocumentId] | None = None, progress: Progress | None = None
+    ) -> IndexReport:
+        """Index all that waits in the workspace now, or these documents, and remove what nothing shows any more."""
+        body = None if documents is None else {"documents": [str(each) for each in documents]}
         async with watched(self.api, progress) as named:
-            return await self.api.call("POST", "/api/kb:index", IndexReport, params=named, timeout_seconds=None)
+            return await self.api.call(
+                "POST", "/api/kb:index", IndexReport, body=body, params=named, timeout_seconds=None
+            )
 
     async def let_go(self) -> None:
         """Do nothing: the server removes from its index what is deleted, by itself."""

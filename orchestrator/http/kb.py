@@ -29,6 +29,14 @@ _DOCUMENTS = "/api/kb/{kb}/{scope}/documents"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexBody:
+    """The documents to index and to wait for."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    documents: tuple[UUID, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceBody:
     """A git repository to fetch documents from."""
 
@@ -91,9 +99,11 @@ def add_kb(app: FastAPI) -> None:
 
     @app.post("/api/kb:index", tags=["documents"])
     @performs("documents.asked_by")
-    async def index_documents(bases: Bases, told: Told) -> IndexReport:
-        """Index all that waits now."""
-        return await bases.index(progress=told)
+    async def index_documents(bases: Bases, told: Told, named: IndexBody | None = None) -> IndexReport:
+        """Index all that waits now, or the documents that are named."""
+        documents = None if named is None else named.documents
+        ours = None if documents is None else [DocumentId(each) for each in documents]
+        return await bases.index(documents=ours, progress=told)
 
     @app.post("/api/kb:calibrate", tags=["documents"])
     @performs("documents.manage")

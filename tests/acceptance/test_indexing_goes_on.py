@@ -16,7 +16,7 @@ from knowledge.adapters.postgres.database import transaction
 from knowledge.adapters.postgres.document_tables import kb_documents
 from knowledge.documents import indexing as module
 from knowledge.documents.indexing import ABREAST, TRIES
-from knowledge.documents.models import DocumentStatus, PassagePoint
+from knowledge.documents.models import DocumentStatus, NewDocument, PassagePoint
 from knowledge.documents.ports import Converted, IndexingStore, PassageIndex
 from knowledge.errors import EmbedderRejected, EmbedderUnavailable, HardwonError, LocalOnly, TextRejected
 from knowledge.models import Embedded, EmbeddingSpace
@@ -404,3 +404,60 @@ async def test_a_run_that_is_cancelled_as_it_lets_go_of_a_lease_begins_no_other_
             await running
         documents = await knowledge.documents.library.listed(await readable(knowledge))
         assert sum(document.status is DocumentStatus.PENDING for document in documents) >= 12 - ABREAST
+
+
+BIG = "\n\n".join(f"The tulip number {at} of the long bed is watered by hand." for at in range(400)).encode()
+
+
+async def test_partitions_take_turns_and_huge_documents_leave_room_for_others(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever added a thousand documents, or three huge ones, held up everybody else."""
+    monkeypatch.setattr("knowledge.adapters.postgres.document_indexing._HUGE", kb_documents.c.uri.like("big%"))
+    store = knowledge.documents.indexing.store
+
+    async def taken() -> list[str]:
+        return [job.uri for job in await store.claim(limit=1, lease=timedelta(minutes=1))]
+
+    for number in range(3):
+        await knowledge.kb.add("user", "ann", NewDocument(uri=f"big{number}.md", content=BIG))
+    for number in range(2):
+        await knowledge.kb.add("user", "ann", NewDocument(uri=f"long{number}.md", content=BIG))
+    assert await taken() == ["big0.md"]
+    for number in range(2):
+        await knowledge.kb.add("user", "bob", NewDocument(uri=f"small{number}.md", content=TULIPS))
+    assert await taken() == ["small0.md"]
+    assert await taken() == ["big1.md"]
+    assert await taken() == ["small1.md"]
+    assert [await taken() for _ in range(3)] == [["long0.md"], ["long1.md"], []]  # and not the third of those
+
+
+async def test_a_small_document_of_another_base_is_ready_before_a_big_one(opens: Opens) -> None:
+    began, goes_on = asyncio.Event(), asyncio.Event()
+
+    class Waits(HashingEmbedder):
+        async def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Embedded:
+            if any("long bed" in text for text in texts):
+                began.set()
+                await goes_on.wait()
+            return await super().embed(texts, kind)
+
+    async with opens(embedder=Waits()) as opened:
+        await opened.kb.add("user", "ann", NewDocument(uri="big.md", content=BIG))
+        everything = asyncio.create_task(opened.kb.index())
+        await began.wait()
+        small = await opened.kb.add("team", "keepers", NewDocument(uri="small.md", content=TULIPS))
+        report = await asyncio.wait_for(opened.kb.index(documents=[small.document.document_id]), 30)
+        assert (report.indexed, everything.done()) == (1, False)
+        states = [each.status for each in await opened.kb.listed("user", "ann")]
+        assert states == [DocumentStatus.PENDING]
+        goes_on.set()
+        assert (await everything).indexed == 1
+
+
+async def test_documents_that_are_not_named_are_left_to_others(knowledge: Knowledge) -> None:
+    await knowledge.kb.add("user", "ann", NewDocument(uri="big.md", content=BIG))
+    small = await knowledge.kb.add("user", "ann", NewDocument(uri="small.md", content=TULIPS))
+    assert (await knowledge.kb.index(documents=[small.document.document_id])).indexed == 1
+    assert (await knowledge.kb.index(documents=[])).indexed == 0
+    assert (await knowledge.kb.index()).indexed == 1

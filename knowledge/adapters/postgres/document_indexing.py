@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 import numpy as np
@@ -34,7 +35,7 @@ from knowledge.adapters.postgres.document_tables import (
     kb_vectors,
     kb_versions,
 )
-from knowledge.documents.indexing import TRIES
+from knowledge.documents.indexing import ABREAST, HUGE_BYTES, TRIES
 from knowledge.documents.models import (
     Chunk,
     DocumentId,
@@ -56,6 +57,9 @@ _FREE = {"lease_token": None, "lease_until": None}
 _NEVER_DONE = f"the process that indexed it ended, or hung, each of {TRIES} times"
 _WRITTEN = sa.exists().where(V.document_id == D.id, V.generation == D.latest)
 """Whether the text of a document is there: an import that was killed may have left one without."""
+_HUGE = sa.exists().where(V.document_id == D.id, V.generation == D.latest, sa.func.octet_length(V.text) > HUGE_BYTES)
+_LEAST_BESIDE: Final = 2
+"""Of what is under way at once, that many less one is kept free of huge documents."""
 _NO_WORDS = SparseVector(indices=(), values=())
 
 
@@ -65,20 +69,27 @@ class PostgresIndexing(IndexingStore):
     def __init__(self, engine: AsyncEngine, workspace: str) -> None:
         self._engine = within(engine, workspace)
         self._workspace = workspace
+        self._served: dict[str, None] = {}
+        """The partitions that this process served, which does nearly all; the one that was longest ago first."""
 
-    async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
+    async def claim(self, *, limit: int, lease: timedelta, only: Collection[DocumentId] | None = None) -> list[Job]:
         free = sa.and_(
             D.workspace == self._workspace,
             D.status == DocumentStatus.PENDING,
             sa.or_(D.lease_until.is_(None), D.lease_until < sa.func.now()),
             _WRITTEN,
+            *([] if only is None else [among(D.id, only)]),
         )
         token = LeaseToken(uuid4())
         async with transaction(self._engine) as connection:
             await connection.execute(self._given_up())
+            held = (await connection.execute(self._under_way())).all()
+            if only is None and sum(row.huge for row in held) > ABREAST - _LEAST_BESIDE:
+                free = sa.and_(free, ~_HUGE)
+            turns = self._turns(Counter(row.partition for row in held))
             # what was put off waits behind all others: it may be what a part does not answer to
             for due in (D.not_before.is_(None), D.not_before <= sa.func.now()):
-                ids = await self._taken(connection, sa.and_(free, due), token, limit=limit, lease=lease)
+                ids = await self._taken(connection, sa.and_(free, due), token, turns, limit=limit, lease=lease)
                 if ids:
                     break
             query = (
@@ -87,20 +98,37 @@ class PostgresIndexing(IndexingStore):
                 .where(D.id.in_(ids))
                 .order_by(D.added_at, D.id)
             )
-            return [_job(row, token) for row in await connection.execute(query)]
+            jobs = [_job(row, token) for row in await connection.execute(query)]
+        for job in jobs:
+            self._served.pop(job.partition, None)
+            self._served[job.partition] = None
+        return jobs
+
+    def _under_way(self) -> sa.Select[Any]:
+        """Return the documents that are held, by their partitions, and which of them are huge."""
+        return sa.select(D.partition, _HUGE.label("huge")).where(
+            D.workspace == self._workspace, D.status == DocumentStatus.PENDING, D.lease_until > sa.func.now()
+        )
+
+    def _turns(self, held: Mapping[str, int]) -> list[str]:
+        """Return the partitions that others come before, the next one first."""
+        served = {partition: at for at, partition in enumerate(self._served)}
+        return sorted({*held, *served}, key=lambda each: (held.get(each, 0), served.get(each, -1)))
 
     async def _taken(
         self,
         connection: AsyncConnection,
         due: sa.ColumnElement[bool],
         token: LeaseToken,
+        turns: Sequence[str],
         *,
         limit: int,
         lease: timedelta,
     ) -> list[UUID]:
-        """Lease the oldest documents that are due; return their ids."""
-        oldest = sa.select(D.id).where(due).order_by(D.added_at, D.id).limit(limit)
-        taken = oldest.with_for_update(skip_locked=True).cte("taken")
+        """Lease the oldest documents that are due of the partition whose turn it is; return their ids."""
+        turn = sa.func.array_position(sa.literal(list(turns), sa.ARRAY(sa.Text)), sa.cast(D.partition, sa.Text))
+        next_ones = sa.select(D.id).where(due).order_by(turn.asc().nulls_first(), D.added_at, D.id).limit(limit)
+        taken = next_ones.with_for_update(skip_locked=True).cte("taken")
         take = (
             sa.update(kb_documents)
             .where(D.id.in_(sa.select(taken.c.id)))
@@ -125,8 +153,9 @@ class PostgresIndexing(IndexingStore):
         async with reading(self._engine) as connection:
             return bool(await connection.scalar(sa.select(sa.exists().where(D.workspace == self._workspace))))
 
-    async def held(self) -> bool:
-        leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None), _WRITTEN)
+    async def held(self, only: Collection[DocumentId] | None = None) -> bool:
+        ours = [] if only is None else [among(D.id, only)]
+        leased = sa.exists().where(D.workspace == self._workspace, D.lease_until.is_not(None), _WRITTEN, *ours)
         async with reading(self._engine) as connection:
             return bool(await connection.scalar(sa.select(leased)))
 

@@ -126,8 +126,12 @@ class DocumentStore(Protocol):
 class IndexingStore(Protocol):
     """What is to be indexed of one workspace, and what the index is to hold. Rows are the queue."""
 
-    async def claim(self, *, limit: int, lease: timedelta) -> list[Job]:
-        """Lease documents to be indexed, the oldest first, by the database's clock; skips what others hold.
+    async def claim(self, *, limit: int, lease: timedelta, only: Collection[DocumentId] | None = None) -> list[Job]:
+        """Lease documents to be indexed, by the database's clock; skips what others hold.
+
+        Partitions take turns: first comes one of which none is held, then the one that was served longest ago, and of
+        it the oldest document. Of huge ones so many are held at most that others can be beside them. `only`: no others
+        than these, and of these huge ones, too.
 
         Those that were put off come last. One whose lease ran out, and that was leased as often as it may be, is noted
         as failed.
@@ -138,8 +142,8 @@ class IndexingStore(Protocol):
         """Return whether there is a document, in whatever state."""
         ...
 
-    async def held(self) -> bool:
-        """Return whether somebody has a lease on a document."""
+    async def held(self, only: Collection[DocumentId] | None = None) -> bool:
+        """Return whether somebody has a lease on a document, or on one of these."""
         ...
 
     async def extend(self, job: Job, lease: timedelta) -> bool:
