@@ -148,7 +148,9 @@ class ExtractiveDrafter(Drafter):
         sure = self.weights.chance(signs)
         if sure < self.weights.level:
             return Draft(sure=sure, signs=signs._asdict())
-        chosen = with_whole_lists(_chosen(likely, worths), every, asked.question, readable)
+        new = not_told_before(likely, Question(asked.question, known), asked)
+        fresh = _chosen([likely[at] for at in new], [worths[at] for at in new])
+        chosen = with_whole_lists(fresh or _chosen(likely, worths), every, asked.question, readable)
         return Draft(
             written=tuple(
                 Written(
@@ -211,6 +213,22 @@ class _Mapped:
     def __call__(self, cosine: float) -> float:
         share = (cosine - self.theirs.low) / (self.theirs.high - self.theirs.low)
         return self.ours.cosine(share)
+
+
+def not_told_before(found: Sequence[Sentence], question: Question, asked: Asked) -> list[int]:
+    """Return which sentences may answer, by their places: not those of the answer before where another has more to say.
+
+    A follow-up is searched with the question before it, whose answer is nearest to both. `question`: the one asked now.
+    """
+    said = [turn for turn in asked.conversation if turn.role == "assistant"][-1:]
+    before = [turn.content for turn in asked.conversation if turn.role == "user"][-1:]
+    if not said or before == [asked.question]:
+        return list(range(len(found)))
+    told = " ".join(said[0].content.split())
+    known = [" ".join(each.told.split()) in told for each in found]
+    shares = [question.share(term_counts(each.text)) for each in found]
+    most = max((share for share, old in zip(shares, known, strict=True) if not old), default=0.0)
+    return [at for at, old in enumerate(known) if not (old and shares[at] < most)]
 
 
 def _chosen(likely: Sequence[Sentence], worths: Sequence[float]) -> list[Sentence]:

@@ -263,3 +263,32 @@ async def test_another_version_or_year_than_is_there_is_not_answered_from_those_
 ) -> None:
     answer = await AnswerFromGlobalKB(harbour.answering, ADMIN).answer(None, question)
     assert answer.status is AnswerStatus.NOT_FOUND
+
+
+CARDS = """# Fastcard
+
+The sandbox of Fastcard is reset every Sunday at 02:00 UTC.
+
+Fastcard settles payments two days after they were made.
+"""
+
+
+async def test_a_follow_up_is_not_answered_with_what_was_told_before(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is searched below the question before it, whose answer was nearest to both."""
+    asked = "Fastcard: When is its sandbox reset?"
+    async with opens(embedder=LocalEmbedder()) as opened:
+        await put(opened, "fastcard.md", CARDS.encode())
+        await opened.documents.indexing.run()
+        tool = AnswerFromGlobalKB(opened.answering, ADMIN)
+        first = await tool.answer(None, asked)
+        said = [{"role": "user", "content": asked}, {"role": "assistant", "content": first.text}]
+        then = await tool.answer(None, "And when does it settle payments?", conversation=said)
+        again = await tool.answer(None, "And when is its sandbox reset?", conversation=said)
+        monkeypatch.setattr(extracting, "not_told_before", lambda found, *_: list(range(len(found))))
+        monkeypatch.setattr(extracting, "READING", 0)
+        without = await tool.answer(None, "And when does it settle payments?", conversation=said)
+    assert [claim.text[:19] for claim in then.claims] == ["Fastcard settles pa"]
+    assert any("02:00" in claim.text for claim in again.claims)
+    assert any("02:00" in claim.text for claim in without.claims)
