@@ -385,7 +385,7 @@ async def test_a_run_that_is_cancelled_as_it_lets_go_of_a_lease_begins_no_other_
         indexing = knowledge.documents.indexing
         leaving = asyncio.Event()
 
-        async def claim(*, limit: int, lease: timedelta) -> Sequence[Any]:
+        async def claim(*, limit: int, lease: timedelta, only: object) -> Sequence[Any]:
             return await indexing.store.claim(limit=limit, lease=timedelta(minutes=1))
 
         async def extend(*_: Any) -> bool:
