@@ -74,7 +74,7 @@ _UPPER = re.compile(rf"(?<![A-Za-z0-9_])({_NAME})(?![A-Za-z0-9_])")
 _KEYED = re.compile(rf"(?i)\b(?:level|severity|lvl|loglevel)\b[\"']?\s*[=:]\s*[\"']?({_NAME})\b")
 _BRACKETED = re.compile(rf"(?i)[\[<(](?:\w+:)?({_NAME})[\])>:]|^({_NAME}):")
 
-_COLUMN = re.compile(rf"(?i)(?:^|\s{{2,}}|\t|\|)\s*({_NAME})(?=\s{{2,}}|\t|\s*\||$)")
+_COLUMN = re.compile(rf"(?i)(?:^|(?<=\s\s)|(?<=[\t|])|(?<=\|\s))({_NAME})(?=\s\s|\t|\s?\||$)")
 """A severity in any case as a column of its own: `2m  Warning  BackOff`."""
 _BEHIND = re.compile(rf"(?i)[\])]?[\s|:-]{{0,4}}({_NAME})(?=[\s:,|\]]|$)")
 """A severity in any case right behind the moment."""

@@ -44,7 +44,7 @@ SOME_OF_AN_END = re.compile(
 )
 LAST: Final = frozenset({"last", "final", "latest", "newest", "most recent"})
 _PLACES = re.compile(
-    r"(?i)\b(?:api\s+)?(?:endpoint|path|route|url)s?\b|\b[\w-]+\s+(?=logs?\b(?!\s+(?:entries|entry|lines?|messages?)\b))"
+    r"(?i)\b(?:api\s{1,9})?(?:endpoint|path|route|url)s?\b|\b[\w-]{1,60}\s{1,9}(?=logs?\b(?!\s{1,9}(?:entries|entry|lines?|messages?)\b))"
 )
 """Where things are counted, and a log by its name: "the application log"."""
 _GRADE: Final = r"(?:(?-i:[A-Z]{4,8}s?)|critical|fatal|warnings?|info|debug|errors?)"

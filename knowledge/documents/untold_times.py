@@ -28,9 +28,9 @@ _UNTOLD: Final = re.compile(
     r"|\b(?:at|from|since|until|till|before|after|between) \d{1,2}(?:\.\d\d)?"
     r"(?=\Z|[?!.,]? ?\Z| ?(?:,|to\b|and\b|on\b|in\b|-))"
     r"|\b(?:since|after|before|until|till|during|while) "
-    r"(?:the|an?|its|their|that|this|our|my|it|they|\w{2,20}ing)\b(?: \w+)?"
+    r"(?:the|an?|its|their|that|this|our|my|it|they|\w{2,20}ing)\b(?: \w{1,60})?"
     r"|(?<![\w.:])\d{1,2}:\d\d(?!\d)\w*|(?<![\w./:-])\d{1,2}[./]\d{1,2}[./]\d{2,4}(?![\w./:-])"
-    r"|,+ ?(?:(?-i:[A-Z]{1,4}T)\b|\w{1,20} time\b|or so\b|ish\b)"
+    r"|,{1,9} ?(?:(?-i:[A-Z]{1,4}T)\b|\w{1,20} time\b|or so\b|ish\b)"
 )
 """A comma stands where a time that is understood was taken out."""
 

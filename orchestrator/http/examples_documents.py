@@ -33,6 +33,7 @@ VALUES: Final[dict[str, Any]] = {
 _ASKED: Final = {"question": _QUESTION}
 REQUESTS: Final[dict[str, Any]] = {
     "add_document": f"# Timeouts\n\n{_SENTENCE}\n",
+    "index_documents": {"documents": [_DOCUMENT]},
     "add_source": {
         "url": "https://git.example.org/handbook.git",
         "branch": "main",

@@ -738,13 +738,14 @@ async def test_the_store_being_down_lets_nobody_in(opens: Opens, clock: SetClock
         door = Door(knowledge)
         key = await door.key("query")
         knowledge.authenticator.forget(key.split("_")[1])
-        find: Callable[..., Any] = knowledge.authenticator.store.find
+        first_uses = knowledge.authenticator._first_uses
+        find_all = first_uses.find_all
 
-        async def broken(_: str) -> None:
+        async def broken(_: Collection[str]) -> Mapping[str, Found]:
             raise StorageUnavailable("gone")
 
-        knowledge.authenticator.store.find = broken  # type: ignore[method-assign, assignment]
+        first_uses.find_all = broken
         async with door.http(key) as http:
             assert (await http.get("/v1/stats")).status_code == 503
-            knowledge.authenticator.store.find = find  # type: ignore[method-assign]
+            first_uses.find_all = find_all
             assert (await http.get("/v1/stats")).status_code == 200

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import math
-import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -19,9 +16,8 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.analysing import Analyze
-from knowledge.adapters.postgres.connecting import TURN_SECONDS
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, locked_in_order, recount
-from knowledge.adapters.postgres.database import reading, storing, transaction, within
+from knowledge.adapters.postgres.database import in_line, reading, storing, transaction, within
 from knowledge.adapters.postgres.deciding import PostgresDeciding
 from knowledge.adapters.postgres.points import UNDOUBTED, doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, told_entry
@@ -41,7 +37,7 @@ from knowledge.adapters.postgres.tables import (
     projects,
     vectors,
 )
-from knowledge.errors import NotFound, StorageBusy
+from knowledge.errors import NotFound
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_RIVALS,
@@ -75,8 +71,8 @@ _D = distillations.c
 _DISTILLED = {field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(Distilled)}
 """The columns of what a model wrote, by field."""
 
-_LOOK_AGAIN_SECONDS = 0.1
-"""Between two looks whether the model is still being changed."""
+_SWITCHED = "the store, whose model is changed"
+"""Who waits for a change of model stands in this line, whichever workspace it is for."""
 
 SHOWN_ENTRY_IDS = 100
 """A pattern names at most this many of its entries, the latest."""
@@ -185,7 +181,8 @@ _OF_SPACE_IN_USE = sa.or_(
 """False where the space was switched while entries were embedded: their points went into the index of another one."""
 
 # Built once: putting such a statement together takes longer than Postgres takes to answer it.
-_HOLD_SPACE = sa.select(sa.func.pg_try_advisory_xact_lock_shared(SWITCH_LOCK))
+_TRY_SPACE = sa.select(sa.func.pg_try_advisory_xact_lock_shared(SWITCH_LOCK))
+_HOLD_SPACE = sa.select(sa.func.pg_advisory_xact_lock_shared(SWITCH_LOCK))
 _MARK = (
     sa.update(knowledge_staging)
     .where(
@@ -302,20 +299,15 @@ class PostgresPatterns(PatternStore):
             "from": embedded_at,
             "until": expires_at,
         }
-        until = time.monotonic() + TURN_SECONDS
-        while (marked := await self._marked(asked)) is None:
-            if time.monotonic() > until:
-                raise StorageBusy(
-                    f"the embedding model has been changed for {TURN_SECONDS:.0f} s: come again",
-                    retry_after_seconds=math.ceil(_LOOK_AGAIN_SECONDS),
-                )
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-        return marked
+        if (marked := await self._marked(asked, _TRY_SPACE)) is not None:
+            return marked
+        async with in_line(self._engine, _SWITCHED):  # the change needs connections itself
+            return await self._marked(asked, _HOLD_SPACE) or set()
 
-    async def _marked(self, asked: Mapping[str, Any]) -> set[EntryId] | None:
-        """Mark entries; None while the model is changed, which is waited for without a connection: it needs some."""
+    async def _marked(self, asked: Mapping[str, Any], lock: sa.Select[Any]) -> set[EntryId] | None:
+        """Mark entries under the lock of a change of model; None where that is not to be had."""
         async with storing(self._engine) as connection:
-            if not await connection.scalar(_HOLD_SPACE):
+            if await connection.scalar(lock) is False:
                 return None
             marked = (await connection.execute(_MARK, asked)).all()
             await recount(connection, (row.pattern_id for row in marked))
