@@ -26,11 +26,12 @@ ENTRIES = re.compile(
     r"(?i)\b(entries|entry|lines?|messages?|logs?|events?|errors?|warnings?|timestamps?|occurrences?)\b"
 )
 _MANY: Final = (
-    r"(?:errors|warnings|lines|entries|messages|events|requests|responses|occurrences|records|logs|[A-Z]{4,9}s?)\b"
+    r"(?:errors|warnings|lines|entries|messages|events|requests|responses|occurrences|records|logs"
+    r"|(?-i:[A-Z]{4,9}s?))\b"
 )
 _ENDMOST = re.compile(
     r"(?i)\b(?:first|last|earliest|latest|newest|oldest|most recent|top)\s+"
-    rf"(?:(?![1-5]\d\d\b)\d+\b|\d+(?=\s+(?:\w+\s+)?{_MANY}))|\b\d+\s+(?=(?:first|last|earliest|latest|newest|oldest|most)\b)"
+    rf"(?:(?![1-5]\d\d\b)\d+\b|\d+(?=\s+(?:(?!(?:in|of|from|on|at|to)\b)\w+\s+)?{_MANY}))|\b\d+\s+(?=(?:first|last|earliest|latest|newest|oldest|most)\b)"
 )
 """How many of the ends are asked for; the first 502 is one of status 502."""
 ONE_END = re.compile(

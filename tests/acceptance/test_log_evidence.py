@@ -173,6 +173,7 @@ async def test_a_status_is_looked_for_where_access_logs_have_it_and_each_is_told
         ("How many requests from 10.0.0.4 and 10.0.0.5?", ["2 lines with '10.0.0.4'", "2 lines with '10.0.0.5'"]),
         ("How many requests from 10.0.0.4 and/or 10.0.0.5?", ["2 lines with '10.0.0.4'", "2 lines with '10.0.0.5'"]),
         ("When was the first 502?", ["1 lines with status 502"]),
+        ("When was the first 502 in access.log?", ["1 lines with status 502"]),
         ("When was the last 500?", ["1 lines with status 500"]),
         ("How many requests failed?", ["2 lines with status 400-499", "2 lines with status 500-599"]),
         ("How many successful requests?", ["2 lines with status 200-299"]),
