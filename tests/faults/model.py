@@ -76,10 +76,15 @@ class Model:
     outcomes: dict[tuple[PatternId, Run], Heard] = field(default_factory=dict)
 
     def captured(self, entry_id: EntryId, told: NewEntry, now: datetime, key_id: str | None = None) -> None:
-        if entry_id not in self.entries:  # a repeated event is the entry that is there
-            ready = told.solution_steps or told.revision_approach or told.approved_approach
-            status = "staged" if ready else "open"
+        ready = told.solution_steps or told.revision_approach or told.approved_approach
+        status = "staged" if ready else "open"
+        known = self.entries.get(entry_id)
+        if known is None:
             self.entries[entry_id] = Known(told=told, status=status, captured_at=now, key_id=key_id)
+        elif key_id is None and known.status == "open":  # a repeated event is the entry that is there, and theirs now
+            known.key_id = None
+        elif key_id is None and known.status == "abandoned" and told.run_id is None:
+            known.status, known.captured_at, known.key_id = status, now, None
 
     def embed(self, now: datetime, *, project: str | None = None, vouched: bool = False) -> int:
         taken = [known for known in self._of(project, "staged") if not vouched or self._vouched(known)]
