@@ -7,7 +7,7 @@ so a failure may be told by one process and its solution by another, after any r
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -47,9 +47,7 @@ _ON_RECORD = (
 _MORE_OF_AGENTS = (
     "failures: of what one agent's key told, the latest failure has this solution; name others that it solved: {}"
 )
-_MORE_OF_TASK = (
-    f"failures: more than {MOST_OF_TASK} entries are of this task; what was told before them was not looked at"
-)
+_MORE_OF_TASK = f"failures: {MOST_OF_TASK} entries of this task were looked at, and there may be more"
 _NO_FAILURES = "failures: passed over what is no failure of this task: {}"
 _NOT_KEPT = (
     "solution_steps: not kept, as no failure of this task waits for a solution: what is on record of it is {}."
@@ -158,10 +156,10 @@ class TaskEventService:
         _check(project_id=project_id, task_id=task_id, run_id=run_id)
         tried = _as_tried(tried)
         only = None if failures is None else {as_id("failures", entry_id) for entry_id in failures}
-        resolved: list[EntryId] = []
+        resolved: tuple[EntryId, ...] = ()
         known: Sequence[Entry] = ()
         meant: Sequence[Entry] = ()
-        left: list[Entry] = []
+        left: Sequence[Entry] = ()
         if solution_steps is not None:
             solution_steps = self._text("solution_steps", solution_steps)
             if verified_by is None:
@@ -169,20 +167,15 @@ class TaskEventService:
             known = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
             meant = [entry for entry in known if only is None or entry.entry_id in only]
             waiting = await self._to_resolve(meant, solution_steps, run_id)
-            left = self._more_of_agents(waiting) if only is None else []
-            for entry in waiting:
-                if entry in left:
-                    continue
-                with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
-                    resolved.append(
-                        await replace(self.capture, solved_in=run_id).resolve_failure(
-                            entry.entry_id,
-                            solution_steps=solution_steps,
-                            verified_by=verified_by,
-                            when_to_try=when_to_try,
-                            applies_when=applies_when,
-                        )
-                    )
+            left = self._more_of_agents(waiting) if only is None else ()
+            resolve = partial(
+                replace(self.capture, solved_in=run_id).resolve_failure,
+                solution_steps=solution_steps,
+                verified_by=verified_by,
+                when_to_try=when_to_try,
+                applies_when=applies_when,
+            )
+            resolved = await _resolve_each([entry for entry in waiting if entry not in left], resolve)
         told = await self._tell(project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps)
         dropped = _NOT_KEPT.format(_statuses(meant)) if meant and not resolved else None
         strange = sorted(map(str, (only or set()) - {entry.entry_id for entry in known})) if solution_steps else []
@@ -190,15 +183,17 @@ class TaskEventService:
         more = _MORE_OF_AGENTS.format(", ".join(str(entry.entry_id) for entry in left[:_NAMED])) if left else None
         cut = _MORE_OF_TASK if len(known) >= MOST_OF_TASK else None
         degraded = "; ".join(filter(None, (dropped, passed_over, more, cut, told.degraded))) or None
-        return replace(told, entry_ids=tuple(dict.fromkeys(resolved)), degraded=degraded)
+        return replace(told, entry_ids=resolved, degraded=degraded)
 
     def _more_of_agents(self, waiting: Sequence[Entry]) -> list[Entry]:
-        """Return of what waits for a solution what other keys of low trust told before their latest."""
-        heard: set[str] = set()
+        """Return of what waits for a resolution what other keys of low trust told before their latest.
+
+        All of what such a key told, where one has it already: the event is told again.
+        """
+        theirs = [entry for entry in waiting if entry.source not in {None, self.capture.by.source}]
+        heard = {entry.source for entry in theirs if not _is_unresolved(entry)}
         more = []
-        for entry in waiting:
-            if entry.source is None or entry.source == self.capture.by.source or not _is_unresolved(entry):
-                continue
+        for entry in filter(_is_unresolved, theirs):
             if entry.source in heard:
                 more.append(entry)
             heard.add(entry.source)
@@ -233,6 +228,11 @@ class TaskEventService:
         _check(project_id=project_id, gate_type=gate_type, task_id=task_id, run_id=run_id)
         check_flag("accepted", accepted)
         approach = approach or proposal
+        about: dict[str, Any] = {
+            "verified_by": verified_by,
+            "when_to_try": when_to_try,
+            "applies_when": applies_when,
+        }
         resolved: tuple[EntryId, ...] = ()
         if accepted and approach is None:
             raise InvalidInput("approach", "is required: what was accepted?")
@@ -241,13 +241,8 @@ class TaskEventService:
             rejections = await self.stores.entries.of_task(
                 project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
             )
-            heard = [await told_by_agent(self.capture.keys, entry) for entry in rejections]
-            first = not self.capture.by.low_trust and all(heard)
-            rejections = await self._to_resolve(rejections, approach, run_id)
-            left = self._more_of_agents(rejections)
-            about = {"verified_by": verified_by, "when_to_try": when_to_try, "applies_when": applies_when}
-            resolved = await self._accept([each for each in rejections if each not in left], approach, about)
-            if resolved and not first:
+            resolved = await self._accept(rejections, approach, run_id, about)
+            if resolved and not await self._is_first(rejections):
                 return Kept(entry_ids=resolved)
         entry = NewEntry(
             entry_type=EntryType.GATE_APPROVAL if accepted else EntryType.GATE_REJECTION,
@@ -262,23 +257,23 @@ class TaskEventService:
             task_description=task_description,
             task_id=task_id,
             run_id=run_id,
-            verified_by=verified_by,
-            when_to_try=when_to_try,
-            applies_when=applies_when,
+            **about,
         )
         return Kept(entry_ids=(await self.capture.capture(entry), *resolved))
 
     async def _accept(
-        self, rejections: Sequence[Entry], approach: str, about: Mapping[str, Any]
+        self, rejections: Sequence[Entry], approach: str, run_id: str | None, about: Mapping[str, Any]
     ) -> tuple[EntryId, ...]:
-        """Give rejections the revision that was accepted; return those that have it."""
-        resolved: list[EntryId] = []
-        for entry in rejections:
-            with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
-                resolved.append(
-                    await self.capture.resolve_gate_rejection(entry.entry_id, revision_approach=approach, **about)
-                )
-        return tuple(dict.fromkeys(resolved))
+        """Give rejections that wait for it the revision that was accepted; return those that have it."""
+        waiting = await self._to_resolve(rejections, approach, run_id)
+        left = self._more_of_agents(waiting)
+        resolve = partial(self.capture.resolve_gate_rejection, revision_approach=approach, **about)
+        return await _resolve_each([entry for entry in waiting if entry not in left], resolve)
+
+    async def _is_first(self, rejections: Sequence[Entry]) -> bool:
+        """Return whether an acceptance is of a first attempt though these are on record: agents' keys alone say so."""
+        heard = [await told_by_agent(self.capture.keys, entry) for entry in rejections]
+        return not self.capture.by.low_trust and all(heard)
 
     async def _tell(
         self,
@@ -337,6 +332,17 @@ class TaskEventService:
 
     def _text(self, field: str, text: str) -> str:
         return as_stored(field, text, redaction=self.capture.redaction)
+
+
+async def _resolve_each(
+    entries: Iterable[Entry], resolve: Callable[[EntryId], Awaitable[EntryId]]
+) -> tuple[EntryId, ...]:
+    """Resolve entries one after the other; return those that have the resolution."""
+    resolved: list[EntryId] = []
+    for entry in entries:
+        with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
+            resolved.append(await resolve(entry.entry_id))
+    return tuple(dict.fromkeys(resolved))
 
 
 def _statuses(entries: Iterable[Entry]) -> str:

@@ -60,6 +60,13 @@ async def told(knowledge: Knowledge, number: int) -> None:
     )
 
 
+async def spend_all(knowledge: Knowledge) -> None:
+    """Have a checkpoint send what it may, and more wait for it."""
+    await told(knowledge, 20)
+    with pytest.raises(BudgetSpent):
+        await knowledge.checkpoints.process_all()
+
+
 async def test_t12_a_workspace_sends_no_more_than_its_budget_and_a_batch_at_ten_times_the_load(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
@@ -100,9 +107,7 @@ async def test_the_budget_of_one_workspace_holds_up_no_other(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
     async with opened(settings, clock, endpoint) as knowledge:
-        await told(knowledge.in_workspace("busy"), 20)
-        with pytest.raises(BudgetSpent):
-            await knowledge.in_workspace("busy").checkpoints.process_all()
+        await spend_all(knowledge.in_workspace("busy"))
         await told(knowledge.in_workspace("quiet"), 3)
         assert (await knowledge.in_workspace("quiet").checkpoints.process_all()).embedded == 3
 
@@ -111,9 +116,7 @@ async def test_a_context_without_budget_is_the_basic_one_and_captures_go_on(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
     async with opened(settings, clock, endpoint) as knowledge:
-        await told(knowledge, 20)
-        with pytest.raises(BudgetSpent):
-            await knowledge.checkpoints.process_all()
+        await spend_all(knowledge)
         context = await OrchestratorContextBuilder(knowledge).build_context_for_task(
             {"description": "Mend the build"}, "coder"
         )
@@ -127,9 +130,7 @@ async def test_t12_over_http_it_is_a_429_that_says_when(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:
     async with opened(settings, clock, endpoint) as knowledge:
-        await told(knowledge, 20)
-        with pytest.raises(BudgetSpent):
-            await knowledge.checkpoints.process_all()
+        await spend_all(knowledge)
         transport = httpx.ASGITransport(make_app(knowledge))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             answer = await http.post("/v1/queries/task", json={"task_description": "Mend the build"})
