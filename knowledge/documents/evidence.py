@@ -110,67 +110,82 @@ class LogEvidence(EvidenceSource):
 
     async def facts(self, question: str, scope: Scope, documents: frozenset[DocumentId] | None = None) -> Finding:
         """Return computed passages for what a question asks of logs; none where it asks nothing of the kind."""
-        asked = question
         if not is_cued(question):
             return Finding()
         visible = await self.passages.documents(scope)
-        logs = [each for each in visible if each.document_type is DocumentType.LOG]
-        logs = [each for each in logs if documents is None or each.document_id in documents]
+        among = [each for each in visible if documents is None or each.document_id in documents]
         wish = wanted(question, visible)
+        logs = [each for each in among if each.document_type is DocumentType.LOG]
+        telling = [each for each in among if each.document_type is not DocumentType.CONFIG]  # settings have no errors
+        alone = len(logs) == len(telling)
         if wish.document_ids:
             logs = [each for each in logs if each.document_id in wish.document_ids]
-        numbered = [each for each in visible if each.document_id in wish.document_ids] if wish.document_ids else logs
-        terms = terms_of(question, visible)
-        plain = in_plain_words(question, names_of(visible))
-        among = [each for each in visible if documents is None or each.document_id in documents]
-        telling = [each for each in among if each.document_type is not DocumentType.CONFIG]  # settings have no errors
-        meant = bool(wish.document_ids) or speaks_of_logs(question) or len(logs) == len(telling)
-        found: list[Passage] = []
-        lined = numbered[: max(1, _MOST_NUMBERED // len(wish.lines))] if wish.lines else ()
-        for log in lined:
-            found += await NumberedLines(logs=self.logs, passages=self.passages).of(log, scope, wish.lines)
+        if wish.lines:
+            named = [each for each in visible if each.document_id in wish.document_ids] if wish.document_ids else logs
+            found, notes = await self._numbered(named, scope, wish.lines)
+        else:
+            found, notes = await self._counted(question, logs, scope, wish, visible=visible, alone=alone)
+        if found:
+            notes = [*(note for log in logs for note in log.notes), *notes]
+        return Finding(passages=tuple(found), searched=(question,) if found else (), notes=tuple(notes))
+
+    async def _numbered(
+        self, documents: Sequence[Document], scope: Scope, lines: Sequence[int]
+    ) -> tuple[list[Passage], list[str]]:
+        """Return what stands at these lines of documents, and which were not looked at."""
+        looked_at = documents[: max(1, _MOST_NUMBERED // len(lines))]
+        numbered = NumberedLines(logs=self.logs, passages=self.passages)
+        found = [passage for each in looked_at for passage in await numbered.of(each, scope, lines)]
+        if len(looked_at) == len(documents):
+            return found, []
+        return found, [
+            f"Lines were looked up in the first {len(looked_at)} of {len(documents)} documents: name the one meant."
+        ]
+
+    async def _counted(
+        self,
+        question: str,
+        logs: Sequence[Document],
+        scope: Scope,
+        wish: Wanted,
+        *,
+        visible: Sequence[Document],
+        alone: bool,
+    ) -> tuple[list[Passage], list[str]]:
+        """Return what is counted or listed of logs, and which were not; `alone`: there are no other documents."""
         names = names_of(visible)
+        addressed = bool(wish.document_ids) or speaks_of_logs(question)
+        terms, plain = terms_of(question, visible), in_plain_words(question, names)
         when, question = without_names(question, names), without_times(question)
-        timed = names_a_time(when)
         counted = bool(QUANTITY.search(question) or TIMES.search(question))
         listing = bool(LISTING.search(question) and (ENTRIES.search(question) or names_a_status(question))) or (
-            timed and meant and not counted
+            names_a_time(when) and (addressed or alone) and not counted
         )
+        asked = _Asked(
+            question=question,
+            terms=terms,
+            plain=plain,
+            counted=counted,
+            listing=listing,
+            meant=addressed or alone,
+            addressed=addressed,
+        )
+        untold = asked.meant and (listing or counted or gathers(question) or bool(plainly_asked(plain, question)))
         uncountable = is_uncountable(question)
-        untold = meant and (listing or counted or gathers(question) or bool(plainly_asked(plain, question)))
-        for log in logs[:_MOST_LOGS] if not wish.lines else ():
+        found: list[Passage] = []
+        for log in logs[:_MOST_LOGS]:
             if uncountable:
-                found += (
-                    [computed_passage(log, f"{log.name}: {_UNCOUNTABLE}", (), (), section="counted")] if untold else []
-                )
+                told = f"{log.name}: {_UNCOUNTABLE}"
+                found += [computed_passage(log, told, (), (), section="counted")] if untold else []
                 continue
             within, untimed = await LogTimes(logs=self.logs).within(log, scope, wish, when)
-            if untimed:
-                found += [untimed] if untold or (wish.severities and (listing or counted)) else []
-                continue
-            found += await self._told(
-                log,
-                scope,
-                within,
-                _Asked(
-                    question=question,
-                    terms=terms,
-                    plain=plain,
-                    counted=counted,
-                    listing=listing,
-                    meant=meant,
-                    addressed=bool(wish.document_ids) or speaks_of_logs(question),
-                ),
-            )
-        capped = [note for log in logs for note in log.notes] if found else []
-        more = (
-            [f"Only the first {_MOST_LOGS} of {len(logs)} logs were counted."]
-            if found and len(logs) > _MOST_LOGS
-            else []
-        )
-        if wish.lines and len(lined) < len(numbered):
-            more = [f"Lines were looked up in the first {len(lined)} of {len(numbered)} documents: name the one meant."]
-        return Finding(passages=tuple(found), searched=(asked,) if found else (), notes=(*capped, *more))
+            if untimed is None:
+                found += await self._told(log, scope, within, asked)
+            elif untold or (wish.severities and (listing or counted)):
+                found.append(untimed)
+        if not found or len(logs) <= _MOST_LOGS:
+            return found, []
+        return found, [f"Only the first {_MOST_LOGS} of {len(logs)} logs were counted."]
 
     async def _told(self, log: Document, scope: Scope, wish: Wanted, asked: _Asked) -> list[Passage]:
         """Return what is told of one log."""
