@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import is_dataclass
+from functools import cache
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi.params import Header
@@ -36,7 +37,7 @@ def quick_way(
     if found is None or route.response_model is None or not isinstance(route.status_code or 200, int):
         return None
     body_type, services, declared = found
-    read, write = TypeAdapter(body_type), TypeAdapter(route.response_model)
+    read, write = _adapter(body_type), _adapter(route.response_model)
     endpoint, status = route.endpoint, route.status_code or 200
 
     async def answer(request: Request) -> Response | None:
@@ -59,6 +60,11 @@ def quick_way(
         return Response(write.dump_json(answered, by_alias=True), status, media_type="application/json")
 
     return answer
+
+
+@cache  # making one takes 5 ms, and routes share some of their types
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _parameters(route: APIRoute, opened: object) -> tuple[Any, str, frozenset[bytes]] | None:
