@@ -14,6 +14,9 @@ ERROR_NAME = r"(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]{0,60}(Error|Exception|War
 ERROR_CODE = r"(?<![A-Za-z0-9_])(E[A-Z]{3,12}|[A-Z]{1,6}-?[0-9]{2,6})(?![A-Za-z0-9_])"
 """An error by its code, such as `ECONNREFUSED`, `E0308` or `ORA-00942`: group 1. For Postgres and Python alike."""
 
+MOST_HEARD = 100
+"""A pattern speaks, and is named, by at most so many of its entries, the most trusted, then the latest; all count."""
+
 MAX_CIRCUMSTANCES = 20
 """A pattern tells of at most so many circumstances, the most frequent."""
 

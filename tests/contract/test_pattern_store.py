@@ -18,6 +18,7 @@ from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_POINTS,
     MAX_RIVALS,
+    MOST_HEARD,
     AppliesWhen,
     Circumstance,
     Entry,
@@ -399,8 +400,27 @@ async def test_evidence_names_its_latest_hundred_entries_the_latest_first(stores
     pattern = await learn(stores, *late, at=NOON + DAY)
     evidence = await stores.patterns.get(pattern, now=NOON)
     expected = [entry.entry_id for entry in late + early]
-    assert list(evidence.entry_ids) == expected[:100]
+    assert list(evidence.entry_ids) == expected[:MOST_HEARD]
     assert evidence.success_count == 110
+
+
+async def test_no_number_of_later_entries_by_agents_silences_the_trusted_ones_of_a_pattern(stores: Stores) -> None:
+    """And all of them are counted; a query of patterns with 2,000 entries each took a second, for it read them all."""
+    theirs = [told(number, technology="go", when_to_try="Always") for number in (1, 2)]
+    await learn(stores, *theirs, at=NOON - DAY)
+    of_agents = [
+        replace(told(number, technology="cobol", when_to_try="Never"), low_trust=True)
+        for number in range(10, 10 + 2 * MOST_HEARD)
+    ]
+    pattern = await learn(stores, *of_agents)
+    evidence = await stores.patterns.get(pattern, now=NOON)
+    assert evidence.words == await stores.entries.get(numbered(1))
+    assert (evidence.when_to_try, evidence.whens) == ("Always", ("Always",))
+    assert {entry.entry_id for entry in theirs} < set(evidence.entry_ids)
+    assert len(evidence.entry_ids) == MOST_HEARD
+    found = {each.technology: each.entries for each in evidence.circumstances}
+    assert found == {"cobol": MOST_HEARD - 2, "go": 2}
+    assert evidence.attempt_count == 3, "of what one key told once is counted"
 
 
 async def test_a_pattern_tells_the_circumstances_of_all_its_live_entries_the_most_frequent_first(

@@ -22,6 +22,7 @@ from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_RIVALS,
     MAX_WHEN_CHARS,
+    MOST_HEARD,
     Circumstance,
     Decision,
     Distilled,
@@ -42,9 +43,6 @@ from knowledge.models import (
     pattern_id_of,
 )
 from knowledge.ports import Deciding, PatternStore
-
-SHOWN_ENTRY_IDS = 100
-"""A pattern names at most this many of its entries, the latest; the contract's tests hold both adapters to it."""
 
 _NEVER_EMBEDDED = {EntryStatus.OPEN, EntryStatus.ABANDONED, EntryStatus.QUARANTINED, EntryStatus.DEAD}
 _K = TypeVar("_K")
@@ -367,10 +365,11 @@ def _embedded_until(entry: Entry) -> datetime:
 def _evidence(
     pattern: PatternRow, live: Iterable[Entry], project_id: str | None, rivals: tuple[PatternId, ...]
 ) -> Evidence:
-    by_id = sorted(live, key=lambda entry: entry.entry_id)
-    latest = sorted(by_id, key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
-    trusted = sorted(latest, key=trust, reverse=True)  # the first of equals: the latest
+    every = sorted(live, key=lambda entry: entry.entry_id)
+    latest = sorted(every, key=lambda entry: entry.embedded_at or LONG_AGO, reverse=True)
+    trusted = sorted(latest, key=trust, reverse=True)[:MOST_HEARD]  # the first of equals: the latest
     words = trusted[0]
+    by_id = sorted(trusted, key=lambda entry: entry.entry_id)
     heard = [entry for entry in by_id if words.low_trust or not entry.low_trust]
     return Evidence(
         pattern_id=pattern.pattern_id,
@@ -380,13 +379,13 @@ def _evidence(
         attempt_count=pattern.attempt_count,
         project_count=pattern.project_count,
         founded_at=pattern.founded_at,
-        entry_ids=tuple(entry.entry_id for entry in latest[:SHOWN_ENTRY_IDS]),
+        entry_ids=tuple(entry.entry_id for entry in latest if entry in trusted),
         circumstances=_circumstances(by_id),
         conditions=tuple({entry.applies_when: None for entry in heard if entry.applies_when})[:MAX_CIRCUMSTANCES],
         whens=tuple(dict.fromkeys(each.when_to_try[:MAX_WHEN_CHARS] for each in heard if each.when_to_try))[
             :MAX_CIRCUMSTANCES
         ],
-        of_project=None if project_id is None else any(entry.project_id == project_id for entry in by_id),
+        of_project=None if project_id is None else any(entry.project_id == project_id for entry in every),
         when_to_try=next((entry.when_to_try for entry in trusted if entry.when_to_try is not None), None),
         rivals=rivals,
     )

@@ -36,12 +36,14 @@ from knowledge.adapters.postgres.tables import (
     points,
     projects,
     vectors,
+    vouched,
 )
 from knowledge.errors import NotFound
 from knowledge.models import (
     MAX_CIRCUMSTANCES,
     MAX_RIVALS,
     MAX_WHEN_CHARS,
+    MOST_HEARD,
     AppliesWhen,
     Circumstance,
     Distilled,
@@ -74,9 +76,6 @@ _DISTILLED = {field.name: "answered_at" if field.name == "written_at" else field
 _SWITCHED = "the store, whose model is changed"
 """Who waits for a change of model stands in this line, whichever workspace it is for."""
 
-SHOWN_ENTRY_IDS = 100
-"""A pattern names at most this many of its entries, the latest."""
-
 
 def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """Select live patterns with their words: those of the most trusted, then latest, evidence.
@@ -85,9 +84,9 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
     words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*MOST_TRUSTED).limit(1)
-    when = sa.select(_E.when_to_try).where(live, _E.when_to_try.is_not(None)).order_by(*MOST_TRUSTED).limit(1)
-    latest = sa.select(_E.id).where(live).order_by(_E.embedded_at.desc(), _E.id).limit(SHOWN_ENTRY_IDS)
-    ids = sa.func.array(latest.correlate(patterns).scalar_subquery()).label("entry_ids")
+    latest = _heard(live, _E.embedded_at, _E.id)
+    latest_ids = sa.select(latest.c.id).order_by(latest.c.embedded_at.desc(), latest.c.id).scalar_subquery()
+    ids = sa.func.array(latest_ids).label("entry_ids")
     # what has an offset stays a subquery: else Postgres repeats it wherever the column is named
     named = sa.select(ids).offset(sa.literal_column("0")).lateral("named")
     several = sa.func.cardinality(named.c.entry_ids) > 1
@@ -103,9 +102,9 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
             _P.founded_at,
             named.c.entry_ids,
             sa.case((several, _circumstances(live))).label("circumstances"),
-            sa.case((several, _heard(live, _E.applies_when))).label("conditions"),
-            sa.case((several, _heard(live, sa.func.left(_E.when_to_try, MAX_WHEN_CHARS)))).label("whens"),
-            sa.case((several, when.scalar_subquery())).label("when_told"),
+            sa.case((several, _distinct(live, _E.applies_when))).label("conditions"),
+            sa.case((several, _distinct(live, sa.func.left(_E.when_to_try, MAX_WHEN_CHARS)))).label("whens"),
+            sa.case((several, _when_told(live))).label("when_told"),
             sa.case((of_project, sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
             _rivals().label("rivals"),
             *(_D[column].label(f"distilled_{name}") for name, column in _DISTILLED.items()),
@@ -114,6 +113,19 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         .select_from(patterns.outerjoin(distillations, written))
         .where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
     )
+
+
+def _heard(live: sa.ColumnElement[bool], *told: sa.ColumnElement[Any]) -> sa.Subquery:
+    """Select what those entries of a pattern tell that are heard: of many, the most trusted, found by their index."""
+    return sa.select(*told).where(live).order_by(*MOST_TRUSTED).limit(MOST_HEARD).correlate(patterns).subquery("heard")
+
+
+def _when_told(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """Select what the most trusted that says so tells of when to try."""
+    heard = _heard(live, _E.when_to_try, _E.low_trust, vouched.label("vouched"), _E.embedded_at, _E.id)
+    trusted = (heard.c.low_trust, heard.c.vouched, heard.c.embedded_at.desc(), heard.c.id)
+    told = sa.select(heard.c.when_to_try).where(heard.c.when_to_try.is_not(None)).order_by(*trusted).limit(1)
+    return told.scalar_subquery()
 
 
 def _rivals() -> sa.ScalarSelect[Any]:
@@ -135,7 +147,8 @@ def _rivals() -> sa.ScalarSelect[Any]:
 
 def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     """Select what the live entries of a pattern tell of where it worked, as the objects of a JSON array."""
-    told = (_E.agent_type, _E.technology, _E.task_type, _E.gate_type, _E.error_signature)
+    heard = _heard(live, _E.agent_type, _E.technology, _E.task_type, _E.gate_type, _E.error_signature)
+    told = tuple(heard.c)
     names: tuple[sa.ColumnElement[str], ...] = (
         sa.literal_column("'agent_type'"),
         sa.literal_column("'technology'"),
@@ -146,29 +159,29 @@ def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     named = itertools.chain.from_iterable(zip(names, told, strict=True))
     each = (
         sa.select(sa.func.jsonb_build_object(sa.literal_column("'entries'"), sa.func.count(), *named).label("each"))
-        .where(live)
         .group_by(*told)
         .order_by(sa.func.count().desc(), *told)
         .limit(MAX_CIRCUMSTANCES)
-        .correlate(patterns)
         .subquery("circumstances")
     )
     return sa.select(sa.func.jsonb_agg(each.c.each)).scalar_subquery()
 
 
-def _heard(live: sa.ColumnElement[bool], told: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
+def _distinct(live: sa.ColumnElement[bool], told: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
     """Select the distinct conditions, or sentences of when to try, of the live entries of a pattern, as a JSON array.
 
     Where any is trusted, those of low trust have no say: one of them would hide what all others found to work.
     """
-    trust = sa.select(sa.func.bool_and(_E.low_trust)).where(live).correlate(patterns).scalar_subquery()
-    heard = (
-        sa.select(told.label("told"))
-        .where(live, told.is_not(None), sa.or_(~_E.low_trust, trust))
+    most = _heard(live, _E.low_trust)
+    trust = sa.select(sa.func.bool_and(most.c.low_trust)).scalar_subquery()
+    heard = _heard(live, told.label("told"), _E.low_trust)
+    each = (
+        sa.select(heard.c.told)
+        .where(heard.c.told.is_not(None), sa.or_(~heard.c.low_trust, trust))
         .distinct()
         .limit(MAX_CIRCUMSTANCES)
+        .subquery("each")
     )
-    each = heard.correlate(patterns).subquery("heard")
     return sa.select(sa.func.jsonb_agg(each.c.told)).scalar_subquery()
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.selectable import LateralFromClause
 
-from knowledge.adapters.postgres.tables import knowledge_staging, points
+from knowledge.adapters.postgres.tables import knowledge_staging, points, vouched
 from knowledge.errors import NotFound
 from knowledge.models import AppliesWhen, Entry, EntryId, EntryStatus, EntryType
 
@@ -27,14 +27,14 @@ ENTRY_COLUMNS = [knowledge_staging.c[column].label(name) for name, column in _CO
 """The columns of an entry, named as its fields."""
 
 _E = knowledge_staging.c
-MOST_TRUSTED = (
+MOST_TRUSTED: tuple[sa.ColumnElement[Any], ...] = (
     _E.low_trust,
-    sa.case((_E.entry_type != EntryType.FAILURE_SOLUTION, 2), (_E.verified_by.is_not(None), 1), else_=0).desc(),
+    vouched,
     _E.embedded_at.desc(),
     _E.id,
 )
 """In which order entries speak for their pattern: before all that came by agents' keys, what others told; what a human
-decided, what names its verifier; then the latest."""
+decided, what names its verifier; then the latest. The index of trust has them so."""
 
 
 def to_row(entry: Entry) -> dict[str, Any]:

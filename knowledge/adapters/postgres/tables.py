@@ -213,10 +213,21 @@ sa.Index(
     _entries.id,
     postgresql_where=sa.text("status = 'quarantined'"),
 )
+vouched: sa.ColumnElement[int] = sa.literal_column(
+    "(\nCASE\n    WHEN knowledge_staging.entry_type::text <> 'failure_solution'::text THEN 0\n"
+    "    WHEN knowledge_staging.verified_by IS NOT NULL THEN 1\n    ELSE 2\nEND)"
+)
+"""Who vouches for an entry: 0 a human who decided, 1 whoever is named to have verified it, 2 nobody.
+
+As Postgres prints it, so that Alembic finds the index to be what is declared.
+"""
 sa.Index(
-    "ix_knowledge_staging_pattern",
+    "ix_knowledge_staging_trust",
     _entries.pattern_id,
-    _entries.embedded_at,
+    _entries.low_trust,
+    vouched,
+    _entries.embedded_at.desc(),
+    _entries.id,
     postgresql_where=sa.text("pattern_id IS NOT NULL"),
 )
 sa.Index(
