@@ -66,9 +66,9 @@ def test_no_text_makes_a_regular_expression_take_long(name: str) -> None:
 
     def seconds(told: tuple[str, str, str], length: int) -> float:
         text = hostile(told, length)
-        begun = time.perf_counter()
+        begun = time.thread_time()  # others may work on this machine
         look(text)
-        return time.perf_counter() - begun
+        return time.thread_time() - begun
 
     slowest = sorted(product(BEFORE, REPEATED, AFTER), key=lambda told: seconds(told, 200))[-8:]
     for told in slowest:
