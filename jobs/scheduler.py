@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 
 from jobs.table import JOBS, Job, RunsJobs, run_job, waits
+from knowledge.errors import HardwonError, reason_of
 from knowledge.logs import get_logger
 from knowledge.wiring import Knowledge
 
@@ -37,7 +39,8 @@ async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[AsyncIOSc
     )
 
     async def tracked(job: Job) -> None:
-        for wait in (timedelta(0), *waits(job)):
+        tries: list[timedelta | None] = [*waits(job), None]
+        for wait, following in zip((timedelta(0), *waits(job)), tries, strict=True):
             try:
                 await asyncio.sleep(wait.total_seconds())
             except asyncio.CancelledError:
@@ -45,7 +48,7 @@ async def scheduling(knowledge: Knowledge | RunsJobs) -> AsyncIterator[AsyncIOSc
             if ending.is_set():  # a further try that is due while others finish would outlive the stores
                 return
             # shutdown waits for no coroutine but cancels it, so that we wait ourselves for one that does its work
-            task = asyncio.create_task(_logged(knowledge, job))
+            task = asyncio.create_task(_logged(knowledge, job, partial(_again_at, cron, job, following)))
             running.add(task)
             task.add_done_callback(running.discard)
             if await asyncio.shield(task):
@@ -94,10 +97,28 @@ def _trigger(job: Job) -> CronTrigger:
     return CronTrigger(timezone=UTC, jitter=int(JITTER.total_seconds()), **job.cron)
 
 
-async def _logged(knowledge: Knowledge | RunsJobs, job: Job) -> bool:
-    """Run a job's slot; return whether it is known to be done: another process that has begun it may fail."""
+def _again_at(cron: AsyncIOScheduler, job: Job, following: timedelta | None) -> datetime | None:
+    """Return when a job is tried again: after a wait, or, where its slot has no further try, in the next slot."""
+    if following is not None:
+        return datetime.now(UTC) + following
+    planned: datetime | None = cron.get_job(job.name).next_run_time
+    return planned
+
+
+async def _logged(knowledge: Knowledge | RunsJobs, job: Job, again_at: Callable[[], datetime | None]) -> bool:
+    """Run a job's slot; return whether it is known to be done: another process that has begun it may fail.
+
+    What is raised on purpose, as in an outage, is told in its own sentence; where something went wrong with us is told
+    of all else.
+    """
     try:
         return await run_job(knowledge, job.name, once_per_slot=True) is not None
+    except HardwonError as error:
+        log.warning("job_failed", job=job.name, reason=reason_of(error), again_at=_iso(again_at()))
     except Exception:  # the scheduler's loop goes on whatever one run met
-        log.exception("job_failed", job=job.name)
-        return False
+        log.exception("job_failed", job=job.name, again_at=_iso(again_at()))
+    return False
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
