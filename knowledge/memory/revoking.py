@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from uuid import UUID
 
-from knowledge.access.keys import KeyStore, parse
-from knowledge.errors import HardwonError, InvalidInput
+from knowledge.access.keys import LONGEST_NAME, KeyStore, parse
+from knowledge.errors import HardwonError, InvalidInput, NotFound
 from knowledge.forms import as_whole
 from knowledge.logs import get_logger
 from knowledge.memory.settling import settle
@@ -22,6 +22,7 @@ _SLICE = 500
 _NAMED = 100
 """Contexts that one row of the audit log names: a person reads it, too."""
 _BEGUN = "revocation begun"
+_DONE = "entries revoked"
 
 log = get_logger(__name__)
 
@@ -40,11 +41,14 @@ class RevocationService:
 
         What a key told is what any key told that rotations made it of, or of it: they are one caller's.
         Counts follow. Some at a time: killed, it leaves no entry half deleted; called again, it goes on, and names whom
-        the entries had reached that are gone by then. Raises InvalidInput where nothing is asked for.
+        the entries had reached that are gone by then. Raises InvalidInput where nothing is asked for, and NotFound for
+        a key or a project that is unknown here: whoever mistyped it would take the right one for revoked.
         """
         chosen = await self._by_id(chosen)
         now = await self._all_affected(chosen)
         affected = await self._with_those_before(chosen, now)
+        if not affected and not await self._told_anything(chosen):
+            await self._refuse_unknown(chosen)
         if dry_run:
             entries, outcomes = await self.provenance.count(chosen), await self.provenance.count_outcomes(chosen)
             return Revocation(entries=entries, outcomes=outcomes, affected=affected, dry_run=True)
@@ -57,9 +61,7 @@ class RevocationService:
         while deleted := await self.provenance.delete_outcomes(chosen, limit=_SLICE):
             outcomes += deleted
         settled = await self._settled()
-        await self.audit.note(
-            "entries revoked", **_told(chosen), entries=gone, outcomes=outcomes, affected=len(affected)
-        )
+        await self.audit.note(_DONE, **_told(chosen), entries=gone, outcomes=outcomes, affected=len(affected))
         return Revocation(entries=gone, outcomes=outcomes, affected=affected, settled=settled)
 
     async def _all_affected(self, chosen: Chosen) -> list[AffectedTask]:
@@ -92,19 +94,40 @@ class RevocationService:
         """Return the tasks whose contexts held any of the entries that are meant, the latest first.
 
         From behind the context `after` on, at most `limit` (1 to 10,000). Raises InvalidInput where nothing is meant,
-        and NotFound where no context held the entry that is named, or one of the project, and there is none of that id:
-        a mistyped one would read as if nobody had been reached.
+        and NotFound where no context held the entry that is named, or one of the project or of the key, and there is
+        none of that id: a mistyped one would read as if nobody had been reached.
         """
         found = await self._affected(chosen, limit=limit, after=after)
         if not found and after is None:
-            await self._refuse_unknown(chosen)
+            await self._refuse_unknown(await self._by_id(chosen))
         return found
 
     async def _refuse_unknown(self, chosen: Chosen) -> None:
+        """Raise NotFound for what is named and is not here, unless it was revoked before, which takes all of it."""
         if chosen.entry_id is not None:
             await self.stores.entries.get(chosen.entry_id)
-        if chosen.project_id is not None:
+        if chosen.key_id is None and chosen.project_id is None:
+            return
+        before = await self.audit.noted(_DONE)
+        if chosen.project_id is not None and chosen.project_id not in {row.get("project") for row in before}:
             await self.stores.entries.of_project(chosen.project_id, limit=1)
+        if chosen.key_id is None or chosen.key_id in {row.get("key") for row in before}:
+            return
+        if not await self._is_of_here(chosen.key_id) and not await self._told_anything(
+            await self._by_id(Chosen(key_id=chosen.key_id))  # at whatever time: a key is let go of, years later
+        ):
+            raise NotFound(
+                f"there is no key {chosen.key_id[:LONGEST_NAME]} for workspace {self.stores.workspace}, and nothing in"
+                " it was told by one: hardwon keys list shows them"
+            )
+
+    async def _is_of_here(self, key_id: str) -> bool:
+        """Return whether there is such a key, and not one of another workspace: nobody learns of those."""
+        found = await self.keys.find(key_id)
+        return found is not None and found[0].workspace in {None, self.stores.workspace}
+
+    async def _told_anything(self, chosen: Chosen) -> bool:
+        return bool(await self.provenance.chosen(chosen, limit=1) or await self.provenance.count_outcomes(chosen))
 
     async def _affected(
         self, chosen: Chosen, *, limit: int = MOST_AFFECTED, after: ContextId | None = None

@@ -62,7 +62,7 @@ def add_custody(app: FastAPI) -> None:
     _add_audit(app)
 
     @app.post("/v1/revocations", tags=["custody"])
-    @performs("revocations.revoke", problems=(409,))
+    @performs("revocations.revoke", problems=(404, 409))
     async def revoke_entries(body: RevokeBody, knowledge: Open) -> Revocation:
         """Delete what a key captured, of a project, in a time; say which tasks it had reached."""
         return await knowledge.revocations.revoke(_chosen(body), dry_run=body.dry_run)

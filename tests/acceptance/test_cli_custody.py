@@ -104,11 +104,16 @@ def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:
     assert typed("affected", "--project", "web-shop") == "no context held any of them\n"
     typed("affected", str(UUID(int=1)), code=1)
     typed("affected", "--project", "web-shpo", code=1)
-    told = typed("revoke", "--key", "agent7", beside=True)
+    told = typed("revoke", "--key", typed("keys", "create", "--scope", "capture").strip(), beside=True)
     assert told == "nothing in workspace default is by this key: is it the one that was meant?\n"
+    for mistyped in (("--key", "agent7"), ("--project", "web-shpo"), ("--key", "agent1", "--project", "web-shpo")):
+        for command in (("revoke",), ("revoke", "--dry-run"), ("affected",)):
+            typed(*command, *mistyped, code=1)
     typed("revoke", code=2)
     typed("affected", code=2)
-    assert "entries revoked" in typed("audit", "list")
+    assert typed("audit", "list").count("entries revoked") == 2, (
+        "what took nothing back is not written down as if it had"
+    )
     chain = json.loads(typed("audit", "verify", "--json"))
     assert chain["whole"] is True
     typed("audit", "verify", "--head", chain["head"])

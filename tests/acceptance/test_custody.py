@@ -91,6 +91,11 @@ async def test_t5_what_a_key_planted_is_gone_within_a_minute_and_the_tasks_it_re
     assert await knowledge.queries.query_for_failure("planted case 1 of the cart", min_relevance=0.5) == []
     assert {task.task_id for task in await knowledge.revocations.affected(Chosen(entry_id=ids[0]))} == {"T-0"}
     assert (await knowledge.revocations.revoke(chosen)).entries == 0
+    elsewhere = await knowledge.keys.create(["capture"], workspace="elsewhere")
+    for unknown in ("agent7", elsewhere.key.key_id):
+        for asked in (knowledge.revocations.revoke, knowledge.revocations.affected):
+            with pytest.raises(NotFound, match=f"there is no key {unknown} for workspace default"):
+                await asked(Chosen(key_id=unknown))
 
 
 async def test_t5_t11_a_key_that_leaked_is_taken_back_by_itself_and_its_secret_is_written_nowhere(
@@ -126,7 +131,8 @@ async def test_t5_a_revocation_that_was_killed_or_whose_answer_was_lost_names_al
         report = await knowledge.revocations.revoke(chosen)
         assert (report.entries, {task.task_id for task in report.affected}) == (entries, {"T-0", "T-1", "T-2"})
         assert len({task.context_id for task in report.affected}) == len(report.affected)
-    assert (await knowledge.revocations.revoke(Chosen(key_id="agent2"))).affected == ()
+    other = await knowledge.keys.create(["capture"], workspace="default")
+    assert (await knowledge.revocations.revoke(Chosen(key_id=other.key.key_id))).affected == ()
 
 
 async def test_t5_a_revocation_by_project_and_time_takes_what_meets_both(knowledge: Knowledge, clock: SetClock) -> None:

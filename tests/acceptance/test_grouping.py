@@ -96,7 +96,8 @@ async def test_of_what_was_told_of_both_in_one_run_the_trusted_stays(knowledge: 
         await knowledge.stores.contexts.record_outcomes([outcome], knowledge.stores.clock.now())
     joined = await knowledge.grouping.join(*both)
     assert joined.success_count == 3
-    await knowledge.revocations.revoke(Chosen(key_id="agent1"))
+    with pytest.raises(NotFound, match="nothing in it was told by one"):
+        await knowledge.revocations.revoke(Chosen(key_id="agent1"))
     assert (await knowledge.queries.get(joined.pattern_id)).success_count == 3
 
 
