@@ -178,7 +178,7 @@ class Membership:
     async def _found(self) -> bool:
         """Return whether the owner's socket answers, and remember it."""
         owner = read_owner(self._settings.home) if self._settings.embedded_index else None
-        if owner is None or owner.socket is None:
+        if owner is None or owner.socket is None or not _is_of(owner.socket, self._settings.home):
             return False
         transport = _to_socket(owner.socket)
         async with KnowledgeClient(_OVER_SOCKET, settings=self._settings, transport=transport) as client:
@@ -278,8 +278,7 @@ def socket_path(home: Path) -> Path:
     path = home / "hardwon.sock"
     if len(os.fsencode(path)) <= 100:  # Linux allows 107 bytes, macOS 103
         return path
-    digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
-    private = Path(tempfile.gettempdir()) / f"hardwon-{os.geteuid()}-{digest}"
+    private = Path(tempfile.gettempdir()) / f"hardwon-{os.geteuid()}-{_digest(home)}"
     try:
         with contextlib.suppress(FileExistsError):
             private.mkdir(mode=0o700)
@@ -291,6 +290,23 @@ def socket_path(home: Path) -> Path:
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o077:
         raise StorageUnavailable(f"{private} is not private to this user: remove it")
     return private / "hardwon.sock"
+
+
+def _digest(home: Path) -> str:
+    return hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
+
+
+def _is_of(socket: str, home: Path) -> bool:
+    """Return whether a socket is that of a data directory, by whichever of its paths its owner knows it.
+
+    A copy of one that was in use names the socket of the original: what was meant for the copy would be done there.
+    """
+    place = Path(socket).parent
+    if place.name.rpartition("-")[2] in {_digest(home), _digest(home.resolve())}:
+        return True
+    with contextlib.suppress(OSError):
+        return place.samefile(home)
+    return False
 
 
 @contextlib.contextmanager

@@ -324,6 +324,18 @@ def test_a_program_that_left_forks_behind_leaves_the_directory_to_the_next(home:
     assert (ran.stdout, ran.returncode) == ("default\n", 0), ran.stderr
 
 
+async def test_what_is_asked_of_a_copy_is_done_in_the_copy(settings: KnowledgeSettings, tmp_path: Path) -> None:
+    """It has the file that names the owner, and so whatever was deleted in the copy went from the original."""
+    (tmp_path / "copy").mkdir()
+    async with connect(settings):
+        shutil.copy(settings.home / OWNER_FILE, tmp_path / "copy")
+        async with connect(settings.model_copy(update={"home": tmp_path / "copy"})) as copy:
+            assert isinstance(copy, Knowledge)
+        (tmp_path / "the same").symlink_to(settings.home)
+        async with connect(settings.model_copy(update={"home": tmp_path / "the same"})) as same:
+            assert not isinstance(same, Knowledge)
+
+
 async def test_one_program_may_connect_twice(settings: KnowledgeSettings) -> None:
     async with connect(settings) as first:
         async with connect(settings, workspace="other") as second:

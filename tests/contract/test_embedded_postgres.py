@@ -24,7 +24,7 @@ import asyncpg
 import pytest
 
 from knowledge.adapters.postgres import binaries
-from knowledge.adapters.postgres.embedded import EmbeddedPostgres
+from knowledge.adapters.postgres.embedded import PORT, EmbeddedPostgres
 from knowledge.errors import InvalidSetting, StorageUnavailable, StoreIncompatible
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring_stores import connect_postgres
@@ -396,13 +396,26 @@ def test_a_stale_pid_that_is_now_another_program_is_forgotten_and_that_program_l
     owner = data.stat()
     other_identity = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if AM_ROOT else {}
     with subprocess.Popen([program, "60"], cwd="/", **other_identity) as other:  # type: ignore[call-overload]
-        pid_file = data / "postmaster.pid"
-        pid_file.write_text(f"{other.pid}\n{data}\n1700000000\n5432\n{data}\n\n  1 1\nready\n")
-        os.chown(pid_file, owner.st_uid, owner.st_gid)
+        for left in ("postmaster.pid", f".s.PGSQL.{PORT}.lock"):
+            (data / left).write_text(f"{other.pid}\n{data}\n1700000000\n5432\n{data}\n\n  1 1\nready\n")
+            os.chown(data / left, owner.st_uid, owner.st_gid)
         with server(home) as started:
             assert ask(started.dsn, kept)
         assert other.poll() is None
         other.terminate()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_a_copy_that_was_made_while_a_postgres_worked_says_so_and_names_the_original(home: Path, place: Path) -> None:
+    """The advice was to end the process that its postmaster.pid names, which is the Postgres of the original."""
+    with server(home) as original:
+        subprocess.run(["/bin/cp", "-a", home, place / "copy"], check=True)
+        with (
+            pytest.raises(StorageUnavailable, match=f"is a copy of {original.data}, made while"),
+            server(place / "copy"),
+        ):
+            pass
+        assert ask(original.dsn) == 1
 
 
 @pytest.mark.parametrize("moment", ["base", "global/pg_control"])

@@ -286,6 +286,11 @@ class EmbeddedPostgres:
     def _start(self) -> None:
         settings = {**self._settings, "unix_socket_directories": f'"{self.socket_dir}"'}
         options = " ".join("-c " + shlex.quote(f"{name}={value}") for name, value in settings.items())
+        if original := self._original():
+            raise StorageUnavailable(
+                f"{self.data} is a copy of {original}, made while a Postgres worked there, so that it may lack parts:"
+                " copy it while nothing uses it, or move what is stored with hardwon export and hardwon import"
+            )
         said = ""
         silent_until = time.monotonic() + SILENT_SECONDS
         for _ in range(START_TRIES):
@@ -310,17 +315,25 @@ class EmbeddedPostgres:
             )
         raise StorageUnavailable(self._sentence(said))
 
+    def _original(self) -> str | None:
+        """Return of which directory this is a copy, where the Postgres that the copied pid file names works there."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            pid, directory = (self.data / "postmaster.pid").read_text().splitlines()[:2]
+            if _elsewhere(int(pid), self.data) and not _elsewhere(int(pid), Path(directory)):
+                return directory
+        return None
+
     def _drop_stale_pid(self) -> None:
-        """Remove the pid file of a server that is gone, where that pid now is a zombie or some other program.
+        """Remove the lock files of a server that is gone, where that pid now is a zombie or some other program.
 
         Postgres will not start while the recorded pid lives; live backends of ours still stop it, by shared memory.
         """
-        pid_file = self.data / "postmaster.pid"
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            pid = int(pid_file.read_text().split()[0])
-            name, state = _program(pid)
-            if name != "postgres" or state == "Z" or _elsewhere(pid, self.data):
-                pid_file.unlink()
+        for lock_file in (self.data / "postmaster.pid", self.socket_dir / f".s.PGSQL.{PORT}.lock"):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                pid = int(lock_file.read_text().split()[0])
+                name, state = _program(pid)
+                if name != "postgres" or state == "Z" or _elsewhere(pid, self.data):
+                    lock_file.unlink()
 
     def _held_still(self) -> int | None:
         """Return the process of a server that somebody stopped, by SIGSTOP, and that neither answers nor ends so."""
