@@ -134,6 +134,11 @@ class Knowledge:
             limit = as_whole("limit", limit, least=1, most=MOST_WORKSPACES)
         return await self.jobs.workspaces(after=after, limit=limit)
 
+    async def holds_anything(self) -> bool:
+        """Return whether the workspace holds anything: one whose name was mistyped reads as if all were well."""
+        self.principal.require("holds_anything")
+        return await self.jobs.holds_anything(self.workspace)
+
     async def stats(self) -> WorkspaceStats:
         """Return the workspace's counts; `points` is None where the index does not answer, or lost its collection."""
         self.principal.require("stats")

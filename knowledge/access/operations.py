@@ -117,6 +117,7 @@ OPERATIONS: Final[Mapping[str, Needed]] = {
     "documents.manage": _ADMIN,
     "answering.ask": _DOCUMENTS,
     "stats": _QUERY,
+    "holds_anything": _QUERY,
     "progress": _QUERY,
     "workspaces": _STORE,
     "run_job": _STORE,

@@ -67,6 +67,10 @@ class JobStore(Protocol):
         """Return the workspaces that hold anything, ascending, from behind `after` on."""
         ...
 
+    async def holds_anything(self, workspace: str) -> bool:
+        """Return whether a workspace holds anything: a project, or documents."""
+        ...
+
     async def tended(self) -> list[str]:
         """Return the workspaces in which a job may have work, ascending.
 

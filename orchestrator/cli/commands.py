@@ -158,7 +158,7 @@ def checkpoint(
     as_json: Json = False,
 ) -> None:
     """Embed what is staged, so that it is found from now on."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_checkpoint
     from orchestrator.cli.terminal import stages
 
@@ -168,7 +168,7 @@ def checkpoint(
         raise typer.BadParameter(f"a {checkpoint_type} checkpoint is of one project: give --project")
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with opened(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 told = progress.stage("Embedding")
                 if project is None:
@@ -200,7 +200,8 @@ def context(
 ) -> None:
     """Print the context that an agent would get with a task."""
     from knowledge.models import Task
-    from orchestrator import OrchestratorContextBuilder, connect
+    from orchestrator import OrchestratorContextBuilder
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_context
 
     asked = Task(
@@ -214,7 +215,7 @@ def context(
     )
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with opened(workspace, as_json=as_json) as knowledge:
             built = await OrchestratorContextBuilder(knowledge).build_context_for_task(asked, agent_type)
         print_context(built, as_json=as_json)
 
@@ -235,14 +236,14 @@ def outcome(
     as_json: Json = False,
 ) -> None:
     """Record whether a pattern that an agent was given worked."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_outcome
 
     if worked is failed:
         raise typer.BadParameter("tell which of the two it was", param_hint="--worked or --failed")
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             counted = await knowledge.outcomes.record_outcome(
                 ContextId(context_id),
                 PatternId(pattern_id),
@@ -267,12 +268,12 @@ def prune(
     as_json: Json = False,
 ) -> None:
     """Delete what is past its year, from both stores."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_prune
     from orchestrator.cli.terminal import stages
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 report = await knowledge.pruning.prune(dry_run=dry_run, progress=progress.stage("Pruning"))
         print_prune(report, as_json=as_json)
@@ -283,11 +284,11 @@ def prune(
 @app.command()
 def stats(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Show how much is stored: entries by status, patterns, points."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_stats
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             found = await knowledge.stats()
         print_stats(found, as_json=as_json)
 

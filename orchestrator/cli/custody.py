@@ -58,12 +58,12 @@ def list_waiting(
     as_json: Json = False,
 ) -> None:
     """Show what waits for a person, the oldest first. Also patterns that were shown far more often than they worked."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.custody import print_waiting
     from orchestrator.cli.terminal import note_more
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             reviews = knowledge.reviews
             waiting = await paged(
                 lambda last, at_most: reviews.waiting(limit=at_most, after=last),
@@ -80,11 +80,11 @@ def list_waiting(
 @review.command("show")
 def show(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Show all of an entry."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.custody import print_whole_entry
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             entry = await knowledge.reviews.show(EntryId(entry_id))
         print_whole_entry(entry, as_json=as_json)
 
@@ -94,11 +94,11 @@ def show(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json:
 @review.command("approve")
 def approve(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Let an entry go on: the next checkpoint embeds it."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.custody import print_decided
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             entry = await knowledge.reviews.approve(EntryId(entry_id))
         print_decided(entry_id, f"approved; it is {entry.status}", as_json=as_json)
 
@@ -108,11 +108,11 @@ def approve(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_js
 @review.command("reject")
 def reject(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Delete an entry that waits."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.custody import print_decided
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             await knowledge.reviews.reject(EntryId(entry_id))
         print_decided(entry_id, "rejected and deleted", as_json=as_json)
 
@@ -131,7 +131,7 @@ def revoke(
 ) -> None:
     """Delete what a key told, of a project, in a time. All that is given must hold. Names the tasks it had reached."""
     from knowledge.provenance import Chosen
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.custody import print_revocation
     from orchestrator.cli.terminal import notes
 
@@ -139,7 +139,7 @@ def revoke(
     _refuse_nothing(chosen, "--key, --project, --since or --until")
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             report = await knowledge.revocations.revoke(chosen, dry_run=dry_run)
         print_revocation(report, as_json=as_json)
         if key is not None and not (report.entries or report.outcomes or as_json):
@@ -162,7 +162,7 @@ def affected(
 ) -> None:
     """List the tasks that were shown an entry. Or any entry of a key, of a project, of a time."""
     from knowledge.provenance import Chosen
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.custody import print_affected
     from orchestrator.cli.terminal import note_more
 
@@ -171,7 +171,7 @@ def affected(
     _refuse_nothing(chosen, "ENTRY_ID, --key, --project, --since or --until")
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             revocations = knowledge.revocations
             tasks = await paged(
                 lambda last, at_most: revocations.affected(chosen, limit=at_most, after=last),
@@ -197,12 +197,12 @@ def list_audit(
     as_json: Json = False,
 ) -> None:
     """Show the last decisions of a workspace. The latest first; those on keys, imports and models with --store."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.custody import print_audit
     from orchestrator.cli.terminal import note_more
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             audits = knowledge.audits
             rows = await paged(
                 lambda last, at_most: audits.list(limit=at_most, after=last, whole_store=store),
@@ -224,11 +224,11 @@ def verify_audit(
     as_json: Json = False,
 ) -> None:
     """Check that no row was changed, removed or moved. Exit code 1 if one was."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.custody import print_chain
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             report = await knowledge.audits.verify(head=head, whole_store=store)
         print_chain(report, as_json=as_json)
         if not report.whole:

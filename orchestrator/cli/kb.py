@@ -185,14 +185,14 @@ def sync(
     as_json: Json = False,
 ) -> None:
     """Fetch repositories now, and index what changed."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.kb import print_reports
     from orchestrator.cli.terminal import stages
 
     base, scope_id = base_of(case, user, team)
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with opened(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 reports = await _synced(knowledge.kb, base, scope_id, progress)
                 await _indexed(knowledge.kb, sum(report.added for report in reports), progress)
@@ -213,14 +213,14 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Index the documents now that failed or were put off. Those of repositories too, which a sync does not reread."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.kb import print_retried
     from orchestrator.cli.terminal import stages
 
     base, scope_id = base_of(case, user, team)
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with opened(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 again = await knowledge.kb.retry(base, scope_id)
                 indexed = await _indexed(knowledge.kb, again, progress)
@@ -245,14 +245,14 @@ def listed(
     as_json: Json = False,
 ) -> None:
     """Show documents with their states. Says why one could not be indexed."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.kb import print_documents, print_sources
     from orchestrator.cli.terminal import note_more
 
     base, scope_id = base_of(case, user, team)
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with opened(workspace, as_json=as_json) as knowledge:
             if sources:
                 print_sources(await knowledge.kb.sources(base, scope_id), as_json=as_json)
                 return
@@ -284,8 +284,8 @@ def delete(
 ) -> None:
     """Delete documents for good. A case that is deleted with --all is closed and takes no more."""
     from knowledge.documents.models import SourceId
-    from orchestrator import connect
     from orchestrator.cli.named_documents import document_ids
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.kb import print_deleted
 
     base, scope_id = base_of(case, user, team)
@@ -296,7 +296,7 @@ def delete(
 
     async def work() -> None:
         missing = 0
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             if everything and scope_id is not None:
                 close = knowledge.kb.close_case if base == "case" else knowledge.kb.delete_user
                 deleted = await close(scope_id)
@@ -329,7 +329,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Show the passages nearest to a question. They stand as in the documents."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.kb import print_passages
 
     base, scope_id = base_of(case, user, team)
@@ -337,7 +337,7 @@ def search(
         raise typer.BadParameter("searches more than one knowledge base", param_hint="--anywhere")
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with opened(workspace, as_json=as_json) as knowledge:
             found = await knowledge.kb.search(question, kb=None if anywhere else base, scope_id=scope_id, k=k)
         print_passages(found, as_json=as_json)
 
@@ -347,11 +347,11 @@ def search(
 @kb.command("calibrate")
 def calibrate(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Measure the scale of relevance on what is indexed. No questions are needed."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.kb import print_calibrated
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with opened(workspace, as_json=as_json) as knowledge:
             found = await knowledge.kb.calibrate()
         print_calibrated(found, as_json=as_json)
 

@@ -22,11 +22,11 @@ def suggest(
     as_json: Json = False,
 ) -> None:
     """Show patterns that are probably the same. The likeliest first; `patterns join` makes two of them one."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.patterns import print_pairs_of_patterns
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             pairs = await knowledge.grouping.suggest(limit=limit)
         print_pairs_of_patterns(pairs, as_json=as_json)
 
@@ -43,12 +43,12 @@ def list_patterns(
 ) -> None:
     """Show patterns in the order of their ids, to look through."""
     from knowledge.memory.query import MAX_RESULTS
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.patterns import print_listed
     from orchestrator.cli.terminal import note_more
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             queries = knowledge.queries
             found = await paged(
                 lambda last, at_most: queries.browse(after=last, limit=at_most),
@@ -70,11 +70,11 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a pattern with its entries, likely twins and rivals."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.patterns import print_details
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             details = await knowledge.grouping.show(PatternId(pattern_id))
         print_details(details, as_json=as_json)
 
@@ -90,11 +90,11 @@ def join(
     as_json: Json = False,
 ) -> None:
     """Make two patterns one, for good. No text is changed; `patterns split` takes entries out again."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.patterns import print_grouped
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             pattern = await knowledge.grouping.join(PatternId(keep), PatternId(other))
         print_grouped(pattern, as_json=as_json)
 
@@ -109,11 +109,11 @@ def split(
     as_json: Json = False,
 ) -> None:
     """Give entries a pattern of their own, for good. Entries with the same words go along."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.patterns import print_grouped
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             pattern = await knowledge.grouping.split([EntryId(entry_id) for entry_id in entry_ids])
         print_grouped(pattern, as_json=as_json)
 

@@ -55,13 +55,13 @@ def query_task(
     as_json: Json = False,
 ) -> None:
     """Show what to know before a task is assigned."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_patterns
 
     known = facts_of(facts)
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with opened(workspace, as_json=as_json) as knowledge:
             found = await knowledge.queries.query_for_task(
                 text,
                 agent_type,
@@ -93,13 +93,13 @@ def query_failure(
     as_json: Json = False,
 ) -> None:
     """Show how failures like this one were solved."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_patterns
 
     known = facts_of(facts)
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with opened(workspace, as_json=as_json) as knowledge:
             found = await knowledge.queries.query_for_failure(
                 text,
                 error,
@@ -128,11 +128,11 @@ def query_gate(
     as_json: Json = False,
 ) -> None:
     """Show what people decided on such proposals. What they objected to, and what passed at once."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_patterns
 
     async def work() -> None:
-        async with connect(workspace=workspace) as knowledge:
+        async with opened(workspace, as_json=as_json) as knowledge:
             found = await knowledge.queries.query_for_gate(
                 gate_type, text, project_id=project, max_results=max_results, min_relevance=min_relevance
             )

@@ -28,12 +28,12 @@ def unresolved(
     as_json: Json = False,
 ) -> None:
     """Show what waits for its resolution, the latest first."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.entries import print_unresolved
     from orchestrator.cli.terminal import note_more
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             capture = knowledge.capture
             found = await paged(
                 lambda last, at_most: capture.unresolved(project_id=project, limit=at_most, after=last),
@@ -68,7 +68,7 @@ def resolve(
     as_json: Json = False,
 ) -> None:
     """Say what solved a failure, or was accepted after a rejection. The next checkpoint embeds it."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_resolved
     from orchestrator.entries import read_conditions, resolve_entry
 
@@ -81,7 +81,7 @@ def resolve(
     conditions = facts_of(applies_when, "--applies-when")
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             resolved = await resolve_entry(
                 knowledge.capture,
                 EntryId(entry_id),

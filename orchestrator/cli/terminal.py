@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -43,8 +44,19 @@ def json_line(value: object, *, indent: int | None = None) -> str:
     return json.dumps(value, default=_plain, ensure_ascii=not unicode, indent=indent)
 
 
+_also: ContextVar[Mapping[str, object] | None] = ContextVar("also_in_json", default=None)
+
+
+def also_in_json(**told: object) -> None:
+    """Have the JSON document of the command that runs say something beside what it came to."""
+    _also.set({**(_also.get() or {}), **told})
+
+
 def print_json(value: object) -> None:
     """Print one JSON document and nothing else."""
+    if also := _also.get():
+        told = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        value = {**told, **also} if isinstance(told, dict) else value
     sys.stdout.write(json_line(value, indent=2) + "\n")
 
 

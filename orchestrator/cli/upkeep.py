@@ -37,12 +37,12 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Compare the index with Postgres, point by point. Documents too; exit code 1 if they differ at the end."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_verify
     from orchestrator.cli.terminal import stages
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 report = await knowledge.upkeep.verify(repair=repair, progress=progress.stage("Verifying"))
         print_verify(report, as_json=as_json)
@@ -142,12 +142,12 @@ def dead(
     as_json: Json = False,
 ) -> None:
     """Show entries that the embedder refused, and why. The latest first; retry-dead stages them again."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_dead
     from orchestrator.cli.terminal import note_more
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             upkeep = knowledge.upkeep
             found = await paged(
                 lambda last, at_most: upkeep.dead(at_most, after=last),
@@ -162,11 +162,11 @@ def dead(
 
 def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Stage the entries again that the embedder refused. The next checkpoint embeds them."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.terminal import print_json, print_text
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             staged = await knowledge.upkeep.retry_dead()
         if as_json:
             print_json({"staged": staged})
@@ -207,11 +207,11 @@ def local_only(
     as_json: Json = False,
 ) -> None:
     """Keep the texts of a workspace on this machine. Only the bundled model embeds them, and no model distils them."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.terminal import print_json, print_text
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             if switch is not None:
                 await knowledge.upkeep.keep_local(on=switch is Switch.ON)
             on = await knowledge.upkeep.local_only()
@@ -231,11 +231,11 @@ def delete_entry(
     as_json: Json = False,
 ) -> None:
     """Delete an entry with what rests on it alone."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_deleted
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             await knowledge.capture.delete(EntryId(entry_id))
         print_deleted(1, as_json=as_json)
 
@@ -250,12 +250,12 @@ def delete_project(
     as_json: Json = False,
 ) -> None:
     """Delete a project with what rests on it alone. Its records go too; what other projects learned as well stays."""
-    from orchestrator import connect
+    from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_deleted
     from orchestrator.cli.terminal import stages
 
     async def work() -> None:
-        async with connect(workspace=workspace, warm=False) as knowledge:
+        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 gone = await knowledge.capture.delete_project(project_id, progress=progress.stage("Deleting"))
         print_deleted(gone, as_json=as_json)

@@ -258,6 +258,11 @@ class _Allowed:
     operations: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Workspace:
+    holds_anything: bool
+
+
 _SERVICES: Final = {
     "answers": ("orchestrator.client.answers", "RemoteAnswers"),
     "archives": ("orchestrator.client.upkeep", "RemoteArchives"),
@@ -390,6 +395,10 @@ class KnowledgeClient:
     async def ready(self) -> None:
         """Raise StorageUnavailable or IndexUnavailable where the server's stores do not do what they are for."""
         await self._api.call("GET", "/readyz", dict[str, str])
+
+    async def holds_anything(self) -> bool:
+        """Return whether the workspace holds anything: one whose name was mistyped reads as if all were well."""
+        return (await self._api.call("GET", "/v1/workspace", _Workspace)).holds_anything
 
     async def workspaces(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
         """Return the workspaces that hold anything, ascending; from behind `after` on, at most so many."""

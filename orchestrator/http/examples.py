@@ -242,6 +242,7 @@ ANSWERS: Final[dict[str, Any]] = {
         "tokens_today": 41_230,
         "tokens_per_day": 2_000_000,
     },
+    "holds_anything": {"workspace": "default", "holds_anything": True},
     "workspaces": ["default"],
     "task_failed": _KEPT,
     "task_solved": _KEPT,

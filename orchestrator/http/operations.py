@@ -47,6 +47,14 @@ class JobAnswer:
     dealt_with: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceAnswer:
+    """A workspace, and whether it holds anything: a project, or documents."""
+
+    workspace: str
+    holds_anything: bool
+
+
 def add_operations(app: FastAPI) -> None:
     """Add the routes of operations to an app."""
     _add_work(app)
@@ -97,6 +105,12 @@ def _add_counts(app: FastAPI) -> None:
     async def stats(knowledge: Open) -> WorkspaceStats:
         """Return the workspace's counts."""
         return await knowledge.stats()
+
+    @app.get("/v1/workspace", tags=["operations"])
+    @performs("holds_anything")
+    async def holds_anything(knowledge: Open) -> WorkspaceAnswer:
+        """Return which workspace is meant, and whether it holds anything: one that does not may be mistyped."""
+        return WorkspaceAnswer(workspace=knowledge.workspace, holds_anything=await knowledge.holds_anything())
 
     @app.get("/v1/workspaces", tags=["operations"])
     @performs("workspaces")

@@ -85,6 +85,29 @@ def test_the_index_is_verified_repaired_and_rebuilt_through_the_owner_and_alone(
     assert said.stdout == "30 points are back in the index, 0 of them embedded again\n"
 
 
+def test_a_workspace_that_holds_nothing_is_told_of_as_its_name_may_be_mistyped(
+    beside: tuple[Commands, str], tmp_path: Path
+) -> None:
+    """All was well with `--workspace prodd`: nothing there was dead, nothing differed, and nothing was pruned."""
+    commands, url = beside
+    learn(commands, situations(2), tmp_path, "--workspace", "prod")
+    asked = (
+        ("verify",), ("stats",), ("unresolved",), ("dead",), ("retry-dead",), ("checkpoint",), ("prune",),
+        ("patterns", "list"), ("review", "list"), ("query", "failure", "x"), ("kb", "list"),
+    )  # fmt: skip
+    for command in asked:
+        assert "empty_workspace" not in commands.here(*command, "--workspace", "prod"), command
+        assert "empty_workspace" not in commands.here(*command), "where everybody begins"
+        assert commands.here(*command, "--workspace", "prodd")["empty_workspace"] == "prodd", command
+    said = CliRunner(env=commands.environment()).invoke(app, ["verify", "--workspace", "prodd"])
+    told = "workspace prodd holds nothing: hardwon workspace list names those that hold anything"
+    assert (said.exit_code, said.stderr.splitlines()[0]) == (0, told)
+    for name, holds in (("prod", True), ("prodd", False)):
+        answer = httpx.get(f"{url}/v1/workspace", headers={"Hardwon-Workspace": name}).json()
+        assert answer == {"workspace": name, "holds_anything": holds}
+    assert commands.here("workspace", "list")["workspaces"] == ["prod"]
+
+
 def test_another_model_is_changed_to_and_back_at_no_cost_and_the_old_vectors_are_dropped_on_request(
     beside: tuple[Commands, str], endpoint: OpenAIServer, tmp_path: Path
 ) -> None:

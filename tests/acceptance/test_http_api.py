@@ -446,7 +446,7 @@ def test_the_client_has_the_same_services_with_the_same_methods_and_arguments() 
                 compared += 1
     assert {"capture", "checkpoints", "queries", "outcomes", "pruning", "upkeep", "store_upkeep"} <= set(vars(client))
     assert compared >= 21
-    for name in ("stats", "workspaces", "in_workspace"):
+    for name in ("holds_anything", "stats", "workspaces", "in_workspace"):
         ours, theirs = inspect.signature(getattr(Knowledge, name)), inspect.signature(getattr(KnowledgeClient, name))
         assert theirs.parameters == ours.parameters
 

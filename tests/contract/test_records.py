@@ -500,6 +500,7 @@ async def test_the_workspaces_are_those_that_hold_anything_ascending(store: Stor
     assert await store.jobs.workspaces() == ["apple", "default", "zebra"]
     assert await store.jobs.workspaces(after="apple", limit=1) == ["default"]
     assert await store.jobs.workspaces(after="zebra") == []
+    assert [await store.jobs.holds_anything(name) for name in ("apple", "appel")] == [True, False]
 
 
 async def test_jobs_also_tend_workspaces_that_hold_nothing_but_what_has_yet_to_go(store: Store) -> None:

@@ -230,6 +230,9 @@ class InMemoryJobs(JobStore):
         names = sorted({workspace for workspace, _ in self._state.projects})
         return [name for name in names if after is None or name > after][:limit]
 
+    async def holds_anything(self, workspace: str) -> bool:
+        return workspace in await self.workspaces()
+
     async def tended(self) -> list[str]:
         state = self._state
         left = {workspace for workspace, _ in state.checkpoints.values()}

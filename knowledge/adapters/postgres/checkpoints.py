@@ -195,6 +195,11 @@ class PostgresJobs(JobStore):
         async with reading(self._engine) as connection:
             return list((await connection.execute(query)).scalars())
 
+    async def holds_anything(self, workspace: str) -> bool:
+        held = sa.or_(*(sa.exists().where(table.c.workspace == workspace) for table in _HOLDING))
+        async with reading(self._engine) as connection:
+            return bool(await connection.scalar(sa.select(held)))
+
     async def tended(self) -> list[str]:
         plain = (sa.select(table.c.workspace) for table in (*_HOLDING, escalations))  # closed ones are in no index
         names = sa.union(*plain, *map(_each_once, _LEFT)).subquery("tended").c.workspace
