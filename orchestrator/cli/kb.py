@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from knowledge.documents.indexing import IndexReport
     from knowledge.documents.library import Added
-    from knowledge.documents.models import DocumentId, NewDocument
+    from knowledge.documents.models import Document, DocumentId, NewDocument
     from knowledge.documents.service import KnowledgeBases
     from knowledge.documents.syncing import SyncReport
     from orchestrator.cli.folders import Found
@@ -100,7 +100,8 @@ def add(
                     await knowledge.kb.add_source(base, scope_id, source)
                 reports = await _synced(knowledge.kb, base, scope_id, progress) if sources else []
                 changed = sum(each.changed for each in added) + sum(report.added for report in reports)
-                ours = None if sources else [each.document.document_id for each in added]
+                ours = [each.document.document_id for each in added]
+                ours += await _waiting(knowledge.kb, base, scope_id) if sources else []
                 indexed = await _indexed(knowledge.kb, changed, progress, ours) if wait else None
         if sources and not files:
             print_reports(reports, as_json=as_json)
@@ -152,7 +153,7 @@ async def _gone(
     """
     from orchestrator.cli.folders import gone_from
 
-    every = await paged(lambda last, most: bases.listed(base, scope_id, limit=most, after=last), lambda each: each.uri)
+    every = await _every(bases, base, scope_id)
     known = {each.uri: each.document_id for each in every if each.source_id is None and each.uri not in taken}
     return {uri: known[uri] for folder in folders for uri in gone_from(folder, known)}
 
@@ -162,10 +163,17 @@ async def _synced(bases: Bases, base: str, scope_id: str | None, progress: Stage
     return await bases.sync(base, scope_id)
 
 
-async def _indexed(
-    bases: Bases, changed: int, progress: Stages, documents: Collection[DocumentId] | None = None
-) -> IndexReport:
-    """Index what waits, or these documents alone; progress is of what changed, or of more where more waited."""
+async def _every(bases: Bases, base: str, scope_id: str | None) -> list[Document]:
+    return await paged(lambda last, most: bases.listed(base, scope_id, limit=most, after=last), lambda each: each.uri)
+
+
+async def _waiting(bases: Bases, base: str, scope_id: str | None) -> list[DocumentId]:
+    """Return what waits of a base: what others add elsewhere meanwhile is none of the command's business."""
+    return [each.document_id for each in await _every(bases, base, scope_id) if each.waiting]
+
+
+async def _indexed(bases: Bases, changed: int, progress: Stages, documents: Collection[DocumentId]) -> IndexReport:
+    """Index these documents; progress is of what changed, or of more where more waited."""
     told = progress.stage("Indexing")
 
     def report(done: int, _total: int | None) -> None:
@@ -195,7 +203,8 @@ def sync(
         async with opened(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 reports = await _synced(knowledge.kb, base, scope_id, progress)
-                await _indexed(knowledge.kb, sum(report.added for report in reports), progress)
+                ours = await _waiting(knowledge.kb, base, scope_id)
+                await _indexed(knowledge.kb, sum(report.added for report in reports), progress, ours)
         print_reports(reports, as_json=as_json)
         if any(report.error for report in reports):
             raise typer.Exit(1)
@@ -223,7 +232,8 @@ def retry(
         async with opened(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
                 again = await knowledge.kb.retry(base, scope_id)
-                indexed = await _indexed(knowledge.kb, again, progress)
+                ours = await _waiting(knowledge.kb, base, scope_id)
+                indexed = await _indexed(knowledge.kb, again, progress, ours)
         print_retried(again, indexed, as_json=as_json)
         if indexed.failed or indexed.postponed:
             raise typer.Exit(1)

@@ -172,6 +172,10 @@ def test_documents_wait_for_a_key_that_is_refused_to_be_mended_and_say_so(
             assert (again.returncode, again.stdout) == (0, "1 document begun again: 1 indexed, 0 failed\n")
             told = json.loads(commands.run("kb", "retry", "--json").stdout)
             assert (told["documents"], told["indexed"]["indexed"]) == (0, 0)
+        assert commands.run("kb", "add", str(files / "docs/pool.md"), "--team", "a", "--no-wait").returncode == 0
+        for command in ("sync", "retry"):
+            assert commands.run("kb", command).returncode == 0
+        assert "pending  pool.md" in commands.run("kb", "list", "--team", "a").stdout, "others are not waited for"
 
 
 @pytest.mark.timeout(300)
