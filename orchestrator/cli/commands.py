@@ -198,7 +198,7 @@ def context(
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
-    """Print the context that an agent would get with a task."""
+    """Print the context that an agent would get with a task. Without what is known, exit code 1 and the reason."""
     from knowledge.models import Task
     from orchestrator import OrchestratorContextBuilder
     from orchestrator.cli.opened import opened
@@ -218,6 +218,8 @@ def context(
         async with opened(workspace, as_json=as_json) as knowledge:
             built = await OrchestratorContextBuilder(knowledge).build_context_for_task(asked, agent_type)
         print_context(built, as_json=as_json)
+        if built.degraded:
+            raise typer.Exit(1)
 
     run(work)
 

@@ -44,6 +44,10 @@ def test_a_newcomer_makes_a_key_and_serves_beyond_this_machine(commands: Command
         assert commands.here("stats", **far)["entries"] == {"staged": 1}
         assert "scope admin" in commands.refused("prune", **far)
         assert "scope admin" in commands.refused("keys", "list", **far)
+        for refused_key in ("", f"{key}x"):
+            done = commands.run("context", "x", "--agent-type", "a", **far | {"HARDWON_API_KEY": refused_key})
+            assert (done.returncode, done.stdout) == (1, "Task: x\n"), "what an agent gets is there all the same"
+            assert "\ndegraded: " in done.stderr
 
 
 def test_keys_beside_a_running_server_count_at_once(commands: Commands) -> None:
