@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import ipaddress
 import os
@@ -29,6 +30,8 @@ from orchestrator.metrics import metrics_of_process
 from orchestrator.tracing import tracing
 
 GRACE_SECONDS = 30
+_NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL})
+"""What binding says of an address that others have, of a kind that is not there, and of one that lacks its link."""
 LEAST_KEY_CHARS = 32
 """Of a key that was not made here, and so may be a word; ours."""
 
@@ -137,9 +140,13 @@ def _listen(host: str, port: int) -> sockets.socket:
         try:
             listener.bind((host, port))
             listener.listen()  # two that only bind can have the same port
-        except (sockets.gaierror, UnicodeError) as error:
+        except (sockets.gaierror, UnicodeError, TypeError) as error:  # the last for bytes that are no text
             raise InvalidInput("--host", f"there is no host {host!r} here: give an address of this machine") from error
         except OSError as error:
+            if error.errno in _NOT_HERE:
+                raise InvalidInput(
+                    "--host", f"{host} is no address of this machine ({error.strerror}): 127.0.0.1 is, and 0.0.0.0 all"
+                ) from error
             raise InvalidInput(
                 "--port", f"cannot listen on {host}:{port} ({error.strerror}): give another --port, or another --host"
             ) from error
