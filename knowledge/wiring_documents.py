@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.english_words import is_english
 from knowledge.adapters.postgres.answers import PostgresAnswers
 from knowledge.adapters.postgres.document_indexing import PostgresIndexing
 from knowledge.adapters.postgres.document_logs import PostgresLogs
@@ -143,7 +144,13 @@ def make_documents(
         access=access,
         library=library,
         indexing=indexing,
-        search=DocumentSearch(passages=passages, index=index, room=room, vector_weight=settings.document_vector_weight),
+        search=DocumentSearch(
+            passages=passages,
+            index=index,
+            room=room,
+            vector_weight=settings.document_vector_weight,
+            known=is_english,
+        ),
         evidence=LogEvidence(logs=PostgresLogs(engine, workspace), passages=passages),
         quotes=passages,
         calibration=ScaleCalibration(passages=passages, room=room),

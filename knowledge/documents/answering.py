@@ -132,7 +132,7 @@ class GroundedAnswerer:
         )
         answer, read = refused(request.question, finding, profile), True
         if answer is None:
-            answer, read = await self._written(request, searched, finding, scope, profile, drafter)
+            answer, read = await self._written(request, finding.read_as or searched, finding, scope, profile, drafter)
         answer = replace(answer, extractive=drafter.extractive)
         answer = replace(answer, text=await asyncio.to_thread(profile.render or plain_text, answer))
         lasts = answer.status is AnswerStatus.ANSWERED or (answer.status is AnswerStatus.NOT_FOUND and read)

@@ -284,7 +284,8 @@ class Finding:
 
     `searched`: the queries that were really sent. `empty_scope`: the scope holds no document at all; `pending`: so many
     documents of it are still to be indexed. `coverage` is a finder's own measure. `error` says what failed, where
-    nothing could be searched; `notes` what a reader of the answer should know, such as a log that was cut.
+    nothing could be searched; `notes` what a reader of the answer should know, such as a log that was cut. `read_as` is
+    the question without its misspellings, where any was found.
     """
 
     passages: tuple[Passage, ...] = ()
@@ -295,6 +296,7 @@ class Finding:
     error: str | None = None
     trace: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    read_as: str | None = None
 
 
 class AnswerStatus(StrEnum):

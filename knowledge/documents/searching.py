@@ -7,6 +7,7 @@ the best lexical score: 0.7 and 0.3 as seeded. On natural questions the choice h
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,6 +15,7 @@ from typing import Final
 from knowledge.documents.access import Scope
 from knowledge.documents.asking_words import names_a_file, wanted
 from knowledge.documents.indexing import Room, Rooms
+from knowledge.documents.misspelt import Known, Respelt, respelt, words_that_may_be_misspelt
 from knowledge.documents.models import (
     DocumentType,
     Finding,
@@ -47,6 +49,8 @@ class DocumentSearch(Searcher):
     index: PassageIndex
     room: Rooms
     vector_weight: float = VECTOR_WEIGHT
+    known: Known | None = None
+    """Which words are spelt as they should be; None where that is not known, and then each is taken as it stands."""
 
     async def search(self, query: Query, scope: Scope) -> Finding:
         """Return the best `query.k` passages, best first; `score` orders them, `relevance` says how near they are.
@@ -57,15 +61,42 @@ class DocumentSearch(Searcher):
         shown, pending = await self.passages.counts(scope)
         if not shown:
             return Finding(empty_scope=not pending, pending=pending, searched=(query.question,))
+        found, trace = await self._found_somewhere(query, scope)
+        spelt = await self._spelt(query.question, found, scope)
+        if spelt is None:
+            return Finding(passages=tuple(found), searched=(query.question,), pending=pending, trace=tuple(trace))
+        found, trace = await self._found_somewhere(replace(query, question=spelt.question), scope)
+        read = [f"read {word!r} as {meant!r}" for word, meant in spelt.words]
+        return Finding(
+            passages=tuple(found),
+            searched=(query.question, spelt.question),
+            pending=pending,
+            trace=(*read, *trace),
+            read_as=spelt.question,
+        )
+
+    async def _found_somewhere(self, query: Query, scope: Scope) -> tuple[list[Passage], list[str]]:
+        """Return the best passages, and what was done to find them."""
         while True:
             room = await self.room()
             try:
-                found, trace = await self._in_room(room, query, scope)
+                return await self._in_room(room, query, scope)
             except IndexUnavailable:
                 if (await self.room()).space.fingerprint == room.space.fingerprint:
                     raise
-            else:
-                return Finding(passages=tuple(found), searched=(query.question,), pending=pending, trace=tuple(trace))
+
+    async def _spelt(self, question: str, found: Sequence[Passage], scope: Scope) -> Respelt | None:
+        """Return a question without the misspellings of what was found; None where there are none."""
+        if self.known is None:
+            return None
+        words = words_that_may_be_misspelt(question)
+        terms = {word: term_counts(word) for word in words}
+        seen = (await self.passages.statistics(scope, [term for each in terms.values() for term in each])).frequencies
+        unheard = [word for word in words if not any(seen.get(term) for term in terms[word])]
+        if not unheard:
+            return None
+        texts = [f"{each.title}\n{each.text}" for each in found]
+        return await asyncio.to_thread(respelt, question, unheard, texts, self.known)
 
     async def _in_room(self, room: Room, query: Query, scope: Scope) -> tuple[list[Passage], list[str]]:
         """Return the best passages by the index of a space, and what was done to find them."""
