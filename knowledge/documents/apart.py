@@ -1,4 +1,4 @@
-"""Whether what is above a text dates or numbers it otherwise than a question does; pure."""
+"""Whether what is above a text dates or numbers it, or says where it holds, otherwise than a question does; pure."""
 
 from __future__ import annotations
 
@@ -50,6 +50,19 @@ _RANGE = re.compile(
 )
 
 
+_APART: Final = """
+monday; tuesday; wednesday; thursday; friday; saturday; sunday
+production prod; staging; development dev; sandbox
+linux; windows; macos
+"""
+"""Words of which one excludes the others, those that say the same together: days, environments, systems."""
+_EXCLUDING: Final = tuple(
+    {word: number for number, same in enumerate(group.split(";")) for word in same.split()}
+    for group in _APART.strip().splitlines()
+)
+_LETTERS = re.compile(r"[a-z]+")
+
+
 class _Date(NamedTuple):
     year: int
     month: int
@@ -57,7 +70,7 @@ class _Date(NamedTuple):
 
 
 def apart(question: str, above: str, text: str) -> bool:
-    """Return whether what is above a text names only other versions, days or years than a question asks for.
+    """Return whether what is above a text names only other versions, days, years or places than a question asks for.
 
     Not where the question asks for a range of them, nor where the text itself names one that is asked for: "Python
     3.11" is none of what is not Python. What names a month or 2.1 alone is as well of each of its days, of 2.1.4; and a
@@ -67,6 +80,7 @@ def apart(question: str, above: str, text: str) -> bool:
         _of_other_versions(question, above, text)
         or _of_other_dates(question, above, text)
         or _of_other_years(question, above, text)
+        or _of_others(question, above, text)
     )
 
 
@@ -75,6 +89,22 @@ def numbered(heading: str) -> bool:
     return (
         next(_versions(_SECTION_NUMBER.sub("", heading)), None) is not None or next(_dates(heading), None) is not None
     )
+
+
+def _of_others(question: str, above: str, text: str) -> bool:
+    """Return whether one of several words that exclude each other stands above a text, and another one is asked for."""
+    asked, told, named = (_words_of(each) for each in (question, above, text))
+    for group in _EXCLUDING:
+        wanted = {group[word] for word in asked if word in group}
+        held = {group[word] for word in told if word in group}
+        if wanted and held and not wanted & (held | {group[word] for word in named if word in group}):
+            return True
+    return False
+
+
+def _words_of(text: str) -> set[str]:
+    words = set(_LETTERS.findall(text.lower()))
+    return words | {word.removesuffix("s") for word in words}
 
 
 def _of_other_years(question: str, above: str, text: str) -> bool:

@@ -19,6 +19,7 @@ from knowledge.documents.access import Scope
 from knowledge.documents.drafting import Asked, Draft, Drafter
 from knowledge.documents.listing import with_whole_lists
 from knowledge.documents.models import PassageKind, Profile
+from knowledge.documents.same_words import terms_asked
 from knowledge.documents.scale import Scale, shipped
 from knowledge.documents.sentence_vectors import SentenceVectors
 from knowledge.documents.verifying import MOST_CHARS, Evidence, Written, lines_told
@@ -36,7 +37,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.search.lexical import term_counts
 
-READING = 18
+READING = 19
 """Another number whenever the same passages are read otherwise, so that no answer of before is kept."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -129,7 +130,7 @@ class ExtractiveDrafter(Drafter):
             return Draft(written=tuple(computed), sure=1.0)
         readable = [each for each in asked.evidence if each.passage.quotable and each.text.strip()]
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
-        known = await self.statistics.statistics(self.scope, list(term_counts(asked.searched)))
+        known = await self.statistics.statistics(self.scope, terms_asked(asked.searched))
         question = Question(asked.searched, known)
         every, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
         found = [each for each in every if each.weighed]

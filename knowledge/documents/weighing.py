@@ -14,6 +14,7 @@ from knowledge.documents.config_lines import config_lines
 from knowledge.documents.headings import headings
 from knowledge.documents.models import DocumentType
 from knowledge.documents.parsing import front_matter_end
+from knowledge.documents.same_words import counted, forms_of
 from knowledge.documents.sentences import sentences
 from knowledge.documents.steps import Listed
 from knowledge.documents.units import Unit, UnitKind, units
@@ -32,11 +33,6 @@ _LEAST_WORDS = 2
 _BELOW = " > "
 """Between the headings of a section."""
 _BY_LINE = frozenset({DocumentType.LOG, DocumentType.CODE})
-_ASIDE = re.compile(
-    r"(?i)\b[a-z]+n['\u2019]t\b|(?<=\w)['\u2019](?:s|re|ve|ll|d|m)\b"
-    r"|\A\s*(?:please\s+)?(?:show|tell|give|find)\s+(?:me|us)\b"
-)
-"""What "What's" says more than "What", and "don't" and "Show me" at all: nothing that a text would have to say too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,27 +78,52 @@ ASKED_FOR: Final = -0.15
 """The handicap of a row whose first cell is what is asked about, of two words or more, and little else: it tells what
 that is. Ours."""
 
+COUNTED: Final = 2.0
+"""What the word behind "how many" counts beside the others: a number of something else is no answer. Ours."""
+
 
 class Question:
     """The words of a question, each with its rarity."""
 
     def __init__(self, text: str, statistics: TermStatistics) -> None:
         self.text = text
+        self._forms = forms_of(text)
+        seen = statistics.frequencies
+        asked_for = counted(text)
         self.rarity = {
-            term: inverse_document_frequency(statistics.documents, statistics.frequencies.get(term, 0))
-            for term in term_counts(_ASIDE.sub(" ", text))
+            term: inverse_document_frequency(statistics.documents, max(seen.get(form, 0) for form in forms))
+            * (COUNTED if term in asked_for else 1.0)
+            for term, forms in self._forms.items()
         }
+        self._said = frozenset().union(*self._forms.values())
         self._words = _plain(text)
         self._identifiers = frozenset(words_and_wholes(text)[1])
 
     def handicap(self, unit: Unit) -> float:
         """Return what it takes a unit to be chosen before a sentence; none where a row is about what is asked."""
         told = term_counts(unit.key)
-        if told and self.rarity and all(term in told for term in self.rarity):
+        if told and self.rarity and all(self.told_in(told, term) for term in self.rarity):
             return ASKED_FOR if len(self.rarity) > 1 and len(told) < 2 * len(self.rarity) else 0.0
         if self._identifiers.intersection(words_and_wholes(unit.key)[1]):
             return 0.0
         return HANDICAPS[unit.kind]
+
+    def asks_for(self, row: Unit, around: Mapping[int, int]) -> bool:
+        """Return whether a row is about what is asked, with its cells below the names of columns that are asked for.
+
+        `around`: the words of the row and of what is above it.
+        """
+        told = term_counts(row.key)
+        return bool(told) and told.keys() <= self._said and all(self.told_in(around, term) for term in self.rarity)
+
+    def of_row(self, terms: Mapping[int, int], own: Mapping[int, int], above: Mapping[int, int]) -> Mapping[int, int]:
+        """Return the words of a row that count: `own` alone where none of its cells says which row is asked for.
+
+        The names of columns are those of all rows: of the port of what is not listed no row tells.
+        """
+        cells = [term for term in self.rarity if self.told_in(own, term) and not self.told_in(above, term)]
+        listed = cells or all(self.told_in({**above, **terms}, term) for term in self.rarity)
+        return terms if listed else own
 
     def echoed(self, unit: Unit) -> bool:
         """Return whether a unit shows the question itself, as an example of what may be asked."""
@@ -110,9 +131,13 @@ class Question:
 
     def share(self, terms: Mapping[int, int], *, without: Mapping[int, int] | None = None) -> float:
         """Return the share of the question's words among some terms; `without` those that are known anyway."""
-        asked = {term: weight for term, weight in self.rarity.items() if not without or term not in without}
+        asked = {term: weight for term, weight in self.rarity.items() if not without or not self.told_in(without, term)}
         total = sum(asked.values())
-        return sum(weight for term, weight in asked.items() if term in terms) / total if total else 0.0
+        return sum(weight for term, weight in asked.items() if self.told_in(terms, term)) / total if total else 0.0
+
+    def told_in(self, terms: Mapping[int, int], term: int) -> bool:
+        """Return whether a word of the question is among some terms, in whatever form."""
+        return any(form in terms for form in self._forms[term])
 
     def of_heading(self, above: Mapping[int, int], terms: Mapping[int, int]) -> bool:
         """Return whether more of the question's words stand above a text than in it alone."""
@@ -136,10 +161,14 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                 continue
             if any(map(numbered, path.split(_BELOW))):  # "Changed" alone does not say of which version
                 heading = path
-            handicap = question.handicap(unit)
             read = f"{heading}: {unit.read}" if heading else unit.read
-            terms = term_counts(read)
+            terms: Mapping[int, int] = term_counts(read)
             above = term_counts(f"{each.passage.title}\n{path}")
+            handicap = question.handicap(unit)
+            keyed = False
+            if unit.kind is UnitKind.ROW:
+                keyed = handicap <= 0 or question.asks_for(unit, {**above, **terms})
+                terms = question.of_row(terms, term_counts(f"{heading}\n{each.text[slice(*unit.span)]}"), above)
             found.setdefault(
                 read,
                 Sentence(
@@ -151,7 +180,7 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     overlap=question.share(terms),
                     beyond=question.share(terms, without=title),
                     handicap=handicap,
-                    keyed=unit.kind is UnitKind.ROW and handicap <= 0,
+                    keyed=keyed,
                     listed=unit.listed,
                     weighed=unit.kind is not UnitKind.STEPS,
                     of_heading=question.of_heading(above, terms),

@@ -179,6 +179,10 @@ def test_what_stands_below_another_version_than_is_asked_for_answers_nothing() -
         ("On which port does Pump 3.1 listen?", "Pump 2"),
         ("On which port does version 3 listen?", "Pump 2.4"),
         ("On which port does v3 listen?", "Pump > v2"),
+        ("Is it closed on a Sunday?", "Open on Fridays"),
+        ("Who enters the production plant?", "Entering staging"),
+        ("How is it set up in prod?", "Staging"),
+        ("How is it set up on Windows?", "Linux"),
     ],
 )
 def test_a_heading_of_another_version_or_day_is_apart(question: str, above: str) -> None:
@@ -240,3 +244,21 @@ def test_a_sentence_without_blanks_is_no_single_word() -> None:
     )
     assert [each.told for each in found] == ["有効期限は九十日です。", "更新は自動です。"]
     assert found[0].overlap > found[1].overlap == 0
+
+
+PORTS = "| pump | listens on |\n| --- | --- |\n| inlet | 7001 |\n| outlet | 7002 |\n"
+
+
+def test_the_row_that_is_asked_for_is_known_by_its_first_cell_and_the_names_of_columns() -> None:
+    inlet, outlet = read(PORTS, "What does the inlet listen on?")
+    assert (inlet.keyed, inlet.overlap) == (True, 1.0)
+    assert not outlet.keyed
+
+
+def test_the_names_of_columns_are_no_answer_of_what_a_table_does_not_list() -> None:
+    assert [each.overlap for each in read(PORTS, "What does the sluice listen on?")] == [0.0, 0.0]
+
+
+def test_what_is_counted_weighs_more_than_what_is_said_of_it() -> None:
+    pumps, hall = read("The pumps run.\n\nThe hall has doors.\n", "How many pumps are in the hall?")
+    assert pumps.overlap > hall.overlap > 0
