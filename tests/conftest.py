@@ -25,6 +25,7 @@ from knowledge.adapters.postgres.migrating import migrate
 from knowledge.ports import Clock, Embedder
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
+from tests.support.certificates import trust_nobody
 from tests.support.embedders import HashingEmbedder
 from tests.support.folders import keep_in_memory
 from tests.support.postgres import create_database, drop_database, throwaway_postgres
@@ -34,6 +35,12 @@ TEMPLATE = "hardwon_template"
 
 keep_in_memory()
 keep_statements()
+trust_nobody()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marks of our own."""
+    config.addinivalue_line("markers", "own_stores: has stores of its own where the others of its module share theirs")
 
 
 def pytest_collection_finish() -> None:

@@ -43,6 +43,7 @@ from orchestrator.http.app import make_app
 from orchestrator.logs import configure_logs
 from orchestrator.mcp.tools import TOOLS, Caller
 from tests.conftest import Opens
+from tests.support.cases import over
 from tests.support.entries import failure, pattern
 from tests.support.openai_server import OpenAIServer, Status
 from tests.support.postgres import create_database, drop_database
@@ -379,7 +380,7 @@ async def test_a_schema_of_a_later_hardwon_is_refused_and_left_as_it_is(home: Pa
         await connection.close()
 
 
-@pytest.mark.parametrize("char", ["x", "é", "字", "🙈", "x🙈"])
+@over("char", ["x", "é", "字", "🙈", "x🙈"], apart=True)
 async def test_a_long_question_is_cut_at_a_character_and_never_refused(knowledge: Knowledge, char: str) -> None:
     """Twenty thousand characters may be more bytes than a text may have."""
     await fail(knowledge, char)
@@ -390,7 +391,7 @@ async def test_a_long_question_is_cut_at_a_character_and_never_refused(knowledge
         assert await knowledge.queries.query_for_failure(asked, asked, min_relevance=0)
 
 
-@pytest.mark.parametrize(("wrong", "says"), [(" ", "blank"), ("a\0", "NUL"), ("a\ud800", "surrogate"), (7, "int")])
+@over("wrong, says", [(" ", "blank"), ("a\0", "NUL"), ("a\ud800", "surrogate"), (7, "int")])
 async def test_every_text_of_a_question_is_checked(knowledge: Knowledge, wrong: Any, says: str) -> None:
     ask = knowledge.queries
     for field, query in (
@@ -403,8 +404,8 @@ async def test_every_text_of_a_question_is_checked(knowledge: Knowledge, wrong: 
         assert refused.value.field == field
 
 
-@pytest.mark.parametrize("wrong", ["", "   ", "\x00", "\ud800", "x" * 70_000])
-@pytest.mark.parametrize("field", ["agent_type", "task_type", "technology"])
+@over("wrong", ["", "   ", "\x00", "\ud800", "x" * 70_000])
+@over("field", ["agent_type", "task_type", "technology"])
 async def test_what_no_entry_can_have_as_a_field_is_refused_of_a_question(
     knowledge: Knowledge, field: str, wrong: str
 ) -> None:
@@ -425,7 +426,7 @@ async def test_what_no_entry_can_have_as_a_field_is_refused_of_a_question(
     assert (context.degraded is None) if tells_nothing else (field in (context.degraded or ""))
 
 
-@pytest.mark.parametrize("told", ["yes", 1, "true"])
+@over("told", ["yes", 1, "true"])
 async def test_a_flag_is_true_or_false_at_every_door(knowledge: Knowledge, told: Any) -> None:
     entry = {
         "entry_type": "failure_solution",
@@ -450,7 +451,7 @@ async def test_a_flag_is_true_or_false_at_every_door(knowledge: Knowledge, told:
         assert refused.value.field == field
 
 
-@pytest.mark.parametrize("limit", [0, -1, "5", 2.0, True, 10**30])
+@over("limit", [0, -1, "5", 2.0, True, 10**30])
 async def test_every_list_refuses_a_limit_that_is_none_by_its_name(knowledge: Knowledge, limit: Any) -> None:
     """Postgres was asked for -1 rows, and its driver's error came out; or numbers were compared with texts."""
     journal, now = knowledge.answering.journal, knowledge.stores.clock.now()
@@ -468,7 +469,7 @@ async def test_every_list_refuses_a_limit_that_is_none_by_its_name(knowledge: Kn
         assert refused.value.field == "limit"
 
 
-@pytest.mark.parametrize("span", [None, 5, timedelta(-1), timedelta(days=10**6)])
+@over("span", [None, 5, timedelta(-1), timedelta(days=10**6)])
 async def test_a_span_that_is_none_is_refused_by_its_name(knowledge: Knowledge, span: Any) -> None:
     transport = httpx.ASGITransport(app=make_app(knowledge))
     async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:

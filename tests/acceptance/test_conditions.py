@@ -20,6 +20,7 @@ from orchestrator.http.app import make_app
 from orchestrator.mcp.tools import TOOLS, Caller
 from tests.acceptance.test_abstention import FAILURES
 from tests.conftest import Opens
+from tests.support.cases import over
 from tests.support.entries import CART, failure, learn
 
 OLD = AppliesWhen(technology="python", version="<3.12")
@@ -86,8 +87,8 @@ async def test_what_does_not_apply_is_not_injected(learned: Knowledge) -> None:
     )
 
 
-@pytest.mark.parametrize("remote", [False, True])
-@pytest.mark.parametrize("facts", ["3.13", ["version"], 3.13])
+@over("remote", [False, True])
+@over("facts", ["3.13", ["version"], 3.13])
 async def test_facts_of_no_names_are_said_to_be_none(learned: Knowledge, facts: Any, *, remote: bool) -> None:
     """Else a mistake of the caller's hands out what is for another version, and nobody hears of it."""
     transport = httpx.ASGITransport(app=make_app(learned))
@@ -99,7 +100,7 @@ async def test_facts_of_no_names_are_said_to_be_none(learned: Knowledge, facts: 
             assert "facts" in (context.degraded or "")
 
 
-@pytest.mark.parametrize("version", [(3, 13), [3, 13]])
+@over("version", [(3, 13), [3, 13]])
 async def test_through_every_door_a_version_may_be_told_in_numbers(learned: Knowledge, version: Any) -> None:
     facts = {"technology": "python", "version": version}
     shown = {"for new ones", "for this error", "for all"}
@@ -223,7 +224,7 @@ async def test_through_every_door_a_resolution_tells_when_it_applies(knowledge: 
         assert (await knowledge.capture.get(opened)).status is EntryStatus.OPEN
 
 
-@pytest.mark.parametrize("told", ["PostgreSQL", "postgresql", "Postgres"])
+@over("told", ["PostgreSQL", "postgresql", "Postgres"], apart=True)
 async def test_a_technology_by_another_of_its_names_is_the_same(knowledge: Knowledge, told: str) -> None:
     """An entry for postgres 14 and later was hidden from whoever called it PostgreSQL."""
     await learn(

@@ -27,6 +27,7 @@ from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.http.app import make_app
 from tests.acceptance.test_secrets import stored
 from tests.conftest import SetClock
+from tests.support.cases import over
 from tests.support.entries import failure
 from tests.support.faults import Trips, wired
 
@@ -149,7 +150,7 @@ async def test_t5_a_revocation_by_project_and_time_takes_what_meets_both(knowled
 EAST, WEST = timezone(timedelta(hours=14)), timezone(-timedelta(hours=12))
 
 
-@pytest.mark.parametrize(
+@over(
     "chosen",
     [
         Chosen(),
@@ -305,9 +306,7 @@ async def test_t23_rows_that_were_cut_off_at_the_end_are_told_by_the_head_that_w
     assert not (await knowledge.audits.verify(head=head)).whole
 
 
-@pytest.mark.parametrize(
-    "statement", ["UPDATE audit_log SET who = 'me'", "DELETE FROM audit_log", "TRUNCATE audit_log"]
-)
+@over("statement", ["UPDATE audit_log SET who = 'me'", "DELETE FROM audit_log", "TRUNCATE audit_log"])
 async def test_t23_the_application_can_add_to_the_log_and_no_more(knowledge: Knowledge, statement: str) -> None:
     await decided(knowledge)
     with pytest.raises(DBAPIError, match="permission denied"):

@@ -24,6 +24,7 @@ from orchestrator.tools.telemetry import Telemetry, metrics_of
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens
 from tests.support.answering import quotes_line_with, sources_in
+from tests.support.cases import over
 from tests.support.documents import ADMIN, GUIDE, add
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
 
@@ -609,7 +610,7 @@ async def test_a_base_that_none_can_be_called_is_refused_alike_here_and_over_htt
             assert refused.value.field == "scope_id"
 
 
-@pytest.mark.parametrize("kb", ["case", "user", "team"])
+@over("kb", ["case", "user", "team"])
 async def test_a_question_to_a_base_of_many_that_names_none_is_refused_as_elsewhere(
     knowledge: Knowledge, kb: str
 ) -> None:

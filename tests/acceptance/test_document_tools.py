@@ -31,6 +31,7 @@ from orchestrator.tools.document_qa_tool import DocumentQATool
 from orchestrator.tools.wrappers import AnswerFromCaseEvidence, AnswerFromGlobalKB, DocumentTool, document_tools
 from tests.conftest import Opens, SetClock
 from tests.support.answering import answered, quotes_line_with, sources_in
+from tests.support.cases import over
 from tests.support.documents import ADMIN, GUIDE, add
 from tests.support.openai_server import Fault, Misdeed, OpenAIServer, Reply, Status
 
@@ -73,7 +74,7 @@ async def ask(of: DocumentTool, scope_id: str | None, question: str, **more: Any
     return await of.call(arguments)
 
 
-@pytest.mark.parametrize(("kb", "scope_id", "place"), BASES)
+@over("kb, scope_id, place", BASES)
 async def test_a0_10_a0_20_a0_21_a0_22_a0_23_a0_30_each_tool_answers_from_its_own_base(
     knowledge: Knowledge, kb: str, scope_id: str | None, place: int
 ) -> None:
@@ -166,7 +167,7 @@ async def test_a0_20_a0_24_a_missing_scope_is_named_before_anything_is_searched(
         await tool(knowledge, 1).call({"question": "What?"})
 
 
-@pytest.mark.parametrize("told", [42, UUID(int=42), b"42"])
+@over("told", [42, UUID(int=42), b"42"])
 async def test_a0_24_a_scope_that_is_no_text_is_named_as_what_it_is(knowledge: Knowledge, told: Any) -> None:
     refusal = f"^scope_id: must be a text, not {type(told).__name__}$"
     with pytest.raises(InvalidInput, match=refusal):
@@ -175,7 +176,7 @@ async def test_a0_24_a_scope_that_is_no_text_is_named_as_what_it_is(knowledge: K
         await knowledge.kb.listed("case", told)
 
 
-@pytest.mark.parametrize(("kb", "place"), [("case", 0), ("user", 1), ("team", 3)])
+@over("kb, place", [("case", 0), ("user", 1), ("team", 3)])
 async def test_t26_a0_34_a0_40_who_may_not_read_a_scope_gets_an_error_whatever_the_model_writes(
     knowledge: Knowledge, kb: str, place: int
 ) -> None:

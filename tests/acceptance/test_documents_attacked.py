@@ -319,29 +319,32 @@ async def test_t15_a_repository_that_leads_out_of_its_folder_is_not_read(
         assert await knowledge.kb.listed("global", None) == []
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "--upload-pack=touch /tmp/x",
-        "-u./x",
-        "ext::sh -c touch% /tmp/x",
-        "ext::https://git.example.org/team",
-        "fd::3",
-        "git://git.example.org/team/a",
-        "ssh://-oProxyCommand=x/team",
-        "https://git.example.org//evil.example/team",
-        "https://git.example.org/team//evil.example/a",
-        "https://git.example.org\\@evil.example/team",
-        "https://git.example.org%2fteam@evil.example/",
-        "file:///srv/repos/%2e%2e/private",
-    ],
-)
-async def test_t15_addresses_that_git_would_take_for_options_commands_or_other_hosts_are_refused(
-    opens: Opens, url: str
-) -> None:
+STRANGE_ADDRESSES = [
+    "--upload-pack=touch /tmp/x",
+    "-u./x",
+    "ext::sh -c touch% /tmp/x",
+    "ext::https://git.example.org/team",
+    "fd::3",
+    "git://git.example.org/team/a",
+    "ssh://-oProxyCommand=x/team",
+    "https://git.example.org//evil.example/team",
+    "https://git.example.org/team//evil.example/a",
+    "https://git.example.org\\@evil.example/team",
+    "https://git.example.org%2fteam@evil.example/",
+    "file:///srv/repos/%2e%2e/private",
+]
+
+
+async def test_t15_addresses_that_git_would_take_for_options_commands_or_other_hosts_are_refused(opens: Opens) -> None:
+    taken = []
     async with opens(fetch="https://git.example.org,file:///srv/repos") as knowledge:
-        with pytest.raises(InvalidInput):
-            await knowledge.kb.add_source("global", None, NewSource(url=url))
+        for url in STRANGE_ADDRESSES:
+            try:
+                await knowledge.kb.add_source("global", None, NewSource(url=url))
+            except InvalidInput:
+                continue
+            taken.append(url)
+        assert taken == []
         assert await knowledge.kb.sources("global", None) == []
 
 

@@ -12,6 +12,7 @@ from knowledge.documents.models import Answer, AnswerStatus
 from knowledge.wiring import Knowledge
 from orchestrator.tools.wrappers import AnswerFromGlobalKB
 from tests.conftest import Opens
+from tests.support.cases import over
 from tests.support.documents import ADMIN, put
 
 STATION = """# Pump station
@@ -110,7 +111,7 @@ async def test_a_row_about_just_what_is_asked_comes_before_sentences_with_the_sa
     assert answer.claims[0].text == "command: `valve bleed [--slow]`; does: lets the air out of the pipe"
 
 
-@pytest.mark.parametrize("said", ["What is", "What's", "What\u2019s", "Show me what is", "Please tell us what's"])
+@over("said", ["What is", "What's", "What\u2019s", "Show me what is", "Please tell us what's"])
 async def test_a_question_is_answered_alike_however_it_is_said(plant: Knowledge, said: str) -> None:
     """A0-21: "What's my standard rollback procedure?" is an example of the tool's own description."""
     signs = [
@@ -231,8 +232,8 @@ async def harbour(opens: Opens) -> AsyncIterator[Knowledge]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    ("question", "told", "other"),
+@over(
+    "question, told, other",
     [
         ("What is the value of PUMP_TIMEOUT_MS?", "PUMP_TIMEOUT_MS=8000", "RETRIES"),
         ("Which glibc does the pump need in 4.1.0?", "glibc 2.31", "2.28"),
@@ -255,9 +256,7 @@ async def test_only_the_setting_version_or_year_that_is_asked_for_is_quoted(
     assert other not in text
 
 
-@pytest.mark.parametrize(
-    "question", ["Which glibc does the pump need in 3.9.0?", "What was the mooring fee of a barge in 2024?"]
-)
+@over("question", ["Which glibc does the pump need in 3.9.0?", "What was the mooring fee of a barge in 2024?"])
 async def test_another_version_or_year_than_is_there_is_not_answered_from_those_that_are(
     harbour: Knowledge, question: str
 ) -> None:

@@ -47,6 +47,7 @@ from orchestrator.http.app import make_app
 from orchestrator.http.entries import MAX_BATCH
 from orchestrator.service import _listen, run_service
 from tests.conftest import TEMPLATE, Opens, SetClock
+from tests.support.cases import over
 from tests.support.embedders import HashingEmbedder
 from tests.support.entries import capture, failure
 from tests.support.openai_server import OpenAIServer
@@ -168,8 +169,8 @@ async def test_a_deleted_pattern_goes_with_all_its_evidence(http: httpx.AsyncCli
     assert (await http.delete(f"/v1/patterns/{pattern.pattern_id}")).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "expected"),
+@over(
+    "method, path, body, expected",
     [
         ("POST", "/v1/entries", {"entry_type": "failure_solution"}, (422, "project_id")),
         ("POST", "/v1/entries", entry(failure_description=" "), (422, "failure_description")),
@@ -816,8 +817,8 @@ def test_a_server_whose_terminal_is_closed_ends_in_order(database_url: str, endp
     assert not (home / "hardwon.sock").exists()
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "field"),
+@over(
+    "path, body, field",
     [
         ("/v1/revocations", {"project_id": "p", "dry_run": 0}, "dry_run"),
         ("/v1/revocations", {"project_id": "p", "dry_run": "true"}, "dry_run"),

@@ -15,7 +15,10 @@ from knowledge.wiring import Knowledge
 from orchestrator.tools.wrappers import AnswerFromCaseEvidence
 from tests.support.cases import over
 from tests.support.documents import ADMIN, WrittenLog, add, readable, write_log
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
 
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 LINES = 30_000
 
 
@@ -309,6 +312,7 @@ ZERO = b"""2025-10-19T14:00:00Z INFO started
 """
 
 
+@pytest.mark.own_stores
 async def test_a_line_without_a_real_time_is_counted_and_breaks_nothing(knowledge: Knowledge) -> None:
     """What programs write where there is no time is, to Postgres, a time without an end; a version before stored it."""
     await add(knowledge, "server.log", ZERO, "case", "1")

@@ -26,6 +26,7 @@ from orchestrator.client.kb import RemoteKnowledgeBases
 from orchestrator.client.knowledge_client import KnowledgeClient
 from orchestrator.connection import AnyKnowledge
 from orchestrator.http.app import make_app
+from tests.support.cases import over
 
 FAILURE = "Cart total raises TypeError when a product has no price"
 SOLUTION = "Treat a missing price as zero and log the product"
@@ -93,8 +94,8 @@ async def test_what_waits_is_listed_from_behind_the_text_of_an_id(opened: AnyKno
     assert await opened.capture.unresolved(limit=1, after=last) == [second]
 
 
-@pytest.mark.parametrize(
-    ("field", "told"),
+@over(
+    "field, told",
     [("limit", told) for told in ("5", 2.5, True, None, 0)] + [("after", told) for told in ("x", "", 5, b"x")],
 )
 async def test_a_page_of_another_type_is_refused_by_its_name(opened: AnyKnowledge, field: str, told: Any) -> None:
@@ -138,7 +139,7 @@ TAKES_AN_ID: list[tuple[str, Call]] = [
 ]
 
 
-@pytest.mark.parametrize("told", ["x", "", "\ud800", "../patterns", 5, None, b"x", ["x"]])
+@over("told", ["x", "", "\ud800", "../patterns", 5, None, b"x", ["x"]])
 async def test_what_is_no_id_is_refused_by_its_name(opened: AnyKnowledge, told: Any) -> None:
     for field, call in TAKES_AN_ID:
         with pytest.raises(InvalidInput, match=rf"^{field}: must be an id \(a UUID\), not "):
@@ -157,7 +158,7 @@ TAKES_A_SCOPE: list[Call] = [
 ]
 
 
-@pytest.mark.parametrize("told", ["a/b", "..", ".", "", "../../v1/stats", 5, UUID(int=1), b"x", ["x"]])
+@over("told", ["a/b", "..", ".", "", "../../v1/stats", 5, UUID(int=1), b"x", ["x"]])
 async def test_what_can_be_no_scope_is_refused_by_its_name(opened: AnyKnowledge, told: Any) -> None:
     for call in TAKES_A_SCOPE:
         with pytest.raises(InvalidInput, match=r"^scope_id: (?!there is nothing at)"):
@@ -230,7 +231,7 @@ ASKED: list[tuple[str, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("field", "values"), ASKED)
+@over("field, values", ASKED)
 async def test_a_question_with_a_value_of_another_type_is_refused_by_its_name(
     opened: AnyKnowledge, field: str, values: list[Any]
 ) -> None:
@@ -250,8 +251,8 @@ async def test_numbers_of_numpy_are_numbers(knowledge: Knowledge) -> None:
         assert len(await knowledge.queries.query_for_task(FAILURE, **told)) == 1
 
 
-@pytest.mark.parametrize("field", ["max_results", "min_relevance"])
-@pytest.mark.parametrize("told", [np.bool_(1), np.float32(1.5), np.float32("nan"), np.array([1, 1]), np.int64(-1)])
+@over("field", ["max_results", "min_relevance"])
+@over("told", [np.bool_(1), np.float32(1.5), np.float32("nan"), np.array([1, 1]), np.int64(-1)])
 async def test_what_of_numpy_is_no_such_number_is_refused(knowledge: Knowledge, field: str, told: Any) -> None:
     with pytest.raises(InvalidInput, match=rf"^{field}: must be "):
         await knowledge.queries.query_for_failure(FAILURE, **{field: told})
@@ -263,13 +264,13 @@ async def test_a_flag_of_numpy_is_told_from_true_and_false(knowledge: Knowledge)
         await knowledge.outcomes.record_outcome(ContextId(uuid4()), PatternId(uuid4()), worked=told)
 
 
-@pytest.mark.parametrize("told", ["false", 1, None])
+@over("told", ["false", 1, None])
 async def test_whether_it_worked_is_said_with_true_or_false(opened: AnyKnowledge, told: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^worked: "):
         await opened.outcomes.record_outcome(ContextId(uuid4()), PatternId(uuid4()), worked=told)
 
 
-@pytest.mark.parametrize("told", [uuid4(), b"x", {1}])
+@over("told", [uuid4(), b"x", {1}])
 async def test_what_json_has_no_form_for_is_refused_by_its_name(opened: AnyKnowledge, told: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^solution_steps: "):
         await opened.capture.resolve_failure(await fails(opened), solution_steps=told, verified_by="pytest")

@@ -17,6 +17,7 @@ from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.test_the_loop import fail
 from tests.conftest import Opens, SetClock
+from tests.support.cases import over
 from tests.support.faults import Trips, Wired, wired
 from tests.support.stores import numbered
 
@@ -161,7 +162,7 @@ PUT_RIGHT = (
 """A solution that was handed out, and what solved the failure instead, in nearly the same words."""
 
 
-@pytest.mark.parametrize(("handed_out", "put_right"), PUT_RIGHT)
+@over("handed_out, put_right", PUT_RIGHT, apart=True)
 async def test_what_was_handed_out_and_put_right_is_a_solution_of_its_own(
     knowledge: Knowledge, handed_out: str, put_right: str
 ) -> None:
@@ -181,7 +182,7 @@ async def test_what_was_handed_out_and_put_right_is_a_solution_of_its_own(
 TOLD_BACK = (f"{SOLUTION}.", SOLUTION.lower(), SOLUTION.upper(), f"1. {SOLUTION};", f"**{SOLUTION}**", f'"{SOLUTION}"')
 
 
-@pytest.mark.parametrize("told", TOLD_BACK)
+@over("told", TOLD_BACK, apart=True)
 async def test_what_was_handed_out_and_is_set_otherwise_as_prose_is_an_outcome(knowledge: Knowledge, told: str) -> None:
     await learned(knowledge)
     await given(knowledge)
@@ -192,7 +193,7 @@ async def test_what_was_handed_out_and_is_set_otherwise_as_prose_is_an_outcome(k
     assert record(await the_pattern(knowledge)) == (2, 2, 2)
 
 
-@pytest.mark.parametrize("told", [f"- {SOLUTION}", f"In cart.py: {SOLUTION}", f"`{SOLUTION}`."])
+@over("told", [f"- {SOLUTION}", f"In cart.py: {SOLUTION}", f"`{SOLUTION}`."], apart=True)
 async def test_what_was_handed_out_and_told_with_more_besides_is_an_outcome(knowledge: Knowledge, told: str) -> None:
     longer = f"{SOLUTION}; then mend the prices of the old products by hand and build the catalogue again"
     await fail(knowledge, failure_description=FAILURE, error_message=None, solution_steps=longer)

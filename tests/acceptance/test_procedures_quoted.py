@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from knowledge.adapters.local_embedder import LocalEmbedder
@@ -65,12 +67,17 @@ To change a setting of the service:
 
 
 async def ask(opens: Opens, question: str, text: str) -> Answer:
+    (answer,) = await ask_each(opens, [question], text)
+    return answer
+
+
+async def ask_each(opens: Opens, questions: Iterable[str], text: str) -> list[Answer]:
     async with opens(embedder=LocalEmbedder()) as opened:
         await put(opened, "runbook.md", text.encode())
         await opened.documents.indexing.run()
-        answer = await AnswerFromGlobalKB(opened.answering, ADMIN).answer(None, question)
-    assert answer.status is AnswerStatus.ANSWERED, answer
-    return answer
+        answers = [await AnswerFromGlobalKB(opened.answering, ADMIN).answer(None, each) for each in questions]
+    assert {answer.status for answer in answers} == {AnswerStatus.ANSWERED}, answers
+    return answers
 
 
 def told(answer: Answer) -> str:
@@ -78,21 +85,17 @@ def told(answer: Answer) -> str:
     return "\n".join(claim.text for claim in answer.claims)
 
 
-@pytest.mark.parametrize(
-    ("question", "first", "last"),
-    [
-        ("How do I restore the database?", "1. Stop the app", "6. Start the app"),
-        ("What should I do when the disk is full?", "1. Move the old logs", "4. Commit the change"),
-        ("How can I change a setting of the service?", "1. Edit the file", "4. Commit the settings"),
-        ("How do I rotate the keys?", "- Make a new key", "- Commit the list"),
-    ],
-)
-async def test_whoever_asks_how_something_is_done_is_told_all_of_its_steps(
-    opens: Opens, question: str, first: str, last: str
-) -> None:
+async def test_whoever_asks_how_something_is_done_is_told_all_of_its_steps(opens: Opens) -> None:
+    ends = {
+        "How do I restore the database?": ("1. Stop the app", "6. Start the app"),
+        "What should I do when the disk is full?": ("1. Move the old logs", "4. Commit the change"),
+        "How can I change a setting of the service?": ("1. Edit the file", "4. Commit the settings"),
+        "How do I rotate the keys?": ("- Make a new key", "- Commit the list"),
+    }
     text = RUNBOOK.format(steps="\n".join(RESTORE))
-    said = told(await ask(opens, question, text))
-    assert text[text.index(first) : text.index(last) + len(last)] in said, said
+    for (question, (first, last)), answer in zip(ends.items(), await ask_each(opens, ends, text), strict=True):
+        said = told(answer)
+        assert text[text.index(first) : text.index(last) + len(last)] in said, (question, said)
 
 
 async def test_of_a_procedure_that_is_too_long_for_one_claim_the_rest_is_told_too(opens: Opens) -> None:

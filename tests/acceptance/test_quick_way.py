@@ -21,6 +21,7 @@ from orchestrator.http.events import DecidedBody, FailedBody, SolvedBody
 from orchestrator.http.opened import Open
 from orchestrator.http.queries import FailureQueryBody, GateQueryBody, TaskQueryBody
 from orchestrator.http.quick import quick_way
+from tests.support.cases import over
 from tests.support.processes import entry
 
 SLOW = "application/json; charset=utf-8"
@@ -28,6 +29,7 @@ SLOW = "application/json; charset=utf-8"
 TEXT = entry()["failure_description"]
 TASK: dict[str, Any] = {"description": TEXT, "type": "bugfix", "technology": "python"}
 BODIES = (NewEntry, ContextBody, TaskQueryBody, FailureQueryBody, GateQueryBody, FailedBody, SolvedBody, DecidedBody)
+ADAPTERS: dict[type[object], TypeAdapter[object]] = {kind: TypeAdapter(kind) for kind in BODIES}
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def odd_bodies() -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("body", odd_bodies(), ids=lambda body: body[:40].decode("latin-1"))
+@over("body", odd_bodies())
 async def test_a_capture_is_answered_the_same_either_way(http: httpx.AsyncClient, body: bytes) -> None:
     quick, slow = await both(http, "/v1/entries", body)
     assert quick.status_code == slow.status_code
@@ -150,7 +152,7 @@ def test_what_is_taken_quickly_is_taken_as_fastapi_takes_it(kind: type[object], 
     body = {name: value for name, value in required.items() if name in names}
     body |= drawn.draw(st.dictionaries(st.sampled_from(names), _values(), max_size=3))
     told = json.dumps(body).encode()
-    adapter: TypeAdapter[object] = TypeAdapter(kind)
+    adapter = ADAPTERS[kind]
     try:
         quick = adapter.validate_json(told)
     except ValidationError:

@@ -41,6 +41,7 @@ from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
 from orchestrator.context import OrchestratorContextBuilder
 from tests.conftest import Opens, SetClock
+from tests.support.cases import over
 from tests.support.entries import failure, rejection
 from tests.support.faults import Trips, wired
 from tests.support.payloads import payloads
@@ -77,7 +78,7 @@ async def test_t1_of_500_payloads_by_an_agents_key_none_reaches_a_context_unrevi
     assert await knowledge.queries.query_for_failure("case 7 of the cart fails", min_relevance=0.0) == []
 
 
-@pytest.mark.parametrize(
+@over(
     "entry",
     [
         failure(failure_description=POISON),

@@ -29,6 +29,7 @@ from orchestrator.tools.kb_query import PROFILE, QNA_SYSTEM_PROMPT
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens
 from tests.support.answering import answered, quotes_line_with, sources_in
+from tests.support.cases import over
 from tests.support.documents import ADMIN, add, put, readable
 from tests.support.openai_server import Misdeed, OpenAIServer
 
@@ -278,7 +279,7 @@ async def test_a1_03_an_index_that_is_down_does_not_matter_to_words(knowledge: K
     assert (await ask(knowledge, "How do I create a service user?"))["status"] == "success"
 
 
-@pytest.mark.parametrize(("path", "field"), [("/api/kb/query", "query"), ("/api/ask", "question")])
+@over("path, field", [("/api/kb/query", "query"), ("/api/ask", "question")])
 async def test_a_question_that_is_none_is_refused_by_the_name_the_caller_used(
     knowledge: Knowledge, path: str, field: str
 ) -> None:

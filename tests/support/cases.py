@@ -6,14 +6,17 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 
+from knowledge.wiring import Knowledge
+
 Test = Callable[..., Awaitable[None]]
 
 
-def over(names: str, cases: Iterable[object]) -> Callable[[Test], Test]:
+def over(names: str, cases: Iterable[object], *, apart: bool = False) -> Callable[[Test], Test]:
     """Have a test run once for each of the cases with the same fixtures, and fail with all the cases that failed.
 
     It reads like `pytest.mark.parametrize`, and is for tests whose cases leave the stores as the next one needs them:
-    what only asks, and what adds the same documents again.
+    what only asks, and what adds the same documents again. `apart` gives each case a workspace of its own as the
+    fixture `knowledge`: for what writes.
     """
     arguments = [name.strip() for name in names.split(",")]
     every = [(case,) if len(arguments) == 1 else tuple(case) for case in cases]  # type: ignore[arg-type]  # a row
@@ -22,10 +25,11 @@ def over(names: str, cases: Iterable[object]) -> Callable[[Test], Test]:
         @functools.wraps(test)
         async def run(**fixtures: object) -> None:
             failed = []
-            for case in every:
+            for number, case in enumerate(every):
                 given = dict(zip(arguments, case, strict=True))
+                stores = {"knowledge": _workspace(fixtures["knowledge"], number)} if apart else {}
                 try:
-                    await test(**fixtures, **given)
+                    await test(**fixtures | stores, **given)
                 except Exception as error:  # noqa: BLE001 (each that fails is named)
                     error.add_note(f"The case was: {given!r}")
                     failed.append(error)
@@ -38,3 +42,8 @@ def over(names: str, cases: Iterable[object]) -> Callable[[Test], Test]:
         return run
 
     return cover
+
+
+def _workspace(knowledge: object, number: int) -> Knowledge:
+    assert isinstance(knowledge, Knowledge)
+    return knowledge.in_workspace(f"case-{number}")

@@ -1,0 +1,57 @@
+"""Stores that the tests of a module share: each test has a workspace of its own, and none opens them anew.
+
+A module says so with `pytestmark = OF_ONE_LOOP`, for stores belong to the loop they were opened in, and by importing
+these fixtures; fixtures of its own that use them need that loop, too. Stores of its own has a test that asks for what
+they are made of (`clock`, `opens` and such), or that is marked `own_stores` as it looks beyond its workspace.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from pydantic import SecretStr
+
+from knowledge.settings import KnowledgeSettings
+from knowledge.wiring import Knowledge, open_knowledge
+from tests.conftest import TEMPLATE, Opens, SetClock
+from tests.support.embedders import HashingEmbedder
+from tests.support.postgres import create_database, drop_database
+
+OF_ONE_LOOP = pytest.mark.asyncio(loop_scope="module")
+_THEIR_PARTS = frozenset({"clock", "database_url", "embedder", "home", "opens", "settings"})
+_NUMBERS = itertools.count(1)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(postgres_dsn: str) -> AsyncIterator[Knowledge]:
+    """The services on real Postgres and the real in-process engine, with an instant embedder, opened once a module."""
+    dsn = await create_database(postgres_dsn, template=TEMPLATE)
+    with tempfile.TemporaryDirectory(prefix="hardwon-home-", ignore_cleanup_errors=True) as home:
+        settings = KnowledgeSettings(home=Path(home), database_url=SecretStr(dsn), query_deadline_ms=10_000)
+        async with open_knowledge(settings, clock=SetClock(), embedder=HashingEmbedder(dims=256)) as opened:
+            yield opened
+    await drop_database(dsn)
+
+
+@pytest.fixture
+def own(request: pytest.FixtureRequest) -> tuple[Opens, HashingEmbedder] | None:
+    """What opens the stores of a test that has its own."""
+    if request.node.get_closest_marker("own_stores") is None and not _THEIR_PARTS & set(request.fixturenames):
+        return None
+    return request.getfixturevalue("opens"), request.getfixturevalue("embedder")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def knowledge(shared: Knowledge, own: tuple[Opens, HashingEmbedder] | None) -> AsyncIterator[Knowledge]:
+    """The services of a workspace of this test's own, or on stores of its own."""
+    if own is None:
+        yield shared.in_workspace(f"test-{next(_NUMBERS)}")
+        return
+    opens, embedder = own
+    async with opens(embedder=embedder) as opened:
+        yield opened
