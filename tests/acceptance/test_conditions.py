@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from knowledge import AppliesWhen, Task
 from knowledge.adapters.local_embedder import LocalEmbedder
@@ -22,6 +23,10 @@ from tests.acceptance.test_abstention import FAILURES
 from tests.conftest import Opens
 from tests.support.cases import over
 from tests.support.entries import CART, failure, learn
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 OLD = AppliesWhen(technology="python", version="<3.12")
 NEW = AppliesWhen(technology="python", version=">=3.12", tool="pytest")
@@ -31,7 +36,7 @@ def solutions(found: Sequence[Pattern]) -> set[str]:
     return {pattern.solution for pattern in found}
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def learned(knowledge: Knowledge) -> Knowledge:
     await learn(
         knowledge,
@@ -92,7 +97,9 @@ async def test_what_does_not_apply_is_not_injected(learned: Knowledge) -> None:
 async def test_facts_of_no_names_are_said_to_be_none(learned: Knowledge, facts: Any, *, remote: bool) -> None:
     """Else a mistake of the caller's hands out what is for another version, and nobody hears of it."""
     transport = httpx.ASGITransport(app=make_app(learned))
-    async with KnowledgeClient("http://hardwon", transport=transport, settings=learned.settings) as client:
+    async with KnowledgeClient(
+        "http://hardwon", transport=transport, workspace=learned.workspace, settings=learned.settings
+    ) as client:
         for task in (Task(description=CART, facts=facts), {"description": CART, "facts": facts}):
             builder = OrchestratorContextBuilder(client if remote else learned)
             context = await builder.build_context_for_task(task, "backend")
@@ -106,7 +113,9 @@ async def test_through_every_door_a_version_may_be_told_in_numbers(learned: Know
     shown = {"for new ones", "for this error", "for all"}
     assert solutions(await learned.queries.query_for_task(CART, facts=facts)) == shown
     transport = httpx.ASGITransport(app=make_app(learned))
-    async with KnowledgeClient("http://hardwon", transport=transport, settings=learned.settings) as client:
+    async with KnowledgeClient(
+        "http://hardwon", transport=transport, workspace=learned.workspace, settings=learned.settings
+    ) as client:
         assert solutions(await client.queries.query_for_task(CART, facts=facts)) == shown
         assert solutions(await client.queries.query_for_failure(CART, facts=facts)) == shown
         for knowledge in (client, learned):
@@ -131,7 +140,9 @@ async def test_another_entry_for_which_it_may_apply_brings_a_pattern_back(learne
 
 async def test_over_http_conditions_and_facts_are_the_same(knowledge: Knowledge) -> None:
     transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
+    async with KnowledgeClient(
+        "http://hardwon", transport=transport, workspace=knowledge.workspace, settings=knowledge.settings
+    ) as client:
         entry_id = await client.capture.capture(failure(applies_when=NEW))
         assert (await client.capture.get(entry_id)).applies_when == NEW
         with pytest.raises(InvalidInput) as refused:
@@ -187,7 +198,9 @@ async def test_through_every_door_a_resolution_tells_when_it_applies(knowledge: 
     call = {"failure": TOOLS["resolve"].call, "solved": TOOLS["task_solved"].call, "gate": TOOLS["gate_decided"].call}
     over_mcp = Caller(knowledge=knowledge, may=lambda _: True)
     told = solved | {"applies_when": {"technology": "python", "version": ">=3.12", "tool": "pytest"}}
-    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
+    async with KnowledgeClient(
+        "http://hardwon", transport=transport, workspace=knowledge.workspace, settings=knowledge.settings
+    ) as client:
         resolved = []
         for place, each in enumerate((knowledge, client, None)):
             door = each or knowledge

@@ -16,6 +16,10 @@ from knowledge.wiring import Knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
 from tests.support.entries import approval, failure, learn, rejection
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 PROPOSAL = "Rename the orders table in place"
 
@@ -100,7 +104,9 @@ async def test_an_unlike_proposal_is_told_nothing(knowledge: Knowledge) -> None:
 async def test_over_http_a_gate_is_told_the_same(knowledge: Knowledge) -> None:
     await learn(knowledge, rejection(), approval(project_id="b", proposal=PROPOSAL))
     transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
+    async with KnowledgeClient(
+        "http://hardwon", transport=transport, workspace=knowledge.workspace, settings=knowledge.settings
+    ) as client:
         asked: dict[str, Any] = {"project_id": "b", "max_results": 3, "min_relevance": 0}
         found = await client.queries.query_for_gate("design_review", PROPOSAL, **asked)
         assert found == await knowledge.queries.query_for_gate("design_review", PROPOSAL, **asked)

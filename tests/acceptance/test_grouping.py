@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 import sqlalchemy as sa
 
 from knowledge.adapters.local_embedder import LocalEmbedder
@@ -28,7 +29,11 @@ from tests.conftest import Opens, SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, wired
 from tests.support.processes import Commands, lines
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
 from tests.support.stores import numbered
+
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 _E = knowledge_staging.c
 
@@ -43,7 +48,7 @@ def settings(settings: KnowledgeSettings) -> KnowledgeSettings:
     return settings.model_copy(update={"query_deadline_ms": 30_000})
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def bundled(opens: Opens) -> AsyncIterator[Knowledge]:
     """The services with the bundled embedding model, whose likeness was measured."""
     async with opens(embedder=LocalEmbedder()) as opened:
@@ -410,7 +415,7 @@ def beside(settings: KnowledgeSettings) -> Iterator[Commands]:
         yield commands
 
 
-def test_the_commands_show_join_and_split(beside: Commands, tmp_path: Path) -> None:
+async def test_the_commands_show_join_and_split(beside: Commands, tmp_path: Path) -> None:
     commands = beside
     rows = [
         {

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
+import pytest_asyncio
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
@@ -34,7 +35,12 @@ from tests.support.openai_server import OpenAIServer
 from tests.support.postgres import over_tcp, socket_of
 from tests.support.processes import Commands, embedding_by
 from tests.support.relay import Relay, Wire
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
 
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
+
+DOCS = (Path(__file__).resolve().parents[2] / "docs/hooks.md").read_text(encoding="utf-8")
 FAILURE = "Cart total raises TypeError when a product has no price"
 SOLUTION = "Treat a missing price as zero and log the product"
 OTHER = "Refuse to add a product that has no price to the catalogue"
@@ -62,18 +68,20 @@ class SlowEmbedder(HashingEmbedder):
         return await super().embed(texts, kind)
 
 
-@pytest.fixture(params=["in process", "over HTTP"])
+@pytest_asyncio.fixture(params=["in process", "over HTTP"], loop_scope="module")
 async def opened(request: pytest.FixtureRequest, knowledge: Knowledge) -> AsyncIterator[AnyKnowledge]:
     """The services, in process and over HTTP."""
     if request.param == "in process":
         yield knowledge
         return
     transport = httpx.ASGITransport(app=make_app(knowledge))
-    async with KnowledgeClient("http://hardwon", transport=transport, settings=knowledge.settings) as client:
+    async with KnowledgeClient(
+        "http://hardwon", transport=transport, workspace=knowledge.workspace, settings=knowledge.settings
+    ) as client:
         yield client
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def hooks(opened: AnyKnowledge) -> AsyncIterator[OrchestratorHooks]:
     async with OrchestratorHooks(opened) as hooks:
         yield hooks
@@ -744,9 +752,8 @@ async def test_what_failed_before_a_restart_is_solved_after_it(opens: Opens) -> 
         ]
 
 
-def test_the_snippet_of_the_docs_runs_as_it_stands(home: Path, database_url: str) -> None:
-    docs = (Path(__file__).resolve().parents[2] / "docs/hooks.md").read_text(encoding="utf-8")
-    (snippet,) = re.findall(r"^```python\n(.*?)^```", docs, flags=re.DOTALL | re.MULTILINE)
+async def test_the_snippet_of_the_docs_runs_as_it_stands(home: Path, database_url: str) -> None:
+    (snippet,) = re.findall(r"^```python\n(.*?)^```", DOCS, flags=re.DOTALL | re.MULTILINE)
     with OpenAIServer(dims=64) as endpoint:
         commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
         ran = commands.python(f"{snippet}\nimport asyncio\nasyncio.run(main())")
@@ -772,7 +779,7 @@ asyncio.run(main())
 """An orchestrator in a process of its own: it tells each event that it is given."""
 
 
-def test_one_process_fails_and_another_solves_it_whoever_owns_the_stores(home: Path, database_url: str) -> None:
+async def test_one_process_fails_and_another_solves_it_whoever_owns_the_stores(home: Path, database_url: str) -> None:
     with OpenAIServer(dims=64) as endpoint:
         commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
         with commands.program(ORCHESTRATOR) as other:

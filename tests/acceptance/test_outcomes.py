@@ -19,7 +19,11 @@ from tests.acceptance.test_the_loop import fail
 from tests.conftest import Opens, SetClock
 from tests.support.cases import over
 from tests.support.faults import Trips, Wired, wired
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
 from tests.support.stores import numbered
+
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 SOLUTION = "Treat a missing price as zero and log the product"
 FAILURE = "Cart total raises TypeError when a product has no price"

@@ -15,6 +15,10 @@ from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.conftest import Opens, SetClock
 from tests.support.entries import failure
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 CART = "TypeError in the cart total when a price is None"
 
@@ -304,6 +308,7 @@ async def test_a_deleted_entry_is_gone_everywhere_and_the_counts_follow(knowledg
     assert (stats.patterns, stats.points) == (0, 0)
 
 
+@pytest.mark.own_stores
 async def test_workspaces_never_learn_from_each_other(knowledge: Knowledge) -> None:
     await fail(knowledge)
     await knowledge.checkpoints.process_all()

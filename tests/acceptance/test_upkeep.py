@@ -172,22 +172,19 @@ async def test_a_rebuild_reads_and_counts_the_words_of_texts_anew(
     assert known.frequencies == dict.fromkeys(told, 1)
 
 
-@pytest.mark.parametrize("moment", ["index.anew:before:1", HALF_WAY, "index.anew:after:1", "index.upsert:after:1"])
-@pytest.mark.parametrize("comes", ["checkpoint", "prune"])
 async def test_g15_whoever_comes_after_a_rebuild_that_was_killed_puts_back_the_rest(
-    knowledge: Knowledge, embedder: HashingEmbedder, moment: str, comes: str
+    knowledge: Knowledge, embedder: HashingEmbedder
 ) -> None:
     """G15: nobody has to know that it was killed, and to ask for it again."""
     await learn(knowledge, 260)
     ids, texts = await in_index(knowledge), embedder.texts
-    await break_off_rebuilding(knowledge, moment)
-    if comes == "checkpoint":
-        await knowledge.checkpoints.process_all()
-    else:
-        await knowledge.pruning.prune()
-    assert await in_index(knowledge) == ids
-    assert embedder.texts == texts
-    assert (await knowledge.upkeep.verify()).sound
+    for moment in ("index.anew:before:1", HALF_WAY, "index.anew:after:1", "index.upsert:after:1"):
+        for comes in (knowledge.checkpoints.process_all, knowledge.pruning.prune):
+            await break_off_rebuilding(knowledge, moment)
+            await comes()
+            assert await in_index(knowledge) == ids, (moment, comes)
+            assert embedder.texts == texts, (moment, comes)
+            assert (await knowledge.upkeep.verify()).sound, (moment, comes)
 
 
 @pytest.mark.parametrize("back", [None, "last week's"], ids=["lost", "old"])

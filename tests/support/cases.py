@@ -46,4 +46,4 @@ def over(names: str, cases: Iterable[object], *, apart: bool = False) -> Callabl
 
 def _workspace(knowledge: object, number: int) -> Knowledge:
     assert isinstance(knowledge, Knowledge)
-    return knowledge.in_workspace(f"case-{number}")
+    return knowledge.in_workspace(f"{knowledge.workspace}-{number}")
