@@ -34,6 +34,10 @@ from tests.support.answering import answered, quotes_line_with, sources_in
 from tests.support.cases import over
 from tests.support.documents import ADMIN, GUIDE, add
 from tests.support.openai_server import Fault, Misdeed, OpenAIServer, Reply, Status
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 CONFIG = b"database:\n  timeout: 30000\n  max_connections: 100\n"
 WHERE = "Where do I look for ERR-4521 in the log of the connection pool?"
@@ -198,6 +202,7 @@ async def test_t26_a0_34_a0_40_who_may_not_read_a_scope_gets_an_error_whatever_t
             await ask(tool(knowledge, place, mallory), forged, WHERE)
 
 
+@pytest.mark.own_stores
 async def test_a0_40_the_core_cannot_be_reached_without_an_authorised_scope(knowledge: Knowledge) -> None:
     with pytest.raises(PermissionError):
         Scope(workspace="default", partitions=("case_1",), principal="x", label="x", permission=Permission.READ)
@@ -205,7 +210,7 @@ async def test_a0_40_the_core_cannot_be_reached_without_an_authorised_scope(know
     assert isinstance(inspect.signature(DocumentQATool.answer_question).parameters["scope"].annotation, str)
 
 
-def test_a0_01_a0_88_the_core_knows_no_kind_of_base_and_is_small() -> None:
+async def test_a0_01_a0_88_the_core_knows_no_kind_of_base_and_is_small() -> None:
     source = inspect.getsource(document_qa_tool)
     assert not any(word in source.lower() for word in ("case", "user", "global", "team"))
     assert len(source.splitlines()) <= 200
@@ -228,6 +233,7 @@ class AnswerFromProjectKB(DocumentTool):
     scope_argument = "project_id"
 
 
+@pytest.mark.own_stores
 async def test_a0_02_a_new_kind_of_base_is_a_config_and_a_wrapper(knowledge: Knowledge) -> None:
     """At most 80 lines, and neither the core nor the tools that are there know of it."""
     assert sum(len(inspect.getsource(each).splitlines()) for each in (ProjectConfig, AnswerFromProjectKB)) <= 80

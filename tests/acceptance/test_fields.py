@@ -11,6 +11,10 @@ from knowledge.models import EmbeddingSpace, Hit, SparseVector, Vector, Where
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.support.entries import CART, approval, capture, failure, learn, rejection
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 
 def solutions(found: Sequence[object]) -> list[str]:

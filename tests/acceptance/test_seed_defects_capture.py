@@ -20,6 +20,10 @@ from knowledge.models import EntryStatus, NewEntry
 from knowledge.wiring import Knowledge
 from tests.conftest import SetClock
 from tests.support.entries import CART, approval, capture, failure, learn, rejection, stored
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 
 async def rows(knowledge: Knowledge, query: str, **values: object) -> list[Any]:
@@ -51,6 +55,7 @@ async def test_a_gate_decision_is_stored_with_its_project(knowledge: Knowledge) 
     assert (await knowledge.capture.get(approved)).status is EntryStatus.STAGED
 
 
+@pytest.mark.own_stores
 async def test_all_that_is_told_of_a_failure_is_stored(knowledge: Knowledge) -> None:
     """D14: the design dropped the task type, the technology and the error."""
     told = failure(
@@ -74,6 +79,7 @@ async def test_a_failure_is_found_by_its_error_message_alone(knowledge: Knowledg
     assert found.problem == "It broke\nORA-01555 snapshot too old"
 
 
+@pytest.mark.own_stores
 async def test_a_project_is_any_key_and_appears_with_its_first_entry(knowledge: Knowledge) -> None:
     """D18: the design's capture failed unless a row of a table it never fills was there."""
     keys = ["web-shop", "4711", "ünï/漢字 #1 \U0001f6d2", "x" * 200, "'; drop table projects; --"]
@@ -83,6 +89,7 @@ async def test_a_project_is_any_key_and_appears_with_its_first_entry(knowledge: 
     assert {tuple(row) for row in there} == {("default", key) for key in keys}
 
 
+@pytest.mark.own_stores
 async def test_deleting_every_entry_of_a_project_leaves_nothing_of_it_in_either_store(knowledge: Knowledge) -> None:
     """D19."""
     mine = await learn(
@@ -101,6 +108,7 @@ async def test_deleting_every_entry_of_a_project_leaves_nothing_of_it_in_either_
     assert stats.points == len(await rows(knowledge, "SELECT id FROM points WHERE look_at IS NULL")) == 1
 
 
+@pytest.mark.own_stores
 async def test_a_project_whose_row_is_deleted_takes_its_entries_and_its_knowledge_along(knowledge: Knowledge) -> None:
     """D19: the design's foreign key has no ON DELETE, so the row could not be deleted at all."""
     (gone,) = await learn(knowledge, failure(project_id="secret"))
@@ -132,6 +140,7 @@ UNSOUND = [
 ]
 
 
+@pytest.mark.own_stores
 async def test_the_schema_itself_refuses_what_is_staged_without_its_words(knowledge: Knowledge) -> None:
     """D20: the design's CHECK let empty failures, missing solutions and missing feedback pass."""
     await capture(knowledge, failure())  # the project is there
@@ -142,6 +151,7 @@ async def test_the_schema_itself_refuses_what_is_staged_without_its_words(knowle
                 await connection.execute(sa.insert(knowledge_staging).values(row))
 
 
+@pytest.mark.own_stores
 async def test_an_unsound_entry_is_refused_by_name_and_leaves_nothing_behind(knowledge: Knowledge) -> None:
     """D20."""
     for entry, field in (

@@ -25,6 +25,10 @@ from tests.support.embedders import HashingEmbedder
 from tests.support.entries import CART, approval, capture, failure, learn, rejection
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
 from tests.support.postgres import drop_database
+from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
+
+__all__ = ["knowledge", "own", "shared"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 TASK = Task(description=CART, type="bugfix", technology="python")
 
@@ -347,6 +351,7 @@ async def test_nothing_passes_from_one_workspace_to_another(knowledge: Knowledge
     assert await knowledge.pruning.prune_old_knowledge() == 1
 
 
+@pytest.mark.own_stores
 async def test_an_entry_of_another_workspace_is_neither_taken_nor_resolved(knowledge: Knowledge) -> None:
     """D44."""
     other = knowledge.in_workspace("other")

@@ -10,7 +10,6 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -34,6 +33,7 @@ from tests.support.documents import ADMIN
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, Wired, WiredEmbedder
 from tests.support.postgres import create_database, throwaway_postgres
+from tests.support.processes import STARTER
 
 PLACES = tuple(
     f"{place}:{phase}:1"
@@ -267,15 +267,14 @@ async def kill_at(settings: KnowledgeSettings, place: str) -> list[str]:
         await knowledge.documents.library.add(NewDocument(uri="pool.md", content=OLD), scope)
         await knowledge.documents.indexing.run()
     child = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "tests.faults.documents", "child", place],
-        env={**os.environ, **_told(settings)},
-        check=False,
-        capture_output=True,
-        timeout=120,
+        STARTER.run,
+        ["-m", "tests.faults.documents", "child", place],
+        {**os.environ, **_told(settings)},
+        b"",
+        seconds=120,
     )
     if child.returncode != -signal.SIGKILL:
-        wrong.append(f"{place}: never came there, ended with {child.returncode}: {child.stderr.decode()[-300:]}")
+        wrong.append(f"{place}: never came there, ended with {child.returncode}: {child.stderr[-300:]}")
     async with open_knowledge(settings, embedder=HashingEmbedder(dims=64)) as knowledge:
         words, one = await what_is_shown(knowledge, place)
         if not one:
