@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from knowledge.adapters.owner_lock import read_owner
-from knowledge.errors import StoreIncompatible, Unavailable
+from knowledge.adapters.postgres import connecting, migrating
+from knowledge.errors import StorageUnavailable, StoreIncompatible, Unavailable
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import SystemClock, open_knowledge
 from tests.conftest import Opens
@@ -118,6 +121,23 @@ async def test_an_index_that_cannot_be_opened_keeps_nobody_from_opening_the_rest
         await capture(knowledge, failure(task_id="T2"))
         with pytest.raises(StoreIncompatible, match="cannot be opened"):
             await knowledge.queries.query_for_failure("TypeError in the cart total")
+
+
+async def test_a_postgres_that_takes_connections_and_is_silent_is_told_of_before_it_is_given_up(
+    settings: KnowledgeSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten seconds without a word, and then not one on the address."""
+    monkeypatch.setattr(connecting, "CONNECT_SECONDS", 0.4)
+    monkeypatch.setattr(migrating, "_TOLD_AFTER_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"postgresql://someone@127.0.0.1:{silent.getsockname()[1]}/x"
+        told = settings.model_copy(update={"database_url": SecretStr(address)})
+        with pytest.raises(
+            StorageUnavailable, match="where it never answers, look at its log, and at HARDWON_DATABASE"
+        ):
+            async with open_knowledge(told, embedder=HashingEmbedder(dims=64)):
+                pass
+    assert "postgres_awaited" in caplog.text
 
 
 async def test_g12_a_machine_that_does_not_know_the_time_yet_opens_nothing(

@@ -241,7 +241,8 @@ def _unavailable(cause: BaseException) -> StorageUnavailable | None:
 def _silent(cause: BaseException) -> StorageUnavailable:
     if isinstance(cause, _BUSY):
         return StorageUnavailable(
-            f"Postgres does not answer in time, or {_TOO_MUCH} ({type(cause).__name__}): come again",
+            f"Postgres does not answer in time, or {_TOO_MUCH} ({type(cause).__name__}): come again; where it never"
+            " answers, look at its log, and at HARDWON_DATABASE_URL",
             retry_after_seconds=_RETRY_AFTER_SECONDS,
         )
     return StorageUnavailable(

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import migrations
-from knowledge.adapters.postgres.connecting import first_line
+from knowledge.adapters.postgres.connecting import CONNECT_SECONDS, first_line
 from knowledge.adapters.postgres.database import APPLICATION_ROLE, reading, transaction
 from knowledge.adapters.postgres.row_security import ensure_role
 from knowledge.errors import StorageUnavailable, StoreIncompatible
@@ -31,6 +31,12 @@ MIGRATION_LOCK = 0x68617264
 _LOCK_MS = 300
 """What a migration waits for a lock while it may hold others."""
 _PATIENCE_SECONDS = 60
+_TOLD_AFTER_SECONDS = 3.0
+"""After this long whoever opens the stores is told that Postgres does not answer yet; ours."""
+_AWAITED = (
+    f"Postgres takes a connection and does not answer yet; it is waited for up to {CONNECT_SECONDS} s: is it Postgres,"
+    " and is HARDWON_DATABASE_URL right?"
+)
 _LOCK_NOT_AVAILABLE = "55P03"
 _NOT_ALLOWED = frozenset({"42501", "3F000"})
 """The user may not change the schema, or has none to make tables in."""
@@ -66,7 +72,13 @@ async def migrate(engine: AsyncEngine) -> bool:
 
     The role of the application gets its rights. Raises StoreIncompatible for a schema of a later hardwon.
     """
-    changed = await _revision(engine) != head_revision() and await _migrate(engine)
+    late = functools.partial(log.warning, "postgres_awaited", reason=_AWAITED)
+    telling = asyncio.get_running_loop().call_later(_TOLD_AFTER_SECONDS, late)
+    try:
+        found = await _revision(engine)
+    finally:
+        telling.cancel()
+    changed = found != head_revision() and await _migrate(engine)
     if not await ensure_role(engine):
         log.info("rows_guarded_by_name_only", role=APPLICATION_ROLE)
     return changed
