@@ -17,12 +17,15 @@ from uuid import uuid4
 
 import uvicorn
 
+from knowledge.logs import get_logger
 from orchestrator.client.calls import overloaded
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as AutoHTTPProtocol
 else:
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+log = get_logger(__name__)
 
 KEEP_ALIVE_SECONDS = 30
 """What the head of a request has to come, from the connecting or the answer before.
@@ -168,6 +171,18 @@ class _Protocol(AutoHTTPProtocol):
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())  # in a program that does not log it is quiet, as we are
 
 
+class _OfDefects(logging.Filter):
+    """Leaves out what uvicorn takes for errors where requests are cut at the end, which is as it should be."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record tells of anything else."""
+        cut = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
+        return not cut and not str(record.msg).startswith("Cancel %s running task(s)")
+
+
+logging.getLogger("uvicorn.error").addFilter(_OfDefects())
+
+
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -200,4 +215,5 @@ async def serve_on(app: Any, listener: sockets.socket, *, grace_seconds: int) ->
         server.should_exit = True
         await asyncio.gather(task, return_exceptions=True)
         if server.server_state.tasks:  # uvicorn does not wait for those it cancels
+            log.info("requests_cut", requests=len(server.server_state.tasks))
             await asyncio.wait(set(server.server_state.tasks), timeout=CUT_SECONDS)

@@ -698,6 +698,23 @@ def test_who_is_refused_now_and_then_is_not_kept_waiting_and_a_flood_is_to_the_b
     assert pace.after(10.0 + MOST_PAUSE_SECONDS) == pytest.approx(1 / REFUSALS_PER_SECOND), "forgiven by then"
 
 
+async def test_a_request_that_is_cut_at_the_end_is_no_defect_in_the_logs(caplog: pytest.LogCaptureFixture) -> None:
+    """Of two commands at once the first ended with stack traces, though all had gone well in both."""
+    begun = asyncio.Event()
+
+    async def app(_: Any, __: Any, ___: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with _listen("127.0.0.1", 0) as listener:
+        async with serve_on(app, listener, grace_seconds=0):
+            _, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+            writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+            await begun.wait()
+        writer.close()
+    assert [record.getMessage() for record in caplog.records if record.levelname != "INFO"] == []
+
+
 async def test_a_connection_is_not_read_from_for_as_long_as_its_caller_was_told_and_others_are() -> None:
     """G18. What a flood sends stays with it: the server does not look at it."""
 
