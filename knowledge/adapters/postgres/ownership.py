@@ -64,7 +64,8 @@ def server_user(home: Path, base: Path) -> pwd.struct_passwd | None:
         if not _may_pass(path.stat(), user):
             raise StorageUnavailable(
                 f"{path} is closed to {user.pw_name}, the user Postgres runs as when root runs hardwon:"
-                " set HARDWON_HOME to a directory outside of it, such as /var/lib/hardwon"
+                f" let that user pass (chmod o+x {path}), or set HARDWON_HOME to a directory outside of it, such as"
+                " /var/lib/hardwon"
             )
     return user
 
