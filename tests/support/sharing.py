@@ -20,6 +20,7 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from tests.conftest import TEMPLATE, Opens, SetClock
 from tests.support.embedders import HashingEmbedder
+from tests.support.entries import failure
 from tests.support.postgres import create_database, drop_database
 
 OF_ONE_LOOP = pytest.mark.asyncio(loop_scope="module")
@@ -34,8 +35,16 @@ async def shared(postgres_dsn: str) -> AsyncIterator[Knowledge]:
     with tempfile.TemporaryDirectory(prefix="hardwon-home-", ignore_cleanup_errors=True) as home:
         settings = KnowledgeSettings(home=Path(home), database_url=SecretStr(dsn), query_deadline_ms=30_000)
         async with open_knowledge(settings, clock=SetClock(), embedder=HashingEmbedder(dims=256)) as opened:
+            await _learn_first(opened)
             yield opened
     await drop_database(dsn)
+
+
+async def _learn_first(opened: Knowledge) -> None:
+    """Have the space of the store measured by one lesson elsewhere, not by whichever test is the first to learn."""
+    first = opened.in_workspace("first")
+    await first.capture.capture(failure())
+    await first.checkpoints.process_all()
 
 
 @pytest.fixture
@@ -50,7 +59,11 @@ def own(request: pytest.FixtureRequest) -> tuple[Opens, HashingEmbedder] | None:
 async def knowledge(shared: Knowledge, own: tuple[Opens, HashingEmbedder] | None) -> AsyncIterator[Knowledge]:
     """The services of a workspace of this test's own, or on stores of its own."""
     if own is None:
+        measured = await shared.stores.spaces.bound()
         yield shared.in_workspace(f"test-{next(_NUMBERS)}")
+        assert await shared.stores.spaces.bound() == measured, (
+            "it learned as much as measures the space anew: own_stores"
+        )
         return
     opens, embedder = own
     async with opens(embedder=embedder) as opened:
