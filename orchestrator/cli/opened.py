@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from knowledge.errors import AccessDenied, NotFound
+from knowledge.errors import HardwonError
 from knowledge.names import DEFAULT_WORKSPACE
 from orchestrator.cli.terminal import also_in_json, notes
 from orchestrator.connection import AnyKnowledge, connect
+
+_MOST_SECONDS = 1.0
+"""What a command waits for that answer, which is no part of its own; ours."""
 
 
 @asynccontextmanager
@@ -28,6 +32,7 @@ async def opened(workspace: str, *, as_json: bool, warm: bool = True) -> AsyncIt
 
 
 async def _holds_anything(knowledge: AnyKnowledge) -> bool:
-    with suppress(AccessDenied, NotFound):  # a key that may not know it; a server of before
-        return await knowledge.holds_anything()
+    with suppress(HardwonError, TimeoutError):  # the command itself says what is wrong, and a context is never late
+        async with asyncio.timeout(_MOST_SECONDS):
+            return await knowledge.holds_anything()
     return True

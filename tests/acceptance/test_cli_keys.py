@@ -50,6 +50,13 @@ def test_a_newcomer_makes_a_key_and_serves_beyond_this_machine(commands: Command
             assert "\ndegraded: " in done.stderr
 
 
+def test_a_context_is_the_basic_one_where_the_server_of_its_workspace_does_not_answer(commands: Commands) -> None:
+    away = {"HARDWON_API_URL": f"http://127.0.0.1:{free_port()}"}
+    done = commands.run("context", "x", "--agent-type", "a", "--workspace", "w", **away)
+    assert (done.returncode, done.stdout) == (1, "Task: x\n")
+    assert "\ndegraded: " in done.stderr
+
+
 def test_keys_beside_a_running_server_count_at_once(commands: Commands) -> None:
     with commands.serving() as (_, url):
         assert httpx.get(f"{url}/v1/stats").status_code == 200
