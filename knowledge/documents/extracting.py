@@ -3,7 +3,8 @@
 Whether any does is a logistic model of three signs: how near the best passage is (or, nearer, a row that is about what
 is asked: the other rows of its passage are about something else), how near and how full of the question's words the
 best sentence is, and which share of the words that say more than the document's title one sentence of the best passage
-has. Fitted and cross-validated by `python -m benchmarks.fit_answers` (docs/evaluation.md).
+has. A later passage answers, too, where its own signs say so. Fitted and cross-validated by
+`python -m benchmarks.fit_answers` (docs/evaluation.md).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -37,7 +38,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.search.lexical import term_counts
 
-READING = 19
+READING = 20
 """Another number whenever the same passages are read otherwise, so that no answer of before is kept."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -99,6 +100,20 @@ def signs_of(found: Sequence[Sentence], worths: Sequence[float], passage_cosine:
     return Signs(passage=passage_cosine, sentence=max(worths), beyond_title=beyond)
 
 
+def signs_by_passage(
+    weighed: Sequence[Sentence], worths: Sequence[float], cosines: Sequence[float], passages: Mapping[int, float]
+) -> Iterator[Signs]:
+    """Yield the signs of each passage by itself, of which `passages` has the cosine: a later one may answer alone."""
+    for source, cosine in passages.items():
+        own = [at for at, each in enumerate(weighed) if each.source == source]
+        if own:
+            yield Signs(
+                passage=max([cosine, *(cosines[at] for at in own if weighed[at].keyed)]),
+                sentence=max(worths[at] for at in own),
+                beyond_title=max(weighed[at].beyond for at in own),
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractiveDrafter(Drafter):
     """Quotes sentences. `scope` is that of the question: words are as rare as they are there."""
@@ -145,7 +160,13 @@ class ExtractiveDrafter(Drafter):
         worths = [worth(each.overlap, cosine) for each, cosine in zip(likely, cosines, strict=True)]
         rows = [cosine for each, cosine in zip(likely, cosines, strict=True) if each.keyed]
         near = max([scale(best) if best is not None else max(cosines), *rows])
-        signs = signs_of(found, worths, near, first=told)
+        near_by = {
+            at: scale(each.passage.cosine) for at, each in enumerate(readable, 1) if each.passage.cosine is not None
+        }
+        signs = max(
+            (signs_of(found, worths, near, first=told), *signs_by_passage(likely, worths, cosines, near_by)),
+            key=self.weights.chance,
+        )
         sure = self.weights.chance(signs)
         if sure < self.weights.level:
             return Draft(sure=sure, signs=signs._asdict())
