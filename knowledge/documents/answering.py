@@ -17,13 +17,12 @@ from uuid import uuid4
 from knowledge.characters import check_characters
 from knowledge.documents.access import Scope
 from knowledge.documents.answer_cache import AnswerCache, key_of, packed, unpacked
+from knowledge.documents.composing import answered, unfound
 from knowledge.documents.drafting import Asked, Draft, Drafter
 from knowledge.documents.entailing import Entailment
 from knowledge.documents.models import (
     Answer,
     AnswerStatus,
-    Citation,
-    Claim,
     Finding,
     PartitionVersion,
     Passage,
@@ -177,7 +176,7 @@ class GroundedAnswerer:
             found = await asyncio.to_thread(with_listings, found, shown, request.question)
         draft = replace(draft, missing=unanswered(draft.missing, request.question))
         answer = await asyncio.to_thread(
-            _answered, request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped
+            answered, request.question, draft, found, shown, finding, extractive=drafter.extractive, dropped=dropped
         )
         return answer, not (draft.faults or found.faults)
 
@@ -298,12 +297,7 @@ def _status(finding: Finding, profile: Profile) -> AnswerStatus | None:
     if finding.empty_scope:
         return AnswerStatus.INDEXING if finding.pending else AnswerStatus.EMPTY_SCOPE
     gated = profile.gate_mean is not None and best_mean(finding.passages) < profile.gate_mean
-    return _unfound(finding) if gated or not finding.passages else None
-
-
-def _unfound(finding: Finding) -> AnswerStatus:
-    """Return what it is where nothing answers: what waits to be indexed may do so yet."""
-    return AnswerStatus.INDEXING if finding.pending else AnswerStatus.NOT_FOUND
+    return unfound(finding) if gated or not finding.passages else None
 
 
 def best_mean(passages: Sequence[Passage]) -> float:
@@ -315,83 +309,6 @@ def best_mean(passages: Sequence[Passage]) -> float:
 def plain_text(answer: Answer) -> str:
     """Return the claims of an answer, one a line."""
     return "\n".join(claim.text for claim in answer.claims)
-
-
-def _answered(
-    question: str,
-    draft: Draft,
-    found: Verified,
-    shown: Sequence[Evidence],
-    finding: Finding,
-    *,
-    extractive: bool,
-    dropped: int,
-) -> Answer:
-    citations = _citations(found.claims, found, shown)
-    passages = tuple(each.passage for each in shown)
-    cited = {citation.passage_id for citation in citations}
-    relevance = [passage.relevance for passage in passages if passage.passage_id in cited]
-    metrics: dict[str, float] = {
-        "retrieval_count": len(finding.passages),
-        "dropped_claims": dropped,
-        "model_calls": draft.model_calls,
-    }
-    if draft.sure is not None:
-        metrics["sure"] = round(draft.sure, 4)
-    metrics |= {f"sign_{name}": round(value, 4) for name, value in draft.signs.items()}
-    return Answer(
-        status=AnswerStatus.ANSWERED if found.claims else _unfound(finding),
-        question=question,
-        text="",
-        claims=found.claims,
-        citations=citations,
-        found=passages,
-        searched=finding.searched,
-        missing=draft.missing or None,
-        confidence=round(mean(relevance), 4) if relevance else 0.0,
-        coverage=finding.coverage,
-        extractive=extractive,
-        metrics=metrics,
-        trace=(*finding.trace, *finding.notes, *(f"dropped: {fault}" for fault in found.faults)),
-    )
-
-
-def _citations(claims: Sequence[Claim], found: Verified, shown: Sequence[Evidence]) -> tuple[Citation, ...]:
-    """Return exactly what the claims quote, each quote once; passages are numbered by their first use."""
-    by_id = {each.passage.passage_id: each for each in shown}
-    numbers: dict[str, int] = {}
-    cited: dict[tuple[str, str], Citation] = {}
-    for claim in claims:
-        for quote in claim.quotes:
-            number = numbers.setdefault(str(quote.passage_id), len(numbers) + 1)
-            each = by_id[quote.passage_id]
-            span = found.spans[quote.passage_id, quote.text]
-            cited.setdefault((str(quote.passage_id), quote.text), _citation(number, each, quote.text, span.start))
-    return tuple(cited.values())
-
-
-def _citation(number: int, evidence: Evidence, quote: str, start: int) -> Citation:
-    passage = evidence.passage
-    first, last, timestamp = evidence.place(start, quote)
-    return Citation(
-        number=number,
-        passage_id=passage.passage_id,
-        document_id=passage.document_id,
-        title=passage.title,
-        name=passage.name,
-        uri=passage.uri,
-        link=passage.link,
-        quote=quote,
-        score=round(passage.relevance or passage.score, 4),
-        category=passage.category,
-        section=passage.section,
-        page=passage.page,
-        line_start=first,
-        line_end=last,
-        timestamp=timestamp,
-        severity=passage.severity,
-        version=passage.version,
-    )
 
 
 def _gone(passage: Passage) -> Evidence:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from knowledge.documents.answering import _answered
+from knowledge.documents.composing import answered
 from knowledge.documents.drafting import Draft
 from knowledge.documents.kb_configs import (
     CaseEvidenceConfig,
@@ -36,7 +36,7 @@ def answer_of(found: Passage, *quotes: str, missing: str = "") -> Answer:
     verified = verify(written, evidence, "What?")
     assert len(verified.claims) == len(quotes)
     draft = Draft(missing=missing)
-    return _answered("What?", draft, verified, evidence, Finding(passages=(found,)), extractive=False, dropped=0)
+    return answered("What?", draft, verified, evidence, Finding(passages=(found,)), extractive=False, dropped=0)
 
 
 @pytest.mark.parametrize(
