@@ -207,11 +207,11 @@ def local_only(
     as_json: Json = False,
 ) -> None:
     """Keep the texts of a workspace on this machine. Only the bundled model embeds them, and no model distils them."""
-    from orchestrator.cli.opened import opened
+    from orchestrator import connect
     from orchestrator.cli.terminal import print_json, print_text
 
     async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
+        async with connect(workspace=workspace, warm=False) as knowledge:  # often before it holds anything
             if switch is not None:
                 await knowledge.upkeep.keep_local(on=switch is Switch.ON)
             on = await knowledge.upkeep.local_only()

@@ -171,7 +171,8 @@ async def test_the_client_pages_as_the_services_do(knowledge: Knowledge) -> None
         assert [row.number for row in rows] == [3, 2, 1]
         assert await client.reviews.waiting(limit=5) == []
         assert await client.upkeep.dead(5) == []
-        assert await client.revocations.affected(Chosen(key_id="p")) == []
+        with pytest.raises(NotFound, match="no key p "):
+            await client.revocations.affected(Chosen(key_id="p"))
 
 
 async def test_a_list_is_asked_for_until_it_ends_or_enough_is_there() -> None:
