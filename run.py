@@ -56,6 +56,10 @@ COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "check": ("format, lint, types, import contracts, then every test", [*LINT, TEST]),
     "lint": ("the fast half of check", LINT),
     "faults": ("kills, outages, races, full disks: the long form", [["python", "-m", "tests.faults"]]),
+    "figures": (
+        "promises at their whole figures, where that takes longer: one key told 16,000 times, 400 first starts",
+        [["python", "-m", "tests.faults", "--figures"]],
+    ),
     "contract": (
         "the HTTP API against its own description, by generated requests",
         [["python", "-m", "tests.contract_http"]],

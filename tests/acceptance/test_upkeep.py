@@ -8,21 +8,19 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from shutil import copytree, rmtree
-from uuid import UUID
 
-import numpy as np
 import pytest
 
 from jobs.table import run_job
 from knowledge import Task
 from knowledge.adapters.postgres.points import PostgresPoints
 from knowledge.errors import IndexUnavailable, SpaceMismatch
-from knowledge.models import PointId
 from knowledge.search import lexical
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from tests.acceptance.test_the_loop import CART, fail
 from tests.conftest import Opens, SetClock
+from tests.support.damage import Damage, damage, in_index
 from tests.support.documents import GUIDE, add, find
 from tests.support.embedders import HashingEmbedder
 from tests.support.faults import Trips, wired
@@ -43,12 +41,6 @@ async def learn(knowledge: Knowledge, number: int, *, first: int = 0) -> None:
     await knowledge.checkpoints.process_all()
 
 
-async def in_index(knowledge: Knowledge) -> list[PointId]:
-    bound = await knowledge.stores.spaces.bound()
-    assert bound is not None
-    return [i for i, _ in await knowledge.stores.index.scan(bound.space, "default", after=None, limit=10_000)]
-
-
 async def test_a_sound_index_has_no_faults(knowledge: Knowledge) -> None:
     await learn(knowledge, 40)
     report = await knowledge.upkeep.verify()
@@ -59,41 +51,18 @@ async def test_a_sound_index_has_no_faults(knowledge: Knowledge) -> None:
 async def test_g14_verify_finds_each_fault_and_a_second_repair_writes_nothing(knowledge: Knowledge) -> None:
     """G14. Deleted, added and corrupted points, 100 % found, no false one, and repair converges."""
     await learn(knowledge, 300)
-    bound = await knowledge.stores.spaces.bound()
-    assert bound is not None
-    index, space = knowledge.stores.index, bound.space
-    points = dict(await index.scan(space, "default", after=None, limit=10_000))
-    before = sorted(points)
-    rng = random.Random(14)
-    chosen = rng.sample(before, 80)
-    missing, stale, fields, vectors = (chosen[at::4] for at in range(4))
-    await index.delete(space, missing)
-    changed = []
-    for point_id, point in points.items():
-        assert point is not None
-        if point_id in stale:
-            changed.append(replace(point, expires_at=point.expires_at.replace(year=2099)))
-        if point_id in fields:
-            changed.append(replace(point, agent_type="somebody else"))
-        if point_id in vectors:
-            changed.append(replace(point, dense=np.roll(point.dense, 1)))
-    orphans = [replace(points[before[at]] or changed[0], point_id=PointId(rng_id(rng))) for at in range(20)]
-    await index.upsert(space, [*changed, *orphans])
+    before = await in_index(knowledge)
+    harmed = await damage(knowledge, random.Random(14), points=80, strangers=20)
 
     report = await knowledge.upkeep.verify()
-    counts = (report.missing, report.orphan, report.stale, report.mismatched)
-    assert counts == (20, 20, 20, 40)
+    assert Damage(report.missing, report.orphan, report.stale, report.mismatched) == harmed == Damage(20, 20, 20, 40)
     assert not report.sound
 
     repaired = await knowledge.upkeep.verify(repair=True)
     assert (repaired.repaired, repaired.sound) == (100, True)
     again = await knowledge.upkeep.verify(repair=True)
     assert (again.repaired, again.sound) == (0, True)
-    assert sorted(await in_index(knowledge)) == before
-
-
-def rng_id(rng: random.Random) -> PointId:
-    return PointId(UUID(int=rng.getrandbits(128), version=4))
+    assert await in_index(knowledge) == before
 
 
 async def test_verify_beside_captures_and_checkpoints_reports_no_fault(knowledge: Knowledge) -> None:
