@@ -14,10 +14,11 @@ from knowledge.documents.config_lines import config_lines
 from knowledge.documents.headings import headings
 from knowledge.documents.models import DocumentType
 from knowledge.documents.parsing import front_matter_end
+from knowledge.documents.pieces import Unit, UnitKind
 from knowledge.documents.same_words import counted, forms_of
 from knowledge.documents.sentences import sentences
 from knowledge.documents.steps import Listed
-from knowledge.documents.units import Unit, UnitKind, units
+from knowledge.documents.units import units
 from knowledge.documents.verifying import MOST_CHARS, Evidence
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import inverse_document_frequency, term_counts, unspaced, words_and_wholes

@@ -351,3 +351,14 @@ def test_relevance_is_the_place_between_two_cosines() -> None:
     assert (
         middle_sentence("One is here now. Two is the middle one. Three comes at the end.") == "Two is the middle one."
     )
+
+
+@pytest.mark.parametrize("tokens", [64, 256])
+def test_a_table_is_cut_between_its_rows(tokens: int) -> None:
+    """A0-72."""
+    rows = [f"| valve {n} | It opens at {n} bar. It closes again by hand, and slowly. |" for n in range(60)]
+    text = "# Valves\n\n| valve | how |\n| --- | --- |\n" + "\n".join(rows)
+    chunks = cut(Parsed(text=text, document_type=DocumentType.MARKDOWN), tokens=tokens)
+    assert len(chunks) > 3
+    assert all(line in text.split("\n") for chunk in chunks for line in chunk.text.split("\n"))
+    assert all(len(chunk.text) <= tokens * 4 for chunk in chunks)

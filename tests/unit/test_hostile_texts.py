@@ -34,10 +34,11 @@ REPEATED = (
 BEFORE = ("", "a", "# a", "[a", '"', "- ", "def ", "|", "`", ".", "system", "line ", "---\n", "since ", "\n")
 AFTER = ("", "!", "b\n")
 AT_ONE_PLACE = {
-    *("chunking._SECTION", "headings._NO_PARAGRAPH", "units._CLOSING", "units._DELIMITER", "marks._DIRECTIVE"),
+    *("chunking._SECTION", "headings._NO_PARAGRAPH", "units._CLOSING", "blocks._DELIMITER", "marks._DIRECTIVE"),
     *("markup._DIRECTIVE", "markup._OPTION", "markup._BORDER", "markup._SIMPLE_BORDER", "markup._SIMPLE_SPAN"),
     *("markup._ROW", "markup._CELL", "markup._ORG_BEGIN", "markup._ORG_END", "markup._ADORNMENT", "markup._ADOC_CODE"),
-    *("units._HEADING", "units.ITEM", "marks.ITEM", "marks._IMAGES", "marks._OPTION", "units._PROMPT", "marks._TAGS"),
+    *("blocks.HEADING", "pieces.HEADING", "lists.HEADING", "lists.ITEM", "pieces._PROMPT"),
+    *("marks.ITEM", "marks._IMAGES", "marks._OPTION", "marks._TAGS"),
     *("steps.ITEM", "steps._NUMBERED", "steps._FENCE", "steps._HEADING", "tables._DELIMITER"),
 }
 """What is looked for where a line begins or a block ends, and nowhere else."""

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from knowledge.documents.chunking import cut
 from knowledge.documents.models import DocumentType
 from knowledge.documents.parsing import read
+from knowledge.documents.pieces import Unit
 from knowledge.documents.ports import Parsed
 from knowledge.documents.tables import as_rows
-from knowledge.documents.units import Unit, units
+from knowledge.documents.units import units
 
 VALVES = 'valve,opens at,by\ninlet,"4 bar, or\nmore",hand\n\noutlet,9 | 10 bar,\n'
 

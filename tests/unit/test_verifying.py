@@ -17,8 +17,9 @@ from knowledge.documents import aligning, verifying
 from knowledge.documents.aligning import Plain, align
 from knowledge.documents.models import DocumentId, LogLine, Passage, PassageId, PassageKind
 from knowledge.documents.orders import gives_orders, without_orders
+from knowledge.documents.pieces import Unit
 from knowledge.documents.sentences import sentences
-from knowledge.documents.units import Unit, units
+from knowledge.documents.units import units
 from knowledge.documents.verifying import LEFT_OUT, Evidence, Written, lines_told, unanswered, verify, with_listings
 
 LOG = (
