@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from knowledge.documents.asked_times import names_a_time
@@ -64,6 +65,29 @@ _REFERS = re.compile(r"(?i)\b(they|them|their|it|its|th(?:is|at|[eo]se)|ones?|su
 _TERM = re.compile(
     r"\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)|`([^`\n]{2,200})`|(?<![\w/])(/[\w./-]{2,})|\b([A-Z]{2,}[-_]?\d{2,}\w*)\b"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of each log: `question` is without its times, `terms` are to be held as they stand.
+
+    `beside`: other words that say of what lines. `meant`: it is a log that is asked; `addressed`: the question says so.
+    """
+
+    question: str
+    terms: Sequence[str]
+    plain: Sequence[PlainWords]
+    counted: bool
+    listing: bool
+    meant: bool
+    addressed: bool
+    beside: tuple[str, ...] = ()
+    access: bool = False
+
+    @property
+    def only_when(self) -> bool:
+        """Return whether nothing but when something was is asked, which a document may answer as well."""
+        return not (self.listing or self.plain or QUANTITY.search(self.question))
 
 
 def words_beside(question: str, log: Document, terms: Collection[str]) -> Spoken:
