@@ -7,11 +7,10 @@ so a failure may be told by one process and its solution by another, after any r
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from knowledge.errors import InvalidInput, NotFound, NotOpen
@@ -116,7 +115,7 @@ class TaskEventService:
         )
         told = await self._tell(project_id, task_id, run_id, worked=False, tried=tried)
         again = await self._if_solved_before(entry_id) if run_id is None else None
-        return replace(told, entry_ids=(entry_id,), degraded="; ".join(filter(None, (again, told.degraded))) or None)
+        return replace(told, entry_ids=(entry_id,), degraded=_joined(again, told.degraded))
 
     async def _if_solved_before(self, entry_id: EntryId) -> str | None:
         """Return what to say of a failure that is on record with its solution: nobody can tell whether it came back.
@@ -156,18 +155,11 @@ class TaskEventService:
         _check(project_id=project_id, task_id=task_id, run_id=run_id)
         tried = _as_tried(tried)
         only = None if failures is None else {as_id("failures", entry_id) for entry_id in failures}
-        resolved: tuple[EntryId, ...] = ()
-        known: Sequence[Entry] = ()
-        meant: Sequence[Entry] = ()
-        left: Sequence[Entry] = ()
+        resolved = Kept()
         if solution_steps is not None:
             solution_steps = self._text("solution_steps", solution_steps)
             if verified_by is None:
                 raise InvalidInput("verified_by", "is required: what showed that the solution works?")
-            known = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
-            meant = [entry for entry in known if only is None or entry.entry_id in only]
-            waiting = await self._to_resolve(meant, solution_steps, run_id)
-            left = self._more_of_agents(waiting) if only is None else ()
             resolve = partial(
                 replace(self.capture, solved_in=run_id).resolve_failure,
                 solution_steps=solution_steps,
@@ -175,15 +167,31 @@ class TaskEventService:
                 when_to_try=when_to_try,
                 applies_when=applies_when,
             )
-            resolved = await _resolve_each([entry for entry in waiting if entry not in left], resolve)
+            known = await self.stores.entries.of_task(project_id, task_id, EntryType.FAILURE_SOLUTION)
+            resolved = await self._resolve_failures(known, only, resolve, by=solution_steps, run_id=run_id)
         told = await self._tell(project_id, task_id, run_id, worked=True, tried=tried, solution=solution_steps)
+        return replace(told, entry_ids=resolved.entry_ids, degraded=_joined(resolved.degraded, told.degraded))
+
+    async def _resolve_failures(
+        self,
+        known: Sequence[Entry],
+        only: Collection[UUID] | None,
+        resolve: Callable[[EntryId], Awaitable[EntryId]],
+        *,
+        by: str,
+        run_id: str | None,
+    ) -> Kept:
+        """Resolve failures of a task that wait for the solution `by`: all of them, or `only` those that it solved."""
+        meant = [entry for entry in known if only is None or entry.entry_id in only]
+        waiting = await self._to_resolve(meant, by, run_id)
+        left = self._more_of_agents(waiting) if only is None else []
+        resolved = await _resolve_each([entry for entry in waiting if entry not in left], resolve)
         dropped = _NOT_KEPT.format(_statuses(meant)) if meant and not resolved else None
-        strange = sorted(map(str, (only or set()) - {entry.entry_id for entry in known})) if solution_steps else []
+        strange = sorted(map(str, set(only or ()) - {entry.entry_id for entry in known}))
         passed_over = _NO_FAILURES.format(", ".join(strange)) if strange else None
         more = _MORE_OF_AGENTS.format(", ".join(str(entry.entry_id) for entry in left[:_NAMED])) if left else None
         cut = _MORE_OF_TASK if len(known) >= MOST_OF_TASK else None
-        degraded = "; ".join(filter(None, (dropped, passed_over, more, cut, told.degraded))) or None
-        return replace(told, entry_ids=resolved, degraded=degraded)
+        return Kept(entry_ids=resolved, degraded=_joined(dropped, passed_over, more, cut))
 
     def _more_of_agents(self, waiting: Sequence[Entry]) -> list[Entry]:
         """Return of what waits for a resolution what other keys of low trust told before their latest.
@@ -227,29 +235,12 @@ class TaskEventService:
         """
         _check(project_id=project_id, gate_type=gate_type, task_id=task_id, run_id=run_id)
         check_flag("accepted", accepted)
-        approach = approach or proposal
-        about: dict[str, Any] = {
-            "verified_by": verified_by,
-            "when_to_try": when_to_try,
-            "applies_when": applies_when,
-        }
-        resolved: tuple[EntryId, ...] = ()
-        if accepted and approach is None:
-            raise InvalidInput("approach", "is required: what was accepted?")
-        if accepted and approach is not None:
-            approach = self._text("approach", approach)
-            rejections = await self.stores.entries.of_task(
-                project_id, task_id, EntryType.GATE_REJECTION, gate_type=gate_type
-            )
-            resolved = await self._accept(rejections, approach, run_id, about)
-            if resolved and not await self._is_first(rejections):
-                return Kept(entry_ids=resolved)
-        entry = NewEntry(
+        decision = NewEntry(
             entry_type=EntryType.GATE_APPROVAL if accepted else EntryType.GATE_REJECTION,
             project_id=project_id,
             gate_type=gate_type,
             proposal=proposal,
-            approved_approach=approach if accepted else None,
+            approved_approach=approach or proposal if accepted else None,
             human_feedback=None if accepted else human_feedback,
             agent_type=agent_type,
             task_type=task_type,
@@ -257,18 +248,33 @@ class TaskEventService:
             task_description=task_description,
             task_id=task_id,
             run_id=run_id,
-            **about,
+            verified_by=verified_by,
+            when_to_try=when_to_try,
+            applies_when=applies_when,
         )
-        return Kept(entry_ids=(await self.capture.capture(entry), *resolved))
+        return await self._accept(decision) if accepted else Kept(entry_ids=(await self.capture.capture(decision),))
 
-    async def _accept(
-        self, rejections: Sequence[Entry], approach: str, run_id: str | None, about: Mapping[str, Any]
-    ) -> tuple[EntryId, ...]:
-        """Give rejections that wait for it the revision that was accepted; return those that have it."""
-        waiting = await self._to_resolve(rejections, approach, run_id)
+    async def _accept(self, approval: NewEntry) -> Kept:
+        """Give the rejections of a gate that wait for it what was accepted; keep the approval of a first attempt."""
+        if approval.approved_approach is None:
+            raise InvalidInput("approach", "is required: what was accepted?")
+        approach = self._text("approach", approval.approved_approach)
+        rejections = await self.stores.entries.of_task(
+            approval.project_id, approval.task_id, EntryType.GATE_REJECTION, gate_type=approval.gate_type
+        )
+        waiting = await self._to_resolve(rejections, approach, approval.run_id)
         left = self._more_of_agents(waiting)
-        resolve = partial(self.capture.resolve_gate_rejection, revision_approach=approach, **about)
-        return await _resolve_each([entry for entry in waiting if entry not in left], resolve)
+        resolve = partial(
+            self.capture.resolve_gate_rejection,
+            revision_approach=approach,
+            verified_by=approval.verified_by,
+            when_to_try=approval.when_to_try,
+            applies_when=approval.applies_when,
+        )
+        resolved = await _resolve_each([entry for entry in waiting if entry not in left], resolve)
+        if resolved and not await self._is_first(rejections):
+            return Kept(entry_ids=resolved)
+        return Kept(entry_ids=(await self.capture.capture(replace(approval, approved_approach=approach)), *resolved))
 
     async def _is_first(self, rejections: Sequence[Entry]) -> bool:
         """Return whether an acceptance is of a first attempt though these are on record: agents' keys alone say so."""
@@ -343,6 +349,11 @@ async def _resolve_each(
         with suppress(NotOpen, NotFound):  # somebody else told of it meanwhile, and was first
             resolved.append(await resolve(entry.entry_id))
     return tuple(dict.fromkeys(resolved))
+
+
+def _joined(*notes: str | None) -> str | None:
+    """Return several notes of what was not kept as one; None where there is none."""
+    return "; ".join(filter(None, notes)) or None
 
 
 def _statuses(entries: Iterable[Entry]) -> str:
