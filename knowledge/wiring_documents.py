@@ -25,7 +25,7 @@ from knowledge.documents.indexing import DocumentIndexing, Room
 from knowledge.documents.library import DocumentLibrary
 from knowledge.documents.models import SourceId
 from knowledge.documents.moving import DocumentMoves
-from knowledge.documents.ports import Converter, PassageIndex, Repositories, Repository, Source
+from knowledge.documents.ports import Converter, DocumentStore, PassageIndex, Repositories, Repository, Source
 from knowledge.documents.searching import DocumentSearch
 from knowledge.documents.service import Documents
 from knowledge.documents.summarising import MapReduceSummaries
@@ -120,28 +120,18 @@ def make_documents(
     workspace = stores.workspace
     room = _Rooms(stores)
     passages = PostgresPassages(engine, workspace)
-    access = AccessPolicy(workspace, PostgresGrants(engine, workspace), BASES)
     store = PostgresDocuments(engine, workspace)
     library = DocumentLibrary(
         documents=store,
-        access=access,
+        access=AccessPolicy(workspace, PostgresGrants(engine, workspace), BASES),
         converter=converter,
         redaction=settings.redaction,
         case_retention=timedelta(days=settings.case_retention_days),
     )
-    indexing = DocumentIndexing(
-        store=PostgresIndexing(engine, workspace),
-        index=index,
-        room=room,
-        clock=stores.clock,
-        workspace=workspace,
-        lease=settings.lease,
-        chunk_tokens=settings.document_chunk_tokens,
-        summariser=None if chat is None else MapReduceSummaries(open_chat=chat, allowed=_remote_allowed(stores)),
-    )
+    indexing = _indexing(settings, engine, stores, index, room, chat=chat)
     return Documents(
         workspace=workspace,
-        access=access,
+        access=library.access,
         library=library,
         indexing=indexing,
         search=DocumentSearch(
@@ -154,19 +144,50 @@ def make_documents(
         evidence=LogEvidence(logs=PostgresLogs(engine, workspace), passages=passages),
         quotes=passages,
         calibration=ScaleCalibration(passages=passages, room=room),
-        syncing=GitSync(
-            store=PostgresSources(engine, workspace),
-            documents=store,
-            library=library,
-            repositories=_Repositories(settings),
-            allowed=settings.fetch_from,
-        ),
+        syncing=_syncing(settings, engine, workspace, store, library),
         upkeep=DocumentUpkeep(
             indexing=indexing,
             library=library,
             spaces=stores.spaces,
             answers=PostgresAnswers(engine, workspace, stores.clock),
         ),
+    )
+
+
+def _indexing(
+    settings: KnowledgeSettings,
+    engine: AsyncEngine,
+    stores: Stores,
+    index: PassageIndex,
+    room: _Rooms,
+    *,
+    chat: Callable[[], ChatModel] | None,
+) -> DocumentIndexing:
+    return DocumentIndexing(
+        store=PostgresIndexing(engine, stores.workspace),
+        index=index,
+        room=room,
+        clock=stores.clock,
+        workspace=stores.workspace,
+        lease=settings.lease,
+        chunk_tokens=settings.document_chunk_tokens,
+        summariser=None if chat is None else MapReduceSummaries(open_chat=chat, allowed=_remote_allowed(stores)),
+    )
+
+
+def _syncing(
+    settings: KnowledgeSettings,
+    engine: AsyncEngine,
+    workspace: str,
+    documents: DocumentStore,
+    library: DocumentLibrary,
+) -> GitSync:
+    return GitSync(
+        store=PostgresSources(engine, workspace),
+        documents=documents,
+        library=library,
+        repositories=_Repositories(settings),
+        allowed=settings.fetch_from,
     )
 
 

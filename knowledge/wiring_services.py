@@ -24,6 +24,7 @@ from knowledge.adapters.postgres.spaces import PostgresSpaces
 from knowledge.adapters.postgres.spending import PostgresSpending
 from knowledge.adapters.postgres.upkeep import PostgresUpkeep
 from knowledge.documents.answers import Models
+from knowledge.documents.journal import Journal
 from knowledge.documents.moving import DocumentMoves
 from knowledge.documents.ports import Converter, PassageIndex
 from knowledge.memory.archiving import ArchiveService
@@ -110,14 +111,7 @@ def knowledge_on(
         capture=capture,
         checkpoints=_checkpoints(settings, stores),
         queries=_queries(settings, stores),
-        pruning=KnowledgePruningService(
-            stores=stores,
-            # a clock that somebody hands in is right
-            store_clock=PostgresClock(engine) if isinstance(stores.clock, SystemClock) else None,
-            retention_years=settings.retention_years,
-            beside=answering.journal,
-            audit=audit,
-        ),
+        pruning=_pruning(settings, engine, stores, answering.journal, audit),
         contexts=ContextLog(stores=stores),
         outcomes=outcomes,
         events=TaskEventService(stores=stores, capture=capture, outcomes=outcomes),
@@ -179,6 +173,19 @@ def _queries(settings: KnowledgeSettings, stores: Stores) -> RAGQueryService:
         task_relevance=settings.task_relevance,
         failure_relevance=settings.failure_relevance,
         redaction=settings.redaction,
+    )
+
+
+def _pruning(
+    settings: KnowledgeSettings, engine: AsyncEngine, stores: Stores, journal: Journal, audit: Auditor
+) -> KnowledgePruningService:
+    return KnowledgePruningService(
+        stores=stores,
+        # a clock that somebody hands in is right
+        store_clock=PostgresClock(engine) if isinstance(stores.clock, SystemClock) else None,
+        retention_years=settings.retention_years,
+        beside=journal,
+        audit=audit,
     )
 
 
