@@ -14,18 +14,9 @@ from orchestrator.cli.run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Sequence
 
-    from knowledge.documents.indexing import IndexReport
-    from knowledge.documents.library import Added
-    from knowledge.documents.models import Document, DocumentId, NewDocument
-    from knowledge.documents.service import KnowledgeBases
-    from knowledge.documents.syncing import SyncReport
-    from orchestrator.cli.folders import Found
-    from orchestrator.client.kb import RemoteKnowledgeBases
-    from orchestrator.progress import Stages
-
-    Bases = KnowledgeBases | RemoteKnowledgeBases
+    from orchestrator.cli.folders import Files
 
 kb = typer.Typer(help="Documents to search and ask.", no_args_is_help=True)
 
@@ -71,38 +62,33 @@ def add(
     from knowledge.documents.syncing import NewSource
     from knowledge.errors import InvalidInput
     from orchestrator import connect
-    from orchestrator.cli.folders import files_at, folders_among
+    from orchestrator.cli.knowledge_base import Base
     from orchestrator.cli.reports.kb import Left, print_added, print_reports, unread
     from orchestrator.cli.terminal import stages
 
-    base, scope_id = base_of(case, user, team)
+    kb_name, scope_id = base_of(case, user, team)
 
     async def work() -> None:
-        if not all(path.strip() for path in paths):
-            raise InvalidInput("path", "is empty: name a file, a folder or an address")  # not all of where we are
-        here = [Path(path) for path in paths if "://" not in path]
-        found, folders = files_at(here), folders_among(here)
+        found, folders = _named(paths)
         files, left_out = found.taken, [each.uri for each in found.left_out]
         if title is not None and len(files) > 1:
             raise InvalidInput("title", f"is of one file, these are {len(files)}: add it by itself")
+        urls = [each for each in paths if "://" in each]
+        sources = [NewSource(url=each, branch=branch, subdir=subdir, globs=tuple(glob or ())) for each in urls]
         async with connect(workspace=workspace) as knowledge:
             with stages(quiet=as_json) as progress:
+                base = Base(bases=knowledge.kb, kb=kb_name, scope_id=scope_id, progress=progress)
                 documents = functools.partial(NewDocument, title=title, category=category, tags=tuple(tag or ()))
-                added, passed = await _added(knowledge.kb, base, scope_id, files, documents, progress)
+                added, passed = await base.add(files, documents)
                 taken = {each.uri for each in files} | {each.document.uri for each in added}
-                gone = await _gone(knowledge.kb, base, scope_id, folders, taken) if folders else {}
+                gone = await base.gone(folders, taken) if folders else {}
                 if gone and delete_gone:
-                    await knowledge.kb.delete(base, scope_id, list(gone.values()))
-                    await knowledge.kb.let_go()
-                sources = [each for each in paths if "://" in each]
-                for url in sources:
-                    source = NewSource(url=url, branch=branch, subdir=subdir, globs=tuple(glob or ()))
-                    await knowledge.kb.add_source(base, scope_id, source)
-                reports = await _synced(knowledge.kb, base, scope_id, progress) if sources else []
+                    await base.delete(gone.values())
+                reports = await base.add_repositories(sources) if sources else []
                 changed = sum(each.changed for each in added) + sum(report.added for report in reports)
                 ours = [each.document.document_id for each in added]
-                ours += await _waiting(knowledge.kb, base, scope_id) if sources else []
-                indexed = await _indexed(knowledge.kb, changed, progress, ours) if wait else None
+                ours += await base.waiting() if sources else []
+                indexed = await base.index(ours, changed) if wait else None
         if sources and not files:
             print_reports(reports, as_json=as_json)
         else:
@@ -114,73 +100,15 @@ def add(
     run(work)
 
 
-async def _added(
-    bases: Bases,
-    base: str,
-    scope_id: str | None,
-    files: Sequence[Found],
-    document: Callable[..., NewDocument],
-    progress: Stages,
-) -> tuple[list[Added], list[str]]:
-    """Add files; return what came of them, and of which no document could be made, with the reasons."""
+def _named(paths: Sequence[str]) -> tuple[Files, list[Path]]:
+    """Return the files at some paths, and which of these are folders; addresses are neither."""
     from knowledge.errors import InvalidInput
-    from orchestrator.cli.folders import contents_of
+    from orchestrator.cli.folders import files_at, folders_among
 
-    added, passed = [], []
-    told = progress.stage("Reading") if files else None
-    for number, found in enumerate(files, 1):
-        content = contents_of(found.path)
-        if isinstance(content, str):
-            passed.append(f"{found.uri}: {content}")
-            continue
-        try:
-            added.append(await bases.add(base, scope_id, document(uri=found.uri, content=content)))
-        except InvalidInput as error:
-            if error.field != "uri":
-                raise  # what is said of all of them
-            passed.append(f"{found.uri}: {error.reason}")
-        if told:
-            told(number, len(files))
-    return added, passed
-
-
-async def _gone(
-    bases: Bases, base: str, scope_id: str | None, folders: Sequence[Path], taken: Collection[str]
-) -> dict[str, DocumentId]:
-    """Return the documents that were added from these folders and whose files are gone, by name.
-
-    `taken` are the names of the files there, as read and as kept: without their secrets.
-    """
-    from orchestrator.cli.folders import gone_from
-
-    every = await _every(bases, base, scope_id)
-    known = {each.uri: each.document_id for each in every if each.source_id is None and each.uri not in taken}
-    return {uri: known[uri] for folder in folders for uri in gone_from(folder, known)}
-
-
-async def _synced(bases: Bases, base: str, scope_id: str | None, progress: Stages) -> list[SyncReport]:
-    progress.stage("Fetching")
-    return await bases.sync(base, scope_id)
-
-
-async def _every(bases: Bases, base: str, scope_id: str | None) -> list[Document]:
-    return await paged(lambda last, most: bases.listed(base, scope_id, limit=most, after=last), lambda each: each.uri)
-
-
-async def _waiting(bases: Bases, base: str, scope_id: str | None) -> list[DocumentId]:
-    """Return what waits of a base: what others add elsewhere meanwhile is none of the command's business."""
-    return [each.document_id for each in await _every(bases, base, scope_id) if each.waiting]
-
-
-async def _indexed(bases: Bases, changed: int, progress: Stages, documents: Collection[DocumentId]) -> IndexReport:
-    """Index these documents; progress is of what changed, or of more where more waited."""
-    told = progress.stage("Indexing")
-
-    def report(done: int, _total: int | None) -> None:
-        if told:
-            told(done, max(done, changed))
-
-    return await bases.index(documents=documents, progress=told and report)
+    if not all(path.strip() for path in paths):
+        raise InvalidInput("path", "is empty: name a file, a folder or an address")  # not all of where we are
+    here = [Path(path) for path in paths if "://" not in path]
+    return files_at(here), folders_among(here)
 
 
 @kb.command("sync")
@@ -193,18 +121,19 @@ def sync(
     as_json: Json = False,
 ) -> None:
     """Fetch repositories now, and index what changed."""
+    from orchestrator.cli.knowledge_base import Base
     from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.kb import print_reports
     from orchestrator.cli.terminal import stages
 
-    base, scope_id = base_of(case, user, team)
+    kb_name, scope_id = base_of(case, user, team)
 
     async def work() -> None:
         async with opened(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
-                reports = await _synced(knowledge.kb, base, scope_id, progress)
-                ours = await _waiting(knowledge.kb, base, scope_id)
-                await _indexed(knowledge.kb, sum(report.added for report in reports), progress, ours)
+                base = Base(bases=knowledge.kb, kb=kb_name, scope_id=scope_id, progress=progress)
+                reports = await base.sync()
+                await base.index(await base.waiting(), sum(report.added for report in reports))
         print_reports(reports, as_json=as_json)
         if any(report.error for report in reports):
             raise typer.Exit(1)
@@ -222,18 +151,19 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Index the documents now that failed or were put off. Those of repositories too, which a sync does not reread."""
+    from orchestrator.cli.knowledge_base import Base
     from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.kb import print_retried
     from orchestrator.cli.terminal import stages
 
-    base, scope_id = base_of(case, user, team)
+    kb_name, scope_id = base_of(case, user, team)
 
     async def work() -> None:
         async with opened(workspace, as_json=as_json) as knowledge:
             with stages(quiet=as_json) as progress:
-                again = await knowledge.kb.retry(base, scope_id)
-                ours = await _waiting(knowledge.kb, base, scope_id)
-                indexed = await _indexed(knowledge.kb, again, progress, ours)
+                base = Base(bases=knowledge.kb, kb=kb_name, scope_id=scope_id, progress=progress)
+                again = await base.retry()
+                indexed = await base.index(await base.waiting(), again)
         print_retried(again, indexed, as_json=as_json)
         if indexed.failed or indexed.postponed:
             raise typer.Exit(1)
