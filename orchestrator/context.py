@@ -1,8 +1,4 @@
-"""The block of knowledge an agent gets with its task: rendered here, in the design's format, and nowhere else.
-
-What is stored was written by agents and people, so no stored text may look like the block's own lines: continuation
-lines are indented and the two markers are broken inside stored text. A structure, not a promise that a model obeys.
-"""
+"""The context an agent gets with its task: what is known that fits, within a deadline, or else the task alone."""
 
 from __future__ import annotations
 
@@ -16,22 +12,16 @@ from uuid import uuid4
 from knowledge.errors import InvalidInput, TextRejected, Unavailable, reason_of
 from knowledge.logs import get_logger
 from knowledge.memory.contexts import check_task
-from knowledge.memory.success import is_failing
-from knowledge.memory.texts import normalised
-from knowledge.models import Context, ContextId, Entry, EntryType, FactsTold, Pattern, PatternId, Task
-from knowledge.names import CONTEXT_CLOSING, CONTEXT_OPENING
+from knowledge.models import Context, ContextId, Entry, FactsTold, Pattern, PatternId, Task
 from knowledge.steps import step
 from knowledge.turns import all_of, aside_if_long
+from orchestrator.block import basic_context, render
 from orchestrator.breaker import CircuitBreaker
-from orchestrator.budget import INDENT, Keep, shared, tokens
+from orchestrator.choosing import choose
 from orchestrator.deadline import within
-from orchestrator.harmless import harmless
 
 log = get_logger(__name__)
 
-_INTRODUCTION = "Similar situations have been resolved these ways:"
-_RECOMMENDATION = "Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data."
-CONTEXT_PATTERNS = 3
 _WARMS_UP_SECONDS = 5.0
 """What a context that is late may take to its end, ours: connections, once made, make the next one quick."""
 
@@ -44,77 +34,6 @@ class Cause(StrEnum):
     INVALID = "invalid"
     UNAVAILABLE = "unavailable"
     FAILED = "failed"
-
-
-def label(success_count: int) -> str:
-    """Return the design's word for a number of successes."""
-    if success_count >= 5:
-        return "Most Common"
-    return "Moderate" if success_count >= 3 else "Less Common"
-
-
-def render(patterns: Sequence[Pattern], *, max_tokens: int) -> tuple[str, tuple[Pattern, ...]]:
-    """Return the block for up to three patterns, never above `max_tokens`, and the patterns in it.
-
-    Long texts are cut where it shows, problems in their middle, of which the lines stay that say what went wrong.
-    Patterns that do not fit even so are left out, the last first; the text is empty if none fits.
-    """
-    shown = list(patterns[:CONTEXT_PATTERNS])
-    while shown:
-        texts = [(harmless(text) or "-", keep) for pattern in shown for text, keep in _texts(pattern)]
-        frame = tokens(_block(shown, [""] * len(texts)))
-        cut = shared(texts, max_tokens - frame)
-        if cut is not None:
-            return _block(shown, [harmless(text) for text in cut]), tuple(shown)
-        shown.pop()
-    return "", ()
-
-
-def _texts(pattern: Pattern) -> tuple[tuple[str, Keep], ...]:
-    is_failure = pattern.entry_type is EntryType.FAILURE_SOLUTION
-    problem = (pattern.problem, Keep.ERRORS if is_failure else Keep.ENDS)
-    return problem, (pattern.solution, Keep.BEGINNING), (pattern.when_to_try, Keep.BEGINNING)
-
-
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n" + INDENT)
-
-
-def _block(patterns: Sequence[Pattern], texts: Sequence[str]) -> str:
-    lines = [CONTEXT_OPENING, "", _INTRODUCTION, ""]
-    for number, pattern in enumerate(patterns, 1):
-        problem, solution, when = (_indented(text) for text in texts[3 * number - 3 : 3 * number])
-        successes = "1 success" if pattern.success_count == 1 else f"{pattern.success_count} successes"
-        lines += [
-            f"Pattern {number} ({label(pattern.success_count)} - {successes}):",
-            f"- Problem: {problem}",
-            f"- Solution: {solution}",
-            f"- When to try: {when}",
-        ]
-        rival = _rival_of(pattern, patterns)
-        if pattern.attempt_count > pattern.success_count or pattern.project_count > 1 or rival:
-            projects = "1 project" if pattern.project_count == 1 else f"{pattern.project_count} projects"
-            lines.append(f"- Record: {pattern.success_count} of {pattern.attempt_count} attempts, {projects}")
-        if rival and rival < number:
-            lines.append(f"- Alternative to: Pattern {rival}")
-        lines.append("")
-    return "\n".join([*lines, _RECOMMENDATION, "", CONTEXT_CLOSING, ""])
-
-
-def _rival_of(pattern: Pattern, shown: Sequence[Pattern]) -> int | None:
-    """Return the number of the first pattern of the block that is another way out of the same situation."""
-    numbers = (number for number, other in enumerate(shown, 1) if other.pattern_id in pattern.rivals)
-    return next(numbers, None)
-
-
-def basic_context(task: Task) -> str:
-    """Return what an agent is told of its task without any knowledge."""
-    lines = [f"Task: {harmless(task.description)}"]
-    if task.type:
-        lines.append(f"Type: {harmless(task.type)}")
-    if task.technology:
-        lines.append(f"Technology: {harmless(task.technology)}")
-    return "\n".join(lines)
 
 
 class Queries(Protocol):
@@ -327,47 +246,6 @@ async def _with_patterns(context: Context, found: Sequence[Pattern], settings: C
         sum(len(pattern.problem) for pattern in chosen), partial(render, chosen, max_tokens=settings.context_max_tokens)
     )
     return replace(context, text=f"{context.text}\n\n{block}", patterns=shown) if shown else context
-
-
-def choose(found: Sequence[Pattern], *, limit: int) -> list[Pattern]:
-    """Return the first `limit` patterns, in their order.
-
-    While others fit, gate entries fill one of three places, and what resolves it in the words of one before fills none.
-    What an agent's key alone speaks for fills one, whatever else there is; what is known to fail, none.
-    """
-    heard = _one_of_each_source([each for each in found if not is_failing(each.success_count, each.attempt_count)])
-    again = _told_again(heard)
-    gates = [
-        pattern.pattern_id
-        for pattern in heard
-        if pattern.entry_type is not EntryType.FAILURE_SOLUTION and pattern.pattern_id not in again
-    ]
-    later = dict.fromkeys(gates[max(1, limit // 3) :], 1) | dict.fromkeys(again, 2)
-    places = sorted(heard, key=lambda pattern: later.get(pattern.pattern_id, 0))[:limit]
-    chosen = {pattern.pattern_id for pattern in places}
-    return [pattern for pattern in heard if pattern.pattern_id in chosen]
-
-
-def _one_of_each_source(found: Sequence[Pattern]) -> list[Pattern]:
-    """Return the patterns without those after the first one that nobody but the same agent's key speaks for."""
-    seen: set[str] = set()
-    heard = []
-    for pattern in found:
-        if pattern.source is None or pattern.source not in seen:
-            heard.append(pattern)
-        if pattern.source is not None:
-            seen.add(pattern.source)
-    return heard
-
-
-def _told_again(found: Sequence[Pattern]) -> list[PatternId]:
-    """Return the patterns that tell to do the same as one before."""
-    first: dict[str, PatternId] = {}
-    return [
-        pattern.pattern_id
-        for pattern in found
-        if first.setdefault(normalised(pattern.solution), pattern.pattern_id) != pattern.pattern_id
-    ]
 
 
 _NOTHING: Final = object()

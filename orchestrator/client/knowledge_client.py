@@ -381,7 +381,7 @@ class KnowledgeClient:
         context = await self._api.call("POST", "/v1/contexts", Context, body=body)
         if sent == task:
             return context
-        from orchestrator.context import basic_context  # noqa: PLC0415 - few tasks are so long
+        from orchestrator.block import basic_context  # noqa: PLC0415 - few tasks are so long
 
         before = basic_context(sent)
         if not context.text.startswith(before):

@@ -14,7 +14,7 @@ from knowledge.adapters.postgres.tables import links, match_keys
 from knowledge.models import EntryId, PatternId, Task
 from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
-from orchestrator.context import render
+from orchestrator.block import render
 from tests.acceptance.test_merging import NAMES, in_two_wordings
 from tests.acceptance.test_the_loop import fail
 from tests.conftest import Opens, SetClock

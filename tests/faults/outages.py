@@ -19,8 +19,9 @@ from knowledge.errors import EmbedderUnavailable
 from knowledge.models import Context, EntryStatus, Task
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
+from orchestrator.block import basic_context
 from orchestrator.breaker import CircuitBreaker
-from orchestrator.context import OrchestratorContextBuilder, basic_context
+from orchestrator.context import OrchestratorContextBuilder
 from tests.faults.lessons import lesson
 from tests.support.openai_server import Fault, Misdeed, OpenAIServer, Status
 from tests.support.postgres import over_tcp

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from knowledge.models import Pattern, Task
-from orchestrator.context import basic_context, label, render
+from orchestrator.block import basic_context, label, render
 from orchestrator.harmless import harmless
 from tests.support.entries import pattern
 

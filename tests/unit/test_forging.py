@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator import context
+from orchestrator import block
 from orchestrator.harmless import harmless
 from tests.support.blocks import breakouts
 
@@ -18,7 +18,7 @@ def test_t3_of_2000_forged_texts_none_gets_out_of_its_block_and_all_come_back() 
 def test_t3_a_renderer_that_does_not_indent_or_does_not_break_markers_is_caught(
     monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
-    monkeypatch.setattr(context, lacking, lambda text: text)
+    monkeypatch.setattr(block, lacking, lambda text: text)
     assert next(breakouts(200, seed=3), None) is not None
 
 

@@ -25,8 +25,8 @@ from knowledge.models import (
     PruneReport,
     WorkspaceStats,
 )
+from orchestrator.block import label
 from orchestrator.cli.terminal import json_line, notes, out, print_json, print_json_with_list, print_pairs, print_text
-from orchestrator.context import label
 from orchestrator.harmless import harmless
 
 if TYPE_CHECKING:
