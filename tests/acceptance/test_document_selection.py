@@ -19,7 +19,8 @@ from knowledge.wiring import Knowledge
 from orchestrator.cli.asking import LocalAnswers
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
-from orchestrator.tools.selection import Documents, DocumentSelection, Lookups, get_tool_schema, validate_parameters
+from orchestrator.tools.lookups import Documents, Lookups, get_tool_schema, validate_parameters
+from orchestrator.tools.selection import DocumentSelection
 from orchestrator.tools.telemetry import Telemetry, metrics_of
 from tests.acceptance.test_document_tools import with_model
 from tests.conftest import Opens
