@@ -11,7 +11,9 @@ import qdrant_edge as edge
 
 from knowledge.adapters import passage_points as shape
 from knowledge.adapters import qdrant_points
-from knowledge.adapters.qdrant_edge import BATCH, RESERVE_MB, QdrantEdgeIndex, search_both, sparse, translated
+from knowledge.adapters.edge_folder import translated
+from knowledge.adapters.edge_queries import search_both, sparse
+from knowledge.adapters.qdrant_edge import BATCH, RESERVE_MB, QdrantEdgeIndex
 from knowledge.documents.models import PassageHit, PassageId, PassagePoint, PassageWhere
 from knowledge.documents.ports import PassageIndex
 from knowledge.models import EmbeddingSpace, PointId, SparseVector, Vector

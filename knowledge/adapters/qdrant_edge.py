@@ -17,18 +17,28 @@ import json
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TypeAlias
-from uuid import UUID, uuid4
+from typing import Final
+from uuid import uuid4
 
 import qdrant_edge as edge
 
 from knowledge.adapters import qdrant_points as shape
+from knowledge.adapters.edge_folder import HALF_GONE, HALF_MADE, MB, open_shard, own, sync_folder, translated
+from knowledge.adapters.edge_queries import (
+    engine_point,
+    expired_in,
+    filter_of,
+    point_id_of,
+    read_point,
+    search_both,
+    within_workspace,
+)
 from knowledge.adapters.engine_log import sync_ahead, sync_log
-from knowledge.errors import HardwonError, IndexUnavailable, StoreIncompatible, StoreInUse
+from knowledge.errors import IndexUnavailable
 from knowledge.models import EmbeddingSpace, Hit, Point, PointId, SparseVector, Vector, Where
 from knowledge.ports import VectorIndex
 from knowledge.turns import let_others_run
@@ -53,9 +63,6 @@ FLUSH_AFTER: Final = 4096
 """Points written after which the engine flushes (50 to 90 ms): that many an opening after a kill writes again (1 s)."""
 
 _NO_HNSW: Final = 10**9
-_MB: Final = 1_000_000
-_HALF_MADE: Final = ".making-"
-_HALF_GONE: Final = ".dropped-"
 _ALIASES: Final = "aliases.json"
 
 
@@ -74,7 +81,7 @@ class QdrantEdgeIndex(VectorIndex):
         self._owner = os.getpid()
         self._lock: int | None = None
         with translated(directory):
-            self._lock = _own(directory)
+            self._lock = own(directory)
 
     async def ensure(self, space: EmbeddingSpace, *, in_use: bool = True) -> None:
         path = self._path(space)
@@ -86,7 +93,7 @@ class QdrantEdgeIndex(VectorIndex):
             shape.check_batch(space, points[start : start + BATCH], start)
             await let_others_run()
         for start in range(0, len(points), BATCH):
-            batch = [_stored(point) for point in points[start : start + BATCH]]
+            batch = [engine_point(point) for point in points[start : start + BATCH]]
             await let_others_run()
             await self._update(space, edge.UpdateOperation.upsert_points(batch))
             await let_others_run()
@@ -102,7 +109,7 @@ class QdrantEdgeIndex(VectorIndex):
             shard = self._shard(space)
             if limit < 1 or wanted.impossible:
                 return []
-            return search_both(shard, dense.tolist(), lexical, _filter(shard, wanted), limit)
+            return search_both(shard, dense.tolist(), lexical, filter_of(shard, wanted), limit)
 
     async def nearest(
         self, space: EmbeddingSpace, dense: Sequence[Vector], where: Where, *, limit: int, at_least: float
@@ -120,13 +127,13 @@ class QdrantEdgeIndex(VectorIndex):
             ]
             with translated(await self._made(space)):
                 shard = self._shard(space)
-                kept = _filter(shard, wanted)
+                kept = filter_of(shard, wanted)
                 requests = [
                     edge.QueryRequest(limit=limit, query=query, filter=kept, score_threshold=at_least)
                     for query in queries
                 ]
                 pages = shard.query_batch(edge.QueryBatchRequest(requests))
-            found += [[_id(hit.id) for hit in page] for page in pages]
+            found += [[point_id_of(hit.id) for hit in page] for page in pages]
             await let_others_run()
         return found
 
@@ -139,7 +146,7 @@ class QdrantEdgeIndex(VectorIndex):
         await self._keep(space, len(point_ids))
 
     async def delete_expired(self, space: EmbeddingSpace, workspace: str, now: datetime) -> int:
-        expired = _expired(workspace, shape.write_moment(now, "now"))
+        expired = expired_in(workspace, shape.write_moment(now, "now"))
         deleted = 0
         if not (await self._made(space)).exists():
             return 0
@@ -157,7 +164,7 @@ class QdrantEdgeIndex(VectorIndex):
 
     async def count(self, space: EmbeddingSpace, workspace: str) -> int:
         with translated(await self._made(space)):
-            asked = edge.CountRequest(exact=True, filter=_within(workspace))
+            asked = edge.CountRequest(exact=True, filter=within_workspace(workspace))
             return self._shard(space).count(asked)
 
     async def scan(
@@ -171,12 +178,12 @@ class QdrantEdgeIndex(VectorIndex):
             asked = edge.ScrollRequest(
                 limit=limit,
                 offset=start,
-                filter=_within(workspace),
+                filter=within_workspace(workspace),
                 with_payload=True,
                 with_vector=True,
             )
             page, _ = shard.scroll(asked)
-            return [(_id(found.id), _read(found)) for found in page]
+            return [(point_id_of(found.id), read_point(found)) for found in page]
 
     async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
         start = None if after is None else shape.id_after(after)
@@ -184,8 +191,10 @@ class QdrantEdgeIndex(VectorIndex):
             shard = self._shard(space)
             if limit < 1 or (after is not None and start is None):
                 return []
-            asked = edge.ScrollRequest(limit=limit, offset=start, filter=_within(workspace), with_payload=False)
-            return [_id(found.id) for found in shard.scroll(asked)[0]]
+            asked = edge.ScrollRequest(
+                limit=limit, offset=start, filter=within_workspace(workspace), with_payload=False
+            )
+            return [point_id_of(found.id) for found in shard.scroll(asked)[0]]
 
     async def drop(self, space: EmbeddingSpace) -> None:
         await self._remove(await self._made(space))
@@ -221,7 +230,7 @@ class QdrantEdgeIndex(VectorIndex):
             self._set_alias(None)
         if not path.exists():
             return None
-        return path.rename(path.with_name(f"{_HALF_GONE}{path.name}-{uuid4().hex}"))
+        return path.rename(path.with_name(f"{HALF_GONE}{path.name}-{uuid4().hex}"))
 
     async def aclose(self) -> None:
         if self._lock is None:
@@ -252,7 +261,7 @@ class QdrantEdgeIndex(VectorIndex):
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self._directory / _ALIASES)
-        _sync(self._directory)
+        sync_folder(self._directory)
 
     def _path(self, space: EmbeddingSpace) -> Path:
         """Return where a space's collection lies, after making sure that this process may touch it."""
@@ -284,7 +293,7 @@ class QdrantEdgeIndex(VectorIndex):
         if shard is None:
             if not path.exists():
                 raise IndexUnavailable(f"The index in {self._directory} has no {path.name}; run `hardwon rebuild`.")
-            shard = self._shards[path.name] = _open(path, space, self._reserve_mb)
+            shard = self._shards[path.name] = open_shard(path, space, self._reserve_mb)
         return shard
 
     async def _make(self, space: EmbeddingSpace, path: Path) -> None:
@@ -292,7 +301,7 @@ class QdrantEdgeIndex(VectorIndex):
 
         Each step waits for the disk (0.1 s on a busy one), and there are a dozen.
         """
-        making = path.with_name(f"{_HALF_MADE}{path.name}")
+        making = path.with_name(f"{HALF_MADE}{path.name}")
         shutil.rmtree(making, ignore_errors=True)
         config = edge.EdgeConfig(
             vectors={shape.DENSE: edge.EdgeVectorParams(size=space.dims, distance=edge.Distance.Cosine)},
@@ -310,7 +319,7 @@ class QdrantEdgeIndex(VectorIndex):
             shard.close()
         self._must_be_ours()  # it may have been closed meanwhile
         making.rename(path)
-        _sync(path.parent)
+        sync_folder(path.parent)
 
     async def _update(self, space: EmbeddingSpace, operation: edge.UpdateOperation) -> None:
         with translated(await self._made(space)):
@@ -344,83 +353,12 @@ class QdrantEdgeIndex(VectorIndex):
             raise IndexUnavailable(f"The index in {self._directory} is closed.")
 
     def _must_have_room(self) -> None:
-        free_mb = shutil.disk_usage(self._directory).free // _MB
+        free_mb = shutil.disk_usage(self._directory).free // MB
         if free_mb < self._reserve_mb:
             raise IndexUnavailable(
                 f"The index in {self._directory} has {free_mb} MB of disk left and needs {self._reserve_mb} MB "
                 "before it writes; free some space."
             )
-
-
-@contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Say in our words what the engine raises."""
-    try:
-        yield
-    except HardwonError:
-        raise
-    except BaseException as exc:
-        if not _of_the_engine(exc):
-            raise
-        advice = "If its files are damaged, `hardwon rebuild` puts everything back from Postgres."
-        if isinstance(exc, PermissionError):
-            advice = "Give all of it to the user that runs this (chown -R, chmod -R u+rwX)."
-        raise IndexUnavailable(f"The index in {path} refused to work: {_short(exc)}. {advice}") from exc
-
-
-def _of_the_engine(error: BaseException) -> bool:
-    """Return whether the engine may have raised it: plain Exception, or, in a panic, a class nobody can import.
-
-    A panic is no Exception: what degrades, reports or tries again would let it pass.
-    """
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
-
-
-def _short(exc: BaseException) -> str:
-    return " ".join(str(exc).split())[:200].rstrip(".")
-
-
-def _own(directory: Path) -> int:
-    """Clear away what a kill left half done; return a descriptor that holds the directory until it is unlocked."""
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = os.open(directory / "owner", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
-        for left in (*directory.glob(f"{_HALF_MADE}*"), *directory.glob(f"{_HALF_GONE}*")):
-            shutil.rmtree(left)
-    except BlockingIOError as exc:
-        owner = os.read(lock, 20).decode(errors="replace") or "unknown"
-        os.close(lock)
-        raise StoreInUse(f"The index in {directory} belongs to process {owner}; stop that one first.") from exc
-    except OSError:
-        os.close(lock)
-        raise
-    return lock
-
-
-def _open(path: Path, space: EmbeddingSpace, reserve_mb: int) -> edge.EdgeShard:
-    shutil.rmtree(path / "temp_segments", ignore_errors=True)  # a kill while space is given back leaves them
-    advice = f"it holds nothing that Postgres lacks: delete {path} and run `hardwon rebuild`."
-    try:
-        shard = edge.EdgeShard.load(str(path))
-        dims = json.loads((path / "edge_config.json").read_text(encoding="utf-8"))["vectors"][shape.DENSE]["size"]
-    except BaseException as exc:
-        if not _of_the_engine(exc):
-            raise
-        if "WouldBlock" in str(exc):
-            raise StoreInUse(f"The index in {path} is in use by another process; stop that one first.") from exc
-        raise StoreIncompatible(f"The index in {path} cannot be opened ({_short(exc)}); {advice}") from exc
-    if dims != space.dims:
-        shard.close()
-        raise StoreIncompatible(f"The index in {path} has {dims} dimensions, not {space.dims}; {advice}")
-    size = sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
-    if shutil.disk_usage(path).free > size + reserve_mb * _MB:
-        # Gives back the space of deleted points once they are a fifth of all (1 s at 10,000 x 384, else nothing).
-        # It copies the segment and stops the process meanwhile; at the opening nobody waits for an answer yet.
-        shard.optimize()
-    return shard
 
 
 def _indexes() -> Iterator[edge.UpdateOperation]:
@@ -430,109 +368,3 @@ def _indexes() -> Iterator[edge.UpdateOperation]:
         yield index(field, edge.KeywordIndexParams(enable_hnsw=False))
     for field in shape.MOMENTS:
         yield index(field, edge.DatetimeIndexParams(enable_hnsw=False))
-
-
-def _sync(directory: Path) -> None:
-    """Make renames in a directory survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _stored(point: Point) -> edge.Point:
-    vectors = {shape.DENSE: point.dense.tolist(), shape.LEXICAL: sparse(point.lexical)}
-    return edge.Point(point.point_id, vectors, shape.payload(point))
-
-
-def sparse(vector: SparseVector) -> edge.SparseVector:
-    """Return a lexical vector as the engine has it."""
-    return edge.SparseVector(list(vector.indices), list(vector.values))
-
-
-def _read(found: edge.Record) -> Point | None:
-    vectors: dict[str, Any] = found.vector if isinstance(found.vector, dict) else {}
-    sparse = vectors.get(shape.LEXICAL)
-    weights = sorted(zip(sparse.indices, sparse.values, strict=True)) if sparse is not None else []
-    lexical = SparseVector(indices=tuple(i for i, _ in weights), values=tuple(v for _, v in weights))
-    return shape.read_point(_id(found.id), found.payload or {}, vectors.get(shape.DENSE), lexical)
-
-
-def _id(found: object) -> PointId:
-    return PointId(found if isinstance(found, UUID) else UUID(str(found)))
-
-
-_Condition: TypeAlias = edge.FieldCondition | edge.Filter
-
-
-def _is(field: str, value: str) -> edge.FieldCondition:
-    return edge.FieldCondition(field, match=edge.MatchValue(value))
-
-
-def _within(workspace: str, *conditions: _Condition, without: Collection[PointId] = ()) -> edge.Filter:
-    """Return the filter of any question to the index: what it asks, and the workspace, which is added here alone."""
-    return edge.Filter(
-        must=[_is(shape.TENANT, workspace), *conditions],
-        must_not=[edge.HasIdCondition(set(without))] if without else None,
-    )
-
-
-def _filter(shard: edge.EdgeShard, wanted: shape.Conditions) -> edge.Filter:
-    """Return the filter of a search. That a point is live is only asked for where one is not.
-
-    Asking each point costs as much as comparing its vector (1.2 ms among 10,000), to look for one that is not 0.05 ms.
-    """
-    now = shape.write_moment(wanted.live_at, "live_at")
-    expired = edge.ScrollRequest(limit=1, filter=_expired(wanted.workspace, now), with_payload=False)
-    is_live = edge.FieldCondition(shape.EXPIRES_AT, range=edge.RangeDateTime(gt=now))
-    return _within(
-        wanted.workspace,
-        *(edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in wanted.one_of),
-        *([is_live] if shard.scroll(expired)[0] else []),
-        *(
-            edge.Filter(
-                should=[edge.FieldCondition(field, match=edge.MatchAny(list(values))), edge.IsEmptyCondition(field)]
-            )
-            for field, values in wanted.same_or_absent
-        ),
-        without=wanted.without,
-    )
-
-
-def _expired(workspace: str, now: str) -> edge.Filter:
-    return _within(workspace, edge.FieldCondition(shape.EXPIRES_AT, range=edge.RangeDateTime(lte=now)))
-
-
-def search_both(
-    shard: edge.EdgeShard, dense: list[float], lexical: SparseVector, allowed: edge.Filter, limit: int
-) -> list[Hit]:
-    """Return both scores of the union of both top lists: the tops first, then each list's scores by the other vector.
-
-    Two calls beat one with prefetches (7.2 against 12.1 ms at 10,000 x 384, 80 terms, limit 50): that one repeats
-    both searches in either half. Nothing comes between the two, they run without giving up the event loop.
-    """
-    by_sense = edge.Query.Nearest(dense, using=shape.DENSE)
-    by_words = edge.Query.Nearest(sparse(lexical), using=shape.LEXICAL)
-    asked = [by_sense, by_words] if lexical.indices else [by_sense]
-    tops = shard.query_batch(
-        edge.QueryBatchRequest([edge.QueryRequest(limit=limit, query=query, filter=allowed) for query in asked])
-    )
-    cosines = {found.id: found.score for found in tops[0]}
-    words = {found.id: found.score for found in tops[1]} if len(tops) > 1 else {}
-    missing = [(by_sense, words.keys() - cosines.keys(), cosines)]
-    if lexical.indices:
-        missing.append((by_words, cosines.keys() - words.keys(), words))
-    missing = [(query, ids, scores) for query, ids, scores in missing if ids]
-    rest = shard.query_batch(
-        edge.QueryBatchRequest(
-            [
-                edge.QueryRequest(limit=len(ids), query=query, filter=edge.Filter(must=[edge.HasIdCondition(ids)]))
-                for query, ids, _ in missing
-            ]
-        )
-    )
-    for (_, _, scores), page in zip(missing, rest, strict=True):
-        scores.update((found.id, found.score) for found in page)
-    hits = [Hit(point_id=_id(i), cosine=cosine, lexical=words.get(i, 0.0)) for i, cosine in cosines.items()]
-    return sorted(hits, key=lambda hit: hit.point_id)

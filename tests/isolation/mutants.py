@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from qdrant_edge import FieldCondition, Filter
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters import passage_points, qdrant_edge
+from knowledge.adapters import edge_queries, passage_points, qdrant_edge
 from knowledge.adapters.postgres import document_passages, entries
 from knowledge.adapters.postgres.database import reading
 from knowledge.adapters.postgres.document_tables import kb_documents
@@ -77,7 +77,7 @@ def _conditions_of_any(where: PassageWhere) -> passage_points.Conditions:
 
 
 _CHANGED: dict[Mutant, list[tuple[Any, str, Any]]] = {
-    Mutant.INDEX: [(qdrant_edge, "_within", _within_any)],
+    Mutant.INDEX: [(each, "within_workspace", _within_any) for each in (qdrant_edge, edge_queries)],
     Mutant.STATEMENT: [(PostgresEntries, "get", _get_any), (entries, "within", _whole_store)],
     Mutant.GUARDED: [(PostgresEntries, "get", _get_any)],
     Mutant.PASSAGES: [(passage_points, "conditions", _conditions_of_any)],
