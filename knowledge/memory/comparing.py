@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from knowledge.memory import likeness
+from knowledge.memory.differences import NOT_EVEN_TWINS, Difference, differences, number_exchanged
 from knowledge.memory.likeness import AtBest, Judgement, Overlap
 from knowledge.models import TermStatistics, Vector
 from knowledge.search.passing import without_passing
@@ -108,7 +109,7 @@ class Comparing:
         asked = (one, other)
         exchanged = self._exchanged.get(asked)
         if exchanged is None:
-            exchanged = self._exchanged[asked] = likeness.number_exchanged(self._reading(one), self._reading(other))
+            exchanged = self._exchanged[asked] = number_exchanged(self._reading(one), self._reading(other))
         return exchanged or self.resolutions(one, other, vectors).verdict is Verdict.OTHER
 
     def resolutions(self, one: str, other: str, vectors: tuple[Vector | None, Vector | None]) -> Compared:
@@ -139,21 +140,21 @@ class Comparing:
         judgement = likeness.judge(features, self.weights)
         if not judgement.likely:  # and would be less so by what tells them apart
             return _UNLIKE
-        if apart := likeness.differences(first, second):
+        if apart := differences(first, second):
             judgement = likeness.judge(replace(features, differences=apart), self.weights)
         return judgement
 
     def _resolutions_compared(self, one: str, other: str, cosine: float | None) -> Compared:
         found = self._resolutions_judged(one, other, cosine)
         if found.verdict is Verdict.SAME and self._reading(one).put_otherwise(self._reading(other)):
-            return Compared(Verdict.OTHER, Judgement(probability=0.0, differences=(likeness.Difference.PUT,)))
+            return Compared(Verdict.OTHER, Judgement(probability=0.0, differences=(Difference.PUT,)))
         return found
 
     def _resolutions_judged(self, one: str, other: str, cosine: float | None) -> Compared:
         first, second = self._profile(one), self._profile(other)
-        apart = likeness.differences(first, second)
+        apart = differences(first, second)
         if not first.reading.same_words(second.reading) and (
-            self.weights is None or not likeness.NOT_EVEN_TWINS.isdisjoint(apart)
+            self.weights is None or not NOT_EVEN_TWINS.isdisjoint(apart)
         ):
             return Compared(Verdict.OTHER, Judgement(probability=0.0, differences=apart))
         overlap = likeness.overlap(first, second, 0.0 if cosine is None else cosine)

@@ -12,7 +12,7 @@ from functools import partial
 from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.forms import as_id, check_flag
 from knowledge.memory import texts
-from knowledge.memory.likeness import says_otherwise
+from knowledge.memory.differences import says_otherwise
 from knowledge.memory.limits import check_ids, check_text
 from knowledge.memory.ranking import shared
 from knowledge.models import TRUSTED, ContextId, Entry, EntryId, Evidence, HandedOut, Outcome, PatternId, Provenance

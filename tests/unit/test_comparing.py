@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.minimal_pairs import minimal_pairs
 from knowledge.memory import likeness
 from knowledge.memory.comparing import Comparing, Verdict
+from knowledge.memory.differences import NOT_EVEN_TWINS, differences, number_exchanged
 from knowledge.memory.likeness import AtBest
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import term_counts
@@ -123,10 +124,10 @@ def test_what_a_number_tells_apart_at_once_would_be_told_apart_by_all_particular
         " ".join([*words[:at], number, *words[at:]]),
         " ".join([*words[:at], number, *words[at + 1 :]]),
     ):
-        if likeness.number_exchanged(Reading(one), Reading(changed)):
+        if number_exchanged(Reading(one), Reading(changed)):
             rarity = Rarity(whole([one, changed]))
-            apart = likeness.differences(profile(one, rarity), profile(changed, rarity))
-            assert not likeness.NOT_EVEN_TWINS.isdisjoint(apart)
+            apart = differences(profile(one, rarity), profile(changed, rarity))
+            assert not NOT_EVEN_TWINS.isdisjoint(apart)
             fully = Comparing(whole([one, changed]), MODEL).resolutions(one, changed, (None, None))
             assert fully.verdict is Verdict.OTHER
 
@@ -141,8 +142,8 @@ def test_resolutions_told_apart_by_a_number_need_not_be_read_and_others_do() -> 
 
 
 def test_a_number_in_another_spelling_is_not_exchanged() -> None:
-    assert likeness.number_exchanged(Reading("mask 0x1f"), Reading("mask 0x2f"))
-    assert not likeness.number_exchanged(Reading("mask 0x1f"), Reading("mask 0X1F")), "but for case the same text"
+    assert number_exchanged(Reading("mask 0x1f"), Reading("mask 0x2f"))
+    assert not number_exchanged(Reading("mask 0x1f"), Reading("mask 0X1F")), "but for case the same text"
 
 
 def test_a_name_that_one_text_lacks_and_another_that_the_other_lacks_leave_them_at_best_twins() -> None:

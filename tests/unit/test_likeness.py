@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from benchmarks.minimal_pairs import minimal_pairs
 from knowledge.memory import likeness
-from knowledge.memory.likeness import BUNDLED, MERGE, Difference, Ground, Judgement, Weights
+from knowledge.memory.differences import Difference
+from knowledge.memory.likeness import BUNDLED, MERGE, Ground, Judgement, Weights
 from knowledge.models import TermStatistics
 from knowledge.search.lexical import term_counts
 from knowledge.search.wording import Rarity, profile
