@@ -253,7 +253,7 @@ _TOLD = ("description", "type", "technology", "project_id", "task_id", "run_id")
 
 
 def _as_task(task: Any) -> Task:
-    """Return what an orchestrator told of a task as texts: it may be anything. Raises InvalidInput without words."""
+    """Return the task in whatever an orchestrator hands in. Raises InvalidInput where that has no description."""
     if isinstance(task, Task) and all(_is_told(getattr(task, name)) for name in _TOLD) and task.description:
         return task
 

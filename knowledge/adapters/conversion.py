@@ -38,7 +38,7 @@ _GONE_SECONDS: Final = 1.0
 _MEMBERS: Final = 10_000
 _ARCHIVES: Final = frozenset({".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub"})
 _COMPOUND: Final = b"\xd0\xcf\x11\xe0"
-"""What Office files of before 2007 begin with, and newer ones that take a password."""
+"""What Office files from before 2007 begin with, and newer ones that take a password."""
 _AT_ONCE: Final = 2
 _HEAD: Final = re.compile(r"\A---\s*\n+(?:#+ )?title:[^\n]*\n+(?:---\s*\n+)?")
 """What the library writes above the text of a page that has a title."""

@@ -43,7 +43,7 @@ log = get_logger(__name__)
 MAX_QUESTION = 4_000
 GATE_PASSAGES = 3
 COUNTING = 2
-"""Another number whenever logs are counted otherwise, so that no answer of before is kept, whoever wrote it."""
+"""Changes whenever logs are counted in another way, so that no answer from before is reused, whoever wrote it."""
 
 Describe = Callable[[Passage], str]
 Rewriters = Callable[[], Awaitable[Rewriter]]

@@ -54,7 +54,9 @@ class DocumentLists:
         """Return the documents of a scope that have an indexed version, ascending by title, then uri."""
         key, versions = (scope.workspace, frozenset(scope.partitions)), await self.quotes.versions(scope)
         known = self._kept.get(key)
-        if known is None or known[0] != versions:  # the list of before goes: where much changes, all would be old ones
+        if (
+            known is None or known[0] != versions
+        ):  # the old list is replaced, not kept beside: where much changes, most lists kept would be old
             known = (versions, tuple(await self.quotes.documents(scope)))
         self._kept[key] = known
         self._kept.move_to_end(key)

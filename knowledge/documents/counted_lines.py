@@ -16,7 +16,7 @@ from knowledge.documents.ports import LogStore
 _MOST_LISTED: Final = 500
 """Lines that a listing holds; the passage says where there are more."""
 TEMPLATES: Final = 5
-"""Kinds of lines that are told, those with most lines."""
+"""The kinds of lines that are named: those that occur most often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class CountedLines:
         return [computed_passage(self.log, "\n".join(told), (), (), section="counted")] if told else []
 
     async def whole(self, asked: Asked) -> Passage:
-        """Return what is told of all lines: the first and the last, or so many of them, where these are asked for."""
+        """Return a passage on all lines: those of an end where these are asked for, else the overview."""
         if some := SOME_OF_AN_END.search(asked.question):
             last = some[1].lower() in LAST
             most = min(int(some[2]), _MOST_LISTED)

@@ -39,7 +39,7 @@ from knowledge.ports import Embedder
 from knowledge.search.lexical import term_counts
 
 READING = 20
-"""Another number whenever the same passages are read otherwise, so that no answer of before is kept."""
+"""Changes whenever the same passages are read in another way, so that no answer from before is reused."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
 NEAREST = 1.0

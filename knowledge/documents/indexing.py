@@ -290,7 +290,7 @@ class DocumentIndexing:
 
     def _cut(self, job: Job, space: EmbeddingSpace) -> tuple[tuple[LogLine, ...], tuple[Chunk, ...], tuple[str, ...]]:
         lines: tuple[LogLine, ...] = ()
-        # one of before may say so, too; what was not read of a file stays a note of it
+        # an earlier version may have this note as well; notes on what was not read of a file stay
         notes = tuple(note for note in job.parsed.notes if not (note.startswith(_FIRST) and note.endswith(_SEARCHED)))
         if job.parsed.document_type is DocumentType.LOG:
             text = job.parsed.text

@@ -18,7 +18,7 @@ _MORE = "\n\u2026"
 
 
 def with_list(text: str, lead: Unit, steps: Sequence[Listed]) -> Unit | None:
-    """Return a unit told with the list that it leads to, as far as that is not too long; None where there is none."""
+    """Return a unit with the list that it leads to, as far as that is not too long; None where there is none."""
     items = _items_of(text, lead)
     if not items:
         return None
@@ -34,7 +34,7 @@ def with_list(text: str, lead: Unit, steps: Sequence[Listed]) -> Unit | None:
 
 
 def with_rest(text: str, first: Unit) -> Unit | None:
-    """Return the first sentence of an item of a list told with the others of it, None where it is not."""
+    """Return the first sentence of a list item together with the rest of the item; None where there is none."""
     item = ITEM.match(text, text.rfind("\n", 0, first.span.start) + 1)
     if item is None or first.span.start >= item.end() or not ENDED.search(first.told):
         return None
@@ -88,7 +88,7 @@ def _items_of(text: str, lead: Unit) -> tuple[Span, ...]:
 
 
 def _items_below(text: str, start: int, outer: int) -> tuple[Span, ...]:
-    """Return the items of a list that stands further in than `outer`; looked at is twice what is told."""
+    """Return the items of a list that stands further in than `outer`; it reads twice as far as a unit is long."""
     items: list[Span] = []
     parted = False
     for line in lines_of(text[start : start + 2 * MOST_OF_A_BLOCK]):

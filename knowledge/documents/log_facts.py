@@ -1,4 +1,4 @@
-"""What is told of one log: how many of its lines are what a question asks for, which they are, or that none is."""
+"""What one log answers to a question: how many of its lines are meant, which they are, or that there are none."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _BAD: Final = (Severity.ERROR, Severity.CRITICAL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFacts:
-    """Tells of one log."""
+    """Answers questions from one log."""
 
     logs: LogStore
     log: Document
     scope: Scope
 
     async def told(self, wish: Wanted, asked: Asked) -> list[Passage]:
-        """Return what is told of one log."""
+        """Return the passages that answer a question from this log."""
         counts = await self.logs.by_severity([self.log.document_id], self.scope)
         severe = any(map(counts.get, Severity))
         sure = asked.meant or bool(wish.severities)
@@ -68,7 +68,7 @@ class LogFacts:
         asked: Asked,
         counts: Mapping[str, int],
     ) -> list[Passage]:
-        """Return what is told of the errors or warnings of a log: how many, the first, the last, and of which kinds.
+        """Return passages on the errors or warnings of a log: how many, the first, the last, and of which kinds.
 
         Of those alone that the words beside them name, as in "payment errors" or "errors of user u3"; where no line
         holds the words, that. Where it may be a document that is asked, a log tells only of a topic that it holds, or
@@ -104,7 +104,7 @@ class LogFacts:
         return found
 
     async def _of_log(self, wish: Wanted, asked: Asked, counts: Mapping[str, int]) -> list[Passage]:
-        """Return what is told of the lines that a question names exactly, or of the whole log where it counts.
+        """Return passages on the lines that a question names exactly, or on the whole log where it asks for counts.
 
         Where it may be a document that is asked, a log is no answer as a whole, and tells only of what it holds, where
         that is to be counted or listed; a severity in capitals says of itself that it is a log.
@@ -151,7 +151,7 @@ class LogFacts:
         words: tuple[str, ...],
         failed: Sequence[Severity],
     ) -> list[Passage]:
-        """Return what is told of the lines that hold what is named exactly, and the words beside it where any does."""
+        """Return passages on the lines that hold the exact terms, with the other words too where any line has both."""
         sure, timed = asked.meant or bool(wish.severities), bool(wish.since or wish.until)
         found: list[Passage] = []
         terms, note, lacking = (*named, *words), "", ""

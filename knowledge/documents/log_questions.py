@@ -160,7 +160,8 @@ def plainly_asked(plain: Sequence[PlainWords], question: str) -> list[PlainWords
 def asked_of_logs(own: str, searched: str) -> str:
     """Return which words to take of a follow-up: the user's own, unless what is meant by them stands in the others.
 
-    "When did they start?" is answered of the errors spoken of before; "How many CRITICAL entries are there?" of itself.
+    "When did they start?" is about the errors that the conversation spoke of; "How many CRITICAL entries are there?"
+    stands by itself.
     """
     meant = bool(wanted(own)) or _TERM.search(own) is not None or bool(in_plain_words(own))
     return own if meant or _REFERS.search(own) is None else searched

@@ -204,15 +204,15 @@ def decide(
 
 
 def to_be_seen(embeddings: Iterable[Embedding], known: Mapping[str, PatternId]) -> set[PatternId]:
-    """Return the patterns that entries share a key with, and of which it must be seen how they put their resolution."""
+    """Return the patterns that share a match key with an entry, and whose resolutions must be compared as written."""
     return {known[each.match_key] for each in embeddings if each.written_key not in known and each.match_key in known}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """What must be known for `decide` to tell: texts to be read whole, resolutions to be embedded as documents.
+    """What `decide` needs to know: texts to be read whole, resolutions to be embedded as documents.
 
-    Both are few, and most often none. Resolutions are those of like situations, where the words alone do not tell;
+    Both are few, and most often none. Resolutions are those of like situations, where the words alone do not decide;
     without their vectors such patterns become twins.
     """
 

@@ -55,7 +55,7 @@ async def settle(stores: Stores, *, whole: bool = True, written: Written | None 
 
 
 async def _note_if_lost(stores: Stores) -> None:
-    """Note down all points where the index holds fewer than it must: it was lost, or is one of before."""
+    """Note down all points where the index holds fewer than it must: it was lost, or restored from an older copy."""
     bound = await stores.spaces.bound()
     if bound is None:
         return

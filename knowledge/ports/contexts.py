@@ -60,5 +60,5 @@ class ContextStore(Protocol):
         ...
 
     async def prune(self, before: datetime, *, limit: int) -> int:
-        """Delete up to `limit` contexts of before then with their outcomes, and recount; return how many."""
+        """Delete up to `limit` contexts older than `before` with their outcomes, and recount; return how many."""
         ...

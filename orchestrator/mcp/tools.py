@@ -50,7 +50,7 @@ from orchestrator.tools.wrappers import TOOLS as DOCUMENT_TOOLS
 from orchestrator.tools.wrappers import DocumentTool
 
 _MOST_TOLD = 1000
-"""Bytes of what waits for its resolution that a list tells."""
+"""Most bytes that a list shows of an entry that waits for its resolution."""
 _ENTRY_FIELDS = {
     "entry_type": "failure_solution: something failed and was mended. gate_rejection: a person turned a proposal down."
     " gate_approval: a proposal passed at the first attempt.",
@@ -93,7 +93,7 @@ class PatternsFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """An entry that waits for its resolution; of what was `told` of a long one, both ends."""
+    """An entry that waits for its resolution. `told`: what has to be resolved, of a long text both ends."""
 
     entry_id: EntryId
     entry_type: EntryType
@@ -114,7 +114,7 @@ class Unresolved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeKept:
-    """The record of a pattern after an outcome was told; no counts where it cannot be shown, as none of it is live."""
+    """The record of a pattern after an outcome was reported; without counts where none of its entries is live."""
 
     success_count: int | None = None
     attempt_count: int | None = None

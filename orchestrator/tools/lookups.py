@@ -28,7 +28,7 @@ _CHARS_PER_TOKEN = 4
 
 
 def get_tool_schema(settings: KnowledgeSettings) -> Tool:
-    """Return the lookup tool as a model is told of it, with the numbers of the settings."""
+    """Return the schema of the lookup tool that a model gets, with the limits of the settings."""
     return Tool(
         name=LOOKUP,
         description="Search relevant document sections for information",

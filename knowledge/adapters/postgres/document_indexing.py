@@ -87,7 +87,7 @@ class PostgresIndexing(IndexingStore):
             if only is None and sum(row.huge for row in held) > ABREAST - _LEAST_BESIDE:
                 free = sa.and_(free, ~_HUGE)
             turns = self._turns(Counter(row.partition for row in held))
-            # what was put off waits behind all others: it may be what a part does not answer to
+            # documents that were put off come after all others: a service may fail on these alone
             for due in (D.not_before.is_(None), D.not_before <= sa.func.now()):
                 ids = await self._taken(connection, sa.and_(free, due), token, turns, limit=limit, lease=lease)
                 if ids:
@@ -111,7 +111,7 @@ class PostgresIndexing(IndexingStore):
         )
 
     def _turns(self, held: Mapping[str, int]) -> list[str]:
-        """Return the partitions that others come before, the next one first."""
+        """Return the partitions that have had a turn, the next one first; those that never had one come before them."""
         served = {partition: at for at, partition in enumerate(self._served)}
         return sorted({*held, *served}, key=lambda each: (held.get(each, 0), served.get(each, -1)))
 
@@ -138,7 +138,7 @@ class PostgresIndexing(IndexingStore):
         return list((await connection.execute(take)).scalars())
 
     def _given_up(self) -> sa.Update:
-        """Return what notes as failed whatever was taken as often as it may be, and never let go of."""
+        """Return the statement that marks as failed what was leased as often as allowed and never finished."""
         over = sa.and_(
             D.workspace == self._workspace,
             D.status == DocumentStatus.PENDING,
@@ -227,7 +227,7 @@ class PostgresIndexing(IndexingStore):
         other = sa.exists().where(
             V.document_id == D.id, V.generation == D.active_generation, V.space.is_distinct_from(space.fingerprint)
         )
-        # a process of a version before keeps embeddings for no workspace
+        # a process of the version before stores vectors without a workspace
         lacking = sa.exists().where(
             C.document_id == D.id,
             C.generation == D.active_generation,
@@ -252,7 +252,9 @@ class PostgresIndexing(IndexingStore):
         return len(which)
 
     async def stale(self, limit: int) -> list[Stale]:
-        held = sa.and_(D.lease_until.is_not(None), D.lease_until > sa.func.now())  # an import writes older ones, too
+        held = sa.and_(
+            D.lease_until.is_not(None), D.lease_until > sa.func.now()
+        )  # an import writes older generations as well
         other = sa.and_(V.generation.is_distinct_from(D.active_generation), V.generation != D.latest, ~held)
         query = (
             sa.select(V.document_id, V.generation)

@@ -80,7 +80,7 @@ _SWITCHED = "the store, whose model is changed"
 def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """Select live patterns with their words: those of the most trusted, then latest, evidence.
 
-    What several entries tell together is worked out for those that have several: most have one, whose words say it all.
+    What sums up several entries is computed only for patterns that have several: most have one, whose words say it all.
     """
     live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
     words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*MOST_TRUSTED).limit(1)
@@ -116,12 +116,12 @@ def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
 
 
 def _heard(live: sa.ColumnElement[bool], *told: sa.ColumnElement[Any]) -> sa.Subquery:
-    """Select what those entries of a pattern tell that are heard: of many, the most trusted, found by their index."""
+    """Select columns of the entries that speak for a pattern: where it has many, of the most trusted ones only."""
     return sa.select(*told).where(live).order_by(*MOST_TRUSTED).limit(MOST_HEARD).correlate(patterns).subquery("heard")
 
 
 def _when_told(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    """Select what the most trusted that says so tells of when to try."""
+    """Select `when_to_try` of the most trusted entry that has one."""
     heard = _heard(live, _E.when_to_try, _E.low_trust, vouched.label("vouched"), _E.embedded_at, _E.id)
     trusted = (heard.c.low_trust, heard.c.vouched, heard.c.embedded_at.desc(), heard.c.id)
     told = sa.select(heard.c.when_to_try).where(heard.c.when_to_try.is_not(None)).order_by(*trusted).limit(1)
@@ -146,7 +146,7 @@ def _rivals() -> sa.ScalarSelect[Any]:
 
 
 def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    """Select what the live entries of a pattern tell of where it worked, as the objects of a JSON array."""
+    """Select where a pattern worked, by its live entries: a JSON array of objects."""
     heard = _heard(live, _E.agent_type, _E.technology, _E.task_type, _E.gate_type, _E.error_signature)
     told = tuple(heard.c)
     names: tuple[sa.ColumnElement[str], ...] = (
@@ -483,7 +483,7 @@ def _evidence(row: sa.Row[Any], project_id: str | None) -> Evidence:
 
 
 def _together(row: sa.Row[Any]) -> dict[str, Any]:
-    """Return what several entries tell."""
+    """Return what sums up several entries."""
     return {
         "circumstances": tuple(Circumstance(**told) for told in row.circumstances),
         "when_to_try": row.when_told,

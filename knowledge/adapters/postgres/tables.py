@@ -31,10 +31,10 @@ def _not_blank(column: str) -> str:
 
 
 def _or_empty(column: sa.Column[str]) -> sa.Case[str]:
-    """Return a text that may be missing as one that is not: whatever misses it is then alike.
+    """Return a column with an empty text in the place of NULL, so that rows without a value are equal.
 
-    No `coalesce`: that could tell, Postgres holds, of rows that a policy hides, so it looks nothing up in an index by
-    it, and reads the whole table instead.
+    Not by `coalesce`, which Postgres does not take for leakproof: under row-level security it would not use an index
+    on that, and read the whole table instead.
     """
     return sa.case((column.is_(None), sa.literal_column("''")), else_=column)
 
