@@ -1,4 +1,4 @@
-"""The routes of answers: the four systems, and what is told and thought of what they answer."""
+"""The routes of answers: of the systems that answer from documents, and of the agent that asks them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar, Literal
-from uuid import UUID
 
-from fastapi import Depends, FastAPI, Query, Request, Response
-from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+from fastapi import Depends, FastAPI
+from pydantic import AfterValidator, Field, StrictInt, StrictStr
 from pydantic_core import PydanticCustomError
 
-from knowledge.documents.access import Principal
-from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
-from knowledge.errors import InvalidInput, NoAccess
+from knowledge.errors import InvalidInput
 from orchestrator.client.calls import MAX_BODY_BYTES
 from orchestrator.http.kb import scope_in
 from orchestrator.http.opened import Open, performs
-from orchestrator.http.paging import LAST, Limit, link_next
-from orchestrator.http.principal import Asking
+from orchestrator.http.principal import Asking, Operator
 from orchestrator.tools.agent import Conversation, Entry, MainAgent, Strategy, intent_of
 from orchestrator.tools.document_qa_tool import ToolAnswer
 from orchestrator.tools.documentation import (
@@ -30,13 +26,12 @@ from orchestrator.tools.documentation import (
 from orchestrator.tools.kb_query import KBQueryResponse, KnowledgeBaseQuery
 from orchestrator.tools.planner import DocumentationTool, PlannerResults
 from orchestrator.tools.selection import DocumentSelection, SelectionResponse
-from orchestrator.tools.telemetry import AnswerMetrics, Telemetry, metrics_of
+from orchestrator.tools.telemetry import Telemetry
 from orchestrator.tools.wrappers import document_tools, tool_of
 
 _MOST_TURNS = 50
 _TALK_BYTES = MAX_BODY_BYTES * 3 // 4
 """What the turns that a reply comes with may take in the next request."""
-_METRICS_OF = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,16 +150,6 @@ class MessageBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackBody:
-    """What somebody thinks of an answer."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    answer_id: UUID
-    up: StrictBool
-    comment: Annotated[str | None, Field(max_length=2_000)] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BestEffort:
     """What an operator may send while a question is looked into."""
 
@@ -191,20 +176,10 @@ async def _telemetry(knowledge: Open) -> Telemetry:
 Telling = Annotated[Telemetry, Depends(_telemetry)]
 
 
-async def _operator(principal: Asking) -> Principal:
-    if not principal.admin:
-        raise NoAccess("events, escalations and figures are for administrators")
-    return principal
-
-
-Operator = Annotated[Principal, Depends(_operator)]
-
-
 def add_answers(app: FastAPI) -> None:
     """Add the routes of answers to an app."""
     _add_systems(app)
     _add_agent(app)
-    _add_journal(app)
 
 
 def _add_systems(app: FastAPI) -> None:
@@ -306,77 +281,6 @@ def _latest(entries: Sequence[Entry]) -> list[AgentTurn]:
             turns.append(turn)
             left -= size
     return turns[::-1]
-
-
-def _add_journal(app: FastAPI) -> None:
-    @app.get("/api/events", tags=["answers"])
-    @performs("documents.manage", problems=(404,))
-    async def list_events(
-        knowledge: Open,
-        _: Operator,
-        request: Request,
-        response: Response,
-        *,
-        name: str | None = None,
-        session: str | None = None,
-        after: Annotated[UUID | None, Query(description=LAST)] = None,
-        limit: Limit = 100,
-    ) -> list[Event]:
-        """Return what happened to questions, the latest first."""
-        following = None if after is None else EventId(after)
-        found = await knowledge.answering.journal.events(name=name, session=session, limit=limit, after=following)
-        if len(found) == limit:
-            link_next(request, response, after=found[-1].event_id, limit=limit)
-        return found
-
-    @app.post("/api/events/{event_id}/review", status_code=204, tags=["answers"])
-    @performs("documents.manage")
-    async def review_event(event_id: UUID, knowledge: Open, _: Operator) -> None:
-        """Note that a person looked at an event."""
-        await knowledge.answering.journal.review(EventId(event_id))
-
-    @app.get("/api/escalations", tags=["answers"])
-    @performs("documents.manage", problems=(404,))
-    async def list_escalations(
-        knowledge: Open,
-        _: Operator,
-        request: Request,
-        response: Response,
-        *,
-        overdue: bool = False,
-        after: Annotated[UUID | None, Query(description=LAST)] = None,
-        limit: Limit = 100,
-    ) -> list[Escalation]:
-        """Return questions that wait for better documents, the most urgent first."""
-        found = await knowledge.answering.journal.escalations(
-            knowledge.answering.clock.now(),
-            overdue=overdue,
-            limit=limit,
-            after=None if after is None else EscalationId(after),
-        )
-        if len(found) == limit:
-            link_next(request, response, after=found[-1].escalation_id, limit=limit)
-        return found
-
-    @app.post("/api/escalations/{escalation_id}/close", status_code=204, tags=["answers"])
-    @performs("documents.manage")
-    async def close_escalation(escalation_id: UUID, knowledge: Open, _: Operator) -> None:
-        """Note that the documents answer a question now."""
-        await knowledge.answering.journal.close(EscalationId(escalation_id), knowledge.answering.clock.now())
-
-    @app.post("/api/feedback", status_code=204, tags=["answers"])
-    @performs("answering.ask", problems=(404,))
-    async def give_feedback(body: FeedbackBody, knowledge: Open, _: Asking) -> None:
-        """Keep what somebody thinks of an answer."""
-        await knowledge.answering.journal.feedback(
-            body.answer_id, up=body.up, comment=body.comment, now=knowledge.answering.clock.now()
-        )
-
-    @app.get("/api/answer-metrics", tags=["answers"])
-    @performs("documents.manage")
-    async def answer_metrics(knowledge: Open, _: Operator) -> AnswerMetrics:
-        """Return figures of the last thousand answers."""
-        return metrics_of(await knowledge.answering.journal.events(name="question_answered", limit=_METRICS_OF))
 
 
 def _said(turns: list[TurnBody] | None) -> list[dict[str, str]]:

@@ -28,6 +28,7 @@ from orchestrator.http.custody import add_custody
 from orchestrator.http.document import document_of
 from orchestrator.http.entries import add_entries
 from orchestrator.http.events import add_events
+from orchestrator.http.journal import add_journal
 from orchestrator.http.kb import add_kb
 from orchestrator.http.keys import add_keys
 from orchestrator.http.metrics import add_metrics
@@ -100,6 +101,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     add_keys(app)
     add_kb(app)
     add_answers(app)
+    add_journal(app)
     _add_health(app)
     app.openapi = lambda: document_of(app)  # type: ignore[method-assign] # FastAPI's own way to change it
     return app

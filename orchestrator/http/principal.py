@@ -9,6 +9,7 @@ from fastapi import Depends
 from knowledge.documents.access import Principal
 from knowledge.documents.askers import asker
 from knowledge.documents.service import KnowledgeBases
+from knowledge.errors import NoAccess
 from orchestrator.http.opened import Open
 
 
@@ -24,3 +25,13 @@ async def _bases(knowledge: Open, principal: Asking) -> KnowledgeBases:
 
 
 Bases = Annotated[KnowledgeBases, Depends(_bases)]
+
+
+async def _operator(principal: Asking) -> Principal:
+    if not principal.admin:
+        raise NoAccess("events, escalations and figures are for administrators")
+    return principal
+
+
+Operator = Annotated[Principal, Depends(_operator)]
+"""Who may see what was asked and how it was answered."""
