@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, recount
 from knowledge.adapters.postgres.database import reading, within
-from knowledge.adapters.postgres.patterns import live_patterns
+from knowledge.adapters.postgres.evidence import live_patterns
 from knowledge.adapters.postgres.points import AT_ONCE, HELD, doubt
 from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK

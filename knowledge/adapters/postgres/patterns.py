@@ -1,11 +1,9 @@
-"""The patterns of a workspace in Postgres: decisions under one lock, counts from evidence, words, pruning."""
+"""The patterns of a workspace in Postgres: decisions under one lock, what is marked embedded, founders, pruning."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,39 +14,29 @@ from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres.analysing import Analyze
-from knowledge.adapters.postgres.counting import EMBEDDED, alone, among, locked_in_order, recount
+from knowledge.adapters.postgres.counting import alone, among, locked_in_order, recount
 from knowledge.adapters.postgres.database import in_line, reading, storing, transaction, within
 from knowledge.adapters.postgres.deciding import PostgresDeciding
+from knowledge.adapters.postgres.evidence import OF_POINTS, ONE_PATTERN, PAGE, evidence_of
 from knowledge.adapters.postgres.points import UNDOUBTED, doubt
-from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, MOST_TRUSTED, behind_point, told_entry
+from knowledge.adapters.postgres.rows import behind_point
 from knowledge.adapters.postgres.spaces import SWITCH_LOCK
 from knowledge.adapters.postgres.tables import (
     TIME,
     checkpoints,
     contexts,
-    distillations,
     embedding_spaces,
     knowledge_staging,
-    links,
     match_keys,
     outcomes,
     patterns,
     points,
     projects,
     vectors,
-    vouched,
 )
 from knowledge.errors import NotFound
 from knowledge.models import (
-    MAX_CIRCUMSTANCES,
-    MAX_RIVALS,
-    MAX_WHEN_CHARS,
-    MOST_HEARD,
-    AppliesWhen,
-    Circumstance,
-    Distilled,
     EmbeddingSpace,
-    Entry,
     EntryId,
     EntryStatus,
     EntryType,
@@ -68,121 +56,9 @@ _P = patterns.c
 _T = points.c
 _J = projects.c
 
-_PROJECT = sa.bindparam("project", type_=sa.Text)
-_D = distillations.c
-_DISTILLED = {field.name: "answered_at" if field.name == "written_at" else field.name for field in fields(Distilled)}
-"""The columns of what a model wrote, by field."""
 
 _SWITCHED = "the store, whose model is changed"
 """Who waits for a change of model stands in this line, whichever workspace it is for."""
-
-
-def _with_words(*columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Select live patterns with their words: those of the most trusted, then latest, evidence.
-
-    What sums up several entries is computed only for patterns that have several: most have one, whose words say it all.
-    """
-    live = sa.and_(_E.pattern_id == _P.id, EMBEDDED, _E.expires_at > sa.bindparam("now", type_=TIME))
-    words = sa.select(*ENTRY_COLUMNS, _E.error_signature).where(live).order_by(*MOST_TRUSTED).limit(1)
-    latest = _heard(live, _E.embedded_at, _E.id)
-    latest_ids = sa.select(latest.c.id).order_by(latest.c.embedded_at.desc(), latest.c.id).scalar_subquery()
-    ids = sa.func.array(latest_ids).label("entry_ids")
-    # what has an offset stays a subquery: else Postgres repeats it wherever the column is named
-    named = sa.select(ids).offset(sa.literal_column("0")).lateral("named")
-    several = sa.func.cardinality(named.c.entry_ids) > 1
-    of_project = sa.and_(_PROJECT.is_not(None), several)
-    written = sa.and_(_D.pattern_id == _P.id, _D.refused.is_(None), _D.expires_at > sa.bindparam("now", type_=TIME))
-    return (
-        sa.select(
-            *columns,
-            _P.id.label("found_id"),
-            _P.success_count,
-            _P.attempt_count,
-            _P.project_count,
-            _P.founded_at,
-            named.c.entry_ids,
-            sa.case((several, _circumstances(live))).label("circumstances"),
-            sa.case((several, _distinct(live, _E.applies_when))).label("conditions"),
-            sa.case((several, _distinct(live, sa.func.left(_E.when_to_try, MAX_WHEN_CHARS)))).label("whens"),
-            sa.case((several, _when_told(live))).label("when_told"),
-            sa.case((of_project, sa.exists().where(live, _E.project_id == _PROJECT))).label("of_project"),
-            _rivals().label("rivals"),
-            *(_D[column].label(f"distilled_{name}") for name, column in _DISTILLED.items()),
-            words.lateral("words"),
-        )
-        .select_from(patterns.outerjoin(distillations, written))
-        .where(_P.workspace == sa.bindparam("workspace"), _P.success_count > 0)
-    )
-
-
-def _heard(live: sa.ColumnElement[bool], *told: sa.ColumnElement[Any]) -> sa.Subquery:
-    """Select columns of the entries that speak for a pattern: where it has many, of the most trusted ones only."""
-    return sa.select(*told).where(live).order_by(*MOST_TRUSTED).limit(MOST_HEARD).correlate(patterns).subquery("heard")
-
-
-def _when_told(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    """Select `when_to_try` of the most trusted entry that has one."""
-    heard = _heard(live, _E.when_to_try, _E.low_trust, vouched.label("vouched"), _E.embedded_at, _E.id)
-    trusted = (heard.c.low_trust, heard.c.vouched, heard.c.embedded_at.desc(), heard.c.id)
-    told = sa.select(heard.c.when_to_try).where(heard.c.when_to_try.is_not(None)).order_by(*trusted).limit(1)
-    return told.scalar_subquery()
-
-
-def _rivals() -> sa.ScalarSelect[Any]:
-    """Select the ids of a pattern's rivals as an array: of many, those with the most evidence."""
-    rival = links.c.kind == sa.literal_column("'rival'")
-    upper = sa.select(links.c.upper_id.label("id")).where(links.c.lower_id == _P.id, rival).correlate(patterns)
-    lower = sa.select(links.c.lower_id).where(links.c.upper_id == _P.id, rival).correlate(patterns)
-    other = upper.union_all(lower).subquery("other")
-    told = patterns.alias("rivals")
-    most = (
-        sa.select(told.c.id)
-        .select_from(other.join(told, told.c.id == other.c.id))
-        .order_by(told.c.success_count.desc(), told.c.founded_at, told.c.id)
-        .limit(MAX_RIVALS)
-        .correlate(patterns)
-    )
-    return sa.select(sa.func.array(most.scalar_subquery())).scalar_subquery()
-
-
-def _circumstances(live: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
-    """Select where a pattern worked, by its live entries: a JSON array of objects."""
-    heard = _heard(live, _E.agent_type, _E.technology, _E.task_type, _E.gate_type, _E.error_signature)
-    told = tuple(heard.c)
-    names: tuple[sa.ColumnElement[str], ...] = (
-        sa.literal_column("'agent_type'"),
-        sa.literal_column("'technology'"),
-        sa.literal_column("'task_type'"),
-        sa.literal_column("'gate_type'"),
-        sa.literal_column("'error'"),
-    )
-    named = itertools.chain.from_iterable(zip(names, told, strict=True))
-    each = (
-        sa.select(sa.func.jsonb_build_object(sa.literal_column("'entries'"), sa.func.count(), *named).label("each"))
-        .group_by(*told)
-        .order_by(sa.func.count().desc(), *told)
-        .limit(MAX_CIRCUMSTANCES)
-        .subquery("circumstances")
-    )
-    return sa.select(sa.func.jsonb_agg(each.c.each)).scalar_subquery()
-
-
-def _distinct(live: sa.ColumnElement[bool], told: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
-    """Select the distinct conditions, or sentences of when to try, of the live entries of a pattern, as a JSON array.
-
-    Where any is trusted, those of low trust have no say: one of them would hide what all others found to work.
-    """
-    most = _heard(live, _E.low_trust)
-    trust = sa.select(sa.func.bool_and(most.c.low_trust)).scalar_subquery()
-    heard = _heard(live, told.label("told"), _E.low_trust)
-    each = (
-        sa.select(heard.c.told)
-        .where(heard.c.told.is_not(None), sa.or_(~heard.c.low_trust, trust))
-        .distinct()
-        .limit(MAX_CIRCUMSTANCES)
-        .subquery("each")
-    )
-    return sa.select(sa.func.jsonb_agg(each.c.told)).scalar_subquery()
 
 
 _OF_SPACE_IN_USE = sa.or_(
@@ -215,22 +91,6 @@ _MARK = (
     )
     .returning(_E.id, _E.pattern_id)
 )
-_WANTED = (
-    sa.select(_T.id, _T.pattern_id)
-    .where(_T.id == sa.any_(sa.bindparam("points", type_=sa.ARRAY(UUID_TYPE))))
-    .cte("wanted")
-    .prefix_with("MATERIALIZED")
-)
-_AFTER: sa.BindParameter[Any] = sa.bindparam("after", type_=UUID_TYPE)
-_EVIDENCE = _with_words(_WANTED.c.id.label("point_id")).where(_WANTED.c.pattern_id == _P.id)
-_ONE_PATTERN = _with_words().where(_P.id == sa.bindparam("pattern", type_=UUID_TYPE))
-_PAGE = (
-    _with_words()
-    .where(sa.or_(_AFTER.is_(None), _P.id > _AFTER))
-    .order_by(_P.id)
-    .limit(sa.bindparam("limit", type_=sa.Integer))
-)
-_SOME_PATTERNS = _with_words().where(_P.id == sa.any_(sa.bindparam("patterns", type_=sa.ARRAY(UUID_TYPE))))
 
 
 def _founders() -> sa.Select[Any]:
@@ -272,15 +132,6 @@ def _founders() -> sa.Select[Any]:
 
 
 _FOUNDERS = _founders()
-
-
-async def live_patterns(
-    connection: AsyncConnection, workspace: str, pattern_ids: Collection[UUID], now: datetime
-) -> dict[PatternId, Evidence]:
-    """Return those of the patterns that are live."""
-    asked = {"workspace": workspace, "now": now, "patterns": list(pattern_ids), "project": None}
-    found = [_evidence(row, None) for row in await connection.execute(_SOME_PATTERNS, asked)]
-    return {evidence.pattern_id: evidence for evidence in found}
 
 
 class PostgresPatterns(PatternStore):
@@ -353,20 +204,20 @@ class PostgresPatterns(PatternStore):
     ) -> Mapping[PointId, Evidence]:
         asked = {"workspace": self._workspace, "now": now, "points": list(point_ids), "project": project_id}
         async with reading(self._engine) as connection:
-            return {row.point_id: _evidence(row, project_id) for row in await connection.execute(_EVIDENCE, asked)}
+            return {row.point_id: evidence_of(row, project_id) for row in await connection.execute(OF_POINTS, asked)}
 
     async def get(self, pattern_id: PatternId, *, now: datetime) -> Evidence:
         asked = {"workspace": self._workspace, "now": now, "pattern": pattern_id, "project": None}
         async with reading(self._engine) as connection:
-            row = (await connection.execute(_ONE_PATTERN, asked)).first()
+            row = (await connection.execute(ONE_PATTERN, asked)).first()
         if row is None:
             raise NotFound(f"there is no live pattern {pattern_id} in workspace {self._workspace}")
-        return _evidence(row, None)
+        return evidence_of(row, None)
 
     async def page(self, *, after: PatternId | None, limit: int, now: datetime) -> list[Evidence]:
         asked = {"workspace": self._workspace, "now": now, "after": after, "limit": limit, "project": None}
         async with reading(self._engine) as connection:
-            return [_evidence(row, None) for row in await connection.execute(_PAGE, asked)]
+            return [evidence_of(row, None) for row in await connection.execute(PAGE, asked)]
 
     async def prune(self, now: datetime, *, open_before: datetime, limit: int) -> PruneReport:
         async with alone(self._engine, self._workspace) as connection:
@@ -461,58 +312,3 @@ class PostgresPatterns(PatternStore):
 def _founder(pattern_id: UUID, vector: bytes, entry_type: str, *told: str | None) -> Founder:
     situation = np.frombuffer(vector, dtype=np.float16).astype(np.float32)
     return Founder(pattern_id=PatternId(pattern_id), words=Words(EntryType(entry_type), *told), situation=situation)
-
-
-def _evidence(row: sa.Row[Any], project_id: str | None) -> Evidence:
-    words = told_entry(row[-len(ENTRY_COLUMNS) - 1 : -1])  # the last columns, but for the signature of the error
-    entry_ids = tuple(row._mapping["entry_ids"])  # noqa: SLF001 - SQLAlchemy's public name for a row by key
-    told = _alone(words, row.error_signature, project_id) if len(entry_ids) == 1 else _together(row)
-    return Evidence(
-        pattern_id=PatternId(row.found_id),
-        entry_type=words.entry_type,
-        words=words,
-        success_count=row.success_count,
-        attempt_count=row.attempt_count,
-        project_count=row.project_count,
-        founded_at=row.founded_at,
-        rivals=tuple(sorted(row.rivals)),
-        entry_ids=entry_ids,
-        distilled=_distilled(row),
-        **told,
-    )
-
-
-def _together(row: sa.Row[Any]) -> dict[str, Any]:
-    """Return what sums up several entries."""
-    return {
-        "circumstances": tuple(Circumstance(**told) for told in row.circumstances),
-        "when_to_try": row.when_told,
-        "conditions": tuple(AppliesWhen(**told) for told in row.conditions or ()),
-        "whens": tuple(row.whens or ()),
-        "of_project": row.of_project,
-    }
-
-
-def _alone(words: Entry, error: str | None, project_id: str | None) -> dict[str, Any]:
-    """Return the same of a single entry."""
-    circumstance = Circumstance(
-        entries=1,
-        agent_type=words.agent_type,
-        technology=words.technology,
-        task_type=words.task_type,
-        gate_type=words.gate_type,
-        error=error,
-    )
-    return {
-        "circumstances": (circumstance,),
-        "when_to_try": words.when_to_try,
-        "conditions": (words.applies_when,) if words.applies_when else (),
-        "whens": (words.when_to_try[:MAX_WHEN_CHARS],) if words.when_to_try else (),
-        "of_project": None if project_id is None else words.project_id == project_id,
-    }
-
-
-def _distilled(row: sa.Row[Any]) -> Distilled | None:
-    if row.distilled_title is None:
-        return None
-    return Distilled(**{name: getattr(row, f"distilled_{name}") for name in _DISTILLED})
