@@ -13,9 +13,11 @@ def choose(found: Sequence[Pattern], *, limit: int) -> list[Pattern]:
     """Return the first `limit` patterns, in their order.
 
     While others fit, gate entries fill one of three places, and a pattern whose solution repeats an earlier one's fills
-    none. Patterns that rest on one agent's key alone fill one, whatever else there is; those known to fail, none.
+    none. Patterns that rest on one agent's key alone fill one, whatever else there is. Those known to fail fill none,
+    nor do those of failures whose solution is an earlier one's to the letter: in order, it would be tried twice.
     """
-    heard = _one_of_each_source([each for each in found if not is_failing(each.success_count, each.attempt_count)])
+    working = [each for each in found if not is_failing(each.success_count, each.attempt_count)]
+    heard = _one_of_each_source(_without_repeated(working))
     repeated = _with_same_solution(heard)
     gates = [
         pattern.pattern_id
@@ -38,6 +40,25 @@ def _one_of_each_source(found: Sequence[Pattern]) -> list[Pattern]:
         if pattern.source is not None:
             seen.add(pattern.source)
     return heard
+
+
+def _without_repeated(found: Sequence[Pattern]) -> list[Pattern]:
+    """Return the patterns without those of failures that tell to do exactly what an earlier one does.
+
+    What a gate decided says something by what it was about, whatever it was.
+    """
+    first: dict[str, PatternId] = {}
+    return [
+        pattern
+        for pattern in found
+        if pattern.entry_type is not EntryType.FAILURE_SOLUTION
+        or first.setdefault(to_do(pattern), pattern.pattern_id) == pattern.pattern_id
+    ]
+
+
+def to_do(pattern: Pattern) -> str:
+    """Return what a pattern tells to do, whatever its blanks: where case differs it may be two, as -d and -D are."""
+    return " ".join(pattern.solution.split())
 
 
 def _with_same_solution(found: Sequence[Pattern]) -> list[PatternId]:

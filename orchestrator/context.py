@@ -17,7 +17,7 @@ from knowledge.steps import step
 from knowledge.turns import all_of, aside_if_long
 from orchestrator.block import basic_context, render
 from orchestrator.breaker import CircuitBreaker
-from orchestrator.choosing import choose
+from orchestrator.choosing import choose, to_do
 from orchestrator.deadline import within
 
 log = get_logger(__name__)
@@ -202,8 +202,8 @@ async def _found(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[
     """Return the patterns for a task; of one that is to be tried again, first those for what it failed with.
 
     A task says what is to be done, and a failure what is in the way: most lessons are about that. What it was tried
-    with before comes last. Of what mended a failure that a key of low trust alone told, one comes, behind what the task
-    itself finds: such a key could name any.
+    with before comes last, whichever pattern tells it. Of what mended a failure that a key of low trust alone told, one
+    comes, behind what the task itself finds: such a key could name any.
     """
     for_task = knowledge.queries.query_for_task(
         task.description, agent_type, task.type, task.technology, only_if_sure=True, facts=task.facts
@@ -216,7 +216,8 @@ async def _found(knowledge: OpenKnowledge, task: Task, agent_type: str) -> list[
     first = [*found, *mends[:1]] if failure.low_trust else [*mends, *found]
     both = list({pattern.pattern_id: pattern for pattern in first}.values())
     tried = await knowledge.contexts.failed(task, [pattern.pattern_id for pattern in both])
-    return sorted(both, key=lambda pattern: pattern.pattern_id in tried)
+    in_vain = {to_do(pattern) for pattern in both if pattern.pattern_id in tried}
+    return sorted(both, key=lambda pattern: to_do(pattern) in in_vain)
 
 
 async def _of_no_failure(found: Awaitable[list[Pattern]]) -> tuple[None, list[Pattern]]:

@@ -29,6 +29,9 @@ def test_what_is_to_be_done_is_told_once_while_others_fit() -> None:
     assert choose([*same, *others], limit=3) == [same[0], *others]
     assert choose([others[0], *same, others[1]], limit=3) == [others[0], same[0], others[1]]
     assert choose([*same, others[0]], limit=3) == [*same[:2], others[0]]
+    assert choose([same[0], same[2]], limit=3) == [same[0]], "nobody tries twice what is told twice to the letter"
+    verdicts = [pattern(entry_type=EntryType.GATE_APPROVAL, solution="As it was") for _ in range(2)]
+    assert choose(verdicts, limit=3) == verdicts, "they tell what passes"
     gates = [pattern(entry_type=EntryType.GATE_APPROVAL, solution=f"Approach {number}") for number in range(2)]
     assert choose([*same[:2], *gates], limit=3) == [same[0], *gates]
 

@@ -115,6 +115,10 @@ async def test_of_a_task_that_failed_what_mends_the_failure_comes_first_and_each
     tried = replace(knowledge, tried={three.pattern_id, two.pattern_id})
     context = await OrchestratorContextBuilder(tried).build_context_for_task(again, "backend")
     assert context.patterns == (one, three, two), "what it was tried with comes last"
+    told_again = pattern(solution="mend  2")
+    tried = replace(tried, mended=lambda: [told_again, three, two])
+    context = await OrchestratorContextBuilder(tried).build_context_for_task(again, "backend")
+    assert context.patterns == (one, told_again, two), "and whoever else told of it comes no earlier"
     assert ("it fell", "KeyError", "backend", "bugfix", "python") in knowledge.asked
 
 
