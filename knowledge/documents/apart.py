@@ -54,13 +54,38 @@ _APART: Final = """
 monday; tuesday; wednesday; thursday; friday; saturday; sunday
 production prod; staging; development dev; sandbox
 linux; windows; macos
+primary; secondary; tertiary
+inbound incoming; outbound outgoing
+ingress; egress
+upload uploading uploaded; download downloading downloaded
 """
-"""Words of which one excludes the others, those that say the same together: days, environments, systems."""
+"""Words of which one excludes the others, those that say the same together: days, environments, systems, sides."""
+_HEADINGS_ALONE: Final = frozenset({"monday", "linux"})
+"""Groups of which a sentence may name one and still answer for another: it runs on Linux, so not on Windows."""
 _EXCLUDING: Final = tuple(
     {word: number for number, same in enumerate(group.split(";")) for word in same.split()}
     for group in _APART.strip().splitlines()
 )
 _LETTERS = re.compile(r"[a-z]+")
+_WORDS = re.compile(r"[^\W_]+")
+_BELOW: Final = " > "
+_CHANGES: Final = """
+added new additions features; fixed fixes bugs bugfixes; removed removals; deprecated deprecations; changed changes
+"""
+_KINDS: Final = {word: number for number, same in enumerate(_CHANGES.split(";")) for word in same.split()}
+"""The headings below which a list of changes parts them by kind, by what each says."""
+_CHANGES_ASKED = re.compile(
+    r"\b(?:what|which(?:\s+[\w-]+){1,3}?)\s+(?:else\s+)?(?:is|are|was|were|got|(?:has|have)\s+been)\s+(?:newly\s+)?"
+    r"(added|fixed|removed|deprecated)\b",
+    re.IGNORECASE,
+)
+_LEAST: Final = r"(?i:minimum|minimal|min|lowest|smallest|shortest{0})"
+_MOST: Final = r"(?i:maximum|maximal|max|highest|largest|longest{0})"
+_LEAST_TOLD = re.compile(rf"(?<![^\W\d_]){_LEAST.format('|at[ ]least')}(?![a-z])|(?<=[a-z])Min(?![a-z])")
+_MOST_TOLD = re.compile(rf"(?<![^\W\d_]){_MOST.format('|at[ ]most')}(?![a-z])|(?<=[a-z])Max(?![a-z])")
+_ALSO_LEAST = re.compile(r"\b(?:at least|no less|not less|more than|above|over|from)\b", re.IGNORECASE)
+_ALSO_MOST = re.compile(r"\b(?:most|no more|not more|up to|until|less than|below|under|exceed\w*)\b", re.IGNORECASE)
+_BOTH_TOLD = re.compile(r"\b(?:between|from)\b|\d\s*(?:-|\u2013|to)\s*\d", re.IGNORECASE)
 
 
 class _Date(NamedTuple):
@@ -74,8 +99,11 @@ def apart(question: str, above: str, text: str) -> bool:
 
     Not where the question asks for a range of them, nor where the text itself names one that is asked for: "Python
     3.11" is none of what is not Python. What names a month or 2.1 alone is as well of each of its days, of 2.1.4; and a
-    document of May may tell of any day.
+    document of May may tell of any day. What was removed is told below no heading of what was fixed, and the least of
+    something says nothing of its most.
     """
+    if _of_other_changes(question, above, text) or _of_the_other_end(question, text):
+        return True
     return not _RANGE.search(question) and (
         _of_other_versions(question, above, text)
         or _of_other_dates(question, above, text)
@@ -91,13 +119,21 @@ def numbered(heading: str) -> bool:
     )
 
 
+def dated(heading: str) -> bool:
+    """Return whether a heading names a version and its day."""
+    return (
+        next(_versions(_SECTION_NUMBER.sub("", heading)), None) is not None and next(_dates(heading), None) is not None
+    )
+
+
 def _of_others(question: str, above: str, text: str) -> bool:
-    """Return whether one of several words that exclude each other stands above a text, and another one is asked for."""
+    """Return whether a text is of one of several words that exclude each other, and another one is asked for."""
     asked, told, named = (_words_of(each) for each in (question, above, text))
     for group in _EXCLUDING:
         wanted = {group[word] for word in asked if word in group}
         held = {group[word] for word in told if word in group}
-        if wanted and held and not wanted & (held | {group[word] for word in named if word in group}):
+        own = {group[word] for word in named if word in group}
+        if wanted and not wanted & (held | own) and (held or (own and not _HEADINGS_ALONE & group.keys())):
             return True
     return False
 
@@ -105,6 +141,25 @@ def _of_others(question: str, above: str, text: str) -> bool:
 def _words_of(text: str) -> set[str]:
     words = set(_LETTERS.findall(text.lower()))
     return words | {word.removesuffix("s") for word in words}
+
+
+def _of_other_changes(question: str, above: str, text: str) -> bool:
+    """Return whether a text stands in a list of changes of another kind than a question asks for."""
+    asked = _CHANGES_ASKED.search(question)
+    path = above.rpartition("\n")[2].split(_BELOW)
+    if asked is None or not any(map(numbered, path[:-1])):
+        return False
+    of = {_KINDS[word] for word in _LETTERS.findall(path[-1].lower()) if word in _KINDS}
+    return bool(of) and _KINDS[asked[1].lower()] not in of and asked[1].lower() not in _LETTERS.findall(text.lower())
+
+
+def _of_the_other_end(question: str, text: str) -> bool:
+    """Return whether a question asks for the most of something and a text tells its least alone, or the reverse."""
+    least, most = (each.search(question) is not None for each in (_LEAST_TOLD, _MOST_TOLD))
+    if least == most or _BOTH_TOLD.search(text):
+        return False
+    other, same, also = (_LEAST_TOLD, _MOST_TOLD, _ALSO_MOST) if most else (_MOST_TOLD, _LEAST_TOLD, _ALSO_LEAST)
+    return not (other.search(text) is None or same.search(text) or also.search(text))
 
 
 def _of_other_years(question: str, above: str, text: str) -> bool:
@@ -136,12 +191,16 @@ def _of_other_versions(question: str, above: str, text: str) -> bool:
 def _names_of_versions(question: str, above: str) -> frozenset[str]:
     """Return the words, in lower case, behind which a number without a point is a version, too.
 
-    They stand before a version in either text, or with a capital before such numbers in both.
+    They stand before a version in either text, or with a capital before such numbers in both, or name in the title
+    what the versions below it are of.
     """
     sure = {word.lower() for text in (question, above) for word, _ in _versions(text)} - _OF_NOTHING_ELSE
     capital = {word.lower() for word, _, _ in _majors(question) if word[:1].isupper()}
     both = capital & {word.lower() for word, _, _ in _majors(above)}
-    return frozenset((sure | (both - _OF_NOTHING_ELSE)) - _PARTS - {""})
+    title, _, path = above.partition("\n")
+    if any(word.lower() in _OF_NOTHING_ELSE | {""} for word, _ in _versions(path)):
+        sure |= {word.lower() for word, _, _ in _majors(question)} & set(_WORDS.findall(title.lower()))
+    return frozenset((sure | (both - _OF_NOTHING_ELSE)) - _PARTS - {""} - _OF_NOTHING_ELSE)
 
 
 def _of_other_dates(question: str, above: str, text: str) -> bool:

@@ -1,10 +1,11 @@
 """An answer without a model: the sentences of the passages that answer a question best, or none where none does.
 
-Whether any does is a logistic model of three signs: how near the best passage is (or, nearer, a row that is about what
-is asked: the other rows of its passage are about something else), how near and how full of the question's words the
-best sentence is, and which share of the words that say more than the document's title one sentence of the best passage
-has. A later passage answers, too, where its own signs say so. Fitted and cross-validated by
-`python -m benchmarks.fit_answers` (docs/evaluation.md).
+Whether any does is a logistic model of three signs: how near the best passage is (or, nearer, a row that is about
+what is asked: the other rows of its passage are about something else), how near and how full of the question's words
+the best sentence is, and which share of the words that say more than the document's title one sentence of the best
+passage has. A later passage answers, too, where its own signs say so. What is listed under the very name that is
+asked for answers anyway, where it has every word of the question: a ticket and a date are near nothing. Fitted and
+cross-validated by `python -m benchmarks.fit_answers` (docs/evaluation.md).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from knowledge.models import TermStatistics
 from knowledge.ports import Embedder
 from knowledge.search.lexical import term_counts
 
-READING = 20
+READING = 21
 """Changes whenever the same passages are read in another way, so that no answer from before is reused."""
 EMBEDDED_FIRST = 8
 """Sentences that are embedded before it is looked which of the others can still come near the best."""
@@ -146,7 +147,7 @@ class ExtractiveDrafter(Drafter):
         readable = [each for each in asked.evidence if each.passage.quotable and each.text.strip()]
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
         known = await self.statistics.statistics(self.scope, terms_asked(asked.searched))
-        question = Question(asked.searched, known)
+        question = Question(asked.searched, known, named=asked.question)
         every, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
         found = [each for each in every if each.weighed]
         if not found:
@@ -168,6 +169,8 @@ class ExtractiveDrafter(Drafter):
             key=self.weights.chance,
         )
         sure = self.weights.chance(signs)
+        if likely[max(range(len(likely)), key=worths.__getitem__)].exact:
+            sure = max(sure, self.weights.level)
         if sure < self.weights.level:
             return Draft(sure=sure, signs=signs._asdict())
         new = not_told_before(likely, Question(asked.question, known), asked)

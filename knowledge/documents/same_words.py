@@ -47,6 +47,13 @@ _ASIDE: Final = re.compile(
 """What only asks, and a text that answers need not say: the s of "What's", "Show me", the "long" of "How long". Of a
 word, though not of a code, it says so itself where it tells what that means.
 """
+_JOINS: Final = re.compile(
+    r"(?P<said>\A\W*(?:(?:in|on|at|to|from|with|for|by|under)\s+)?(?:what|which)\s+(?!do\b|does\b|did\b|is\b|are\b)\w.*\w)\s+"
+    r"(?:uses?|used|runs?|running|has|have|had|written|kept|stored|hosted|located|reached|belongs?"
+    r"|gets?|sits?)(?:\s+(?:in|on|at|by|for|to|with|from|under))?\W*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The verb that only joins a thing to what is asked of it: "Which port does the pump run on?" asks for its port."""
 _WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
 _COUNTED = re.compile(r"\bhow\s+(?:many|much)\s+([a-z]+)", re.IGNORECASE)
 _LEAST_OF_A_VERB: Final = 3
@@ -56,7 +63,7 @@ _VOWELS: Final = frozenset("aeiou")
 def forms_of(question: str) -> dict[int, frozenset[int]]:
     """Return the terms of a question, each with all terms that say the same, itself among them."""
     known = _known()
-    said = _ASIDE.sub(_kept, question)
+    said = _ASIDE.sub(_kept, _JOINS.sub(_kept, question))
     found = {term: known.get(term, frozenset({term})) for term in term_counts(said)}
     if _WHO.search(question):
         for word in words_and_wholes(said)[0]:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from knowledge.documents.aligning import Span
-from knowledge.documents.apart import apart, numbered
+from knowledge.documents.apart import apart, dated, numbered
 from knowledge.documents.config_lines import config_lines
 from knowledge.documents.headings import headings
-from knowledge.documents.models import DocumentType
+from knowledge.documents.models import DocumentId, DocumentType
+from knowledge.documents.named import asks_a_price, names_asked, tells_a_price, tells_of
+from knowledge.documents.other_settings import Settings
 from knowledge.documents.parsing import front_matter_end
 from knowledge.documents.pieces import Unit, UnitKind
 from knowledge.documents.same_words import counted, forms_of
@@ -33,6 +35,10 @@ COSINE_SHARE = 0.6
 _LEAST_WORDS = 2
 _BELOW = " > "
 """Between the headings of a section."""
+_DEFINED = re.compile(r"[ \t]*(?:[-*+\u2022]|\d{1,3}[.)])[ \t]+(?:\*\*)?([`*])([^`*\n]+)\1")
+_WHEN = re.compile(r"\W*(?:when|(?:on\s+)?(?:what|which)\s+(?:date|day))\b", re.IGNORECASE)
+_RELEASED = "released published"
+"""What a heading with a day says of the version that it names."""
 _BY_LINE = frozenset({DocumentType.LOG, DocumentType.CODE})
 
 
@@ -54,6 +60,8 @@ class Sentence:
     handicap: float = 0.0
     keyed: bool = False
     """It is a row about what is asked."""
+    exact: bool = False
+    """It is listed under the name that is asked for, and has all other words of the question, too."""
     listed: Listed | None = None
     """The items of a list that it tells."""
     weighed: bool = True
@@ -86,8 +94,12 @@ COUNTED: Final = 2.0
 class Question:
     """The words of a question, each with its rarity."""
 
-    def __init__(self, text: str, statistics: TermStatistics) -> None:
+    def __init__(self, text: str, statistics: TermStatistics, *, named: str | None = None) -> None:
+        """Read a question; `named` is the one asked now, where `text` has the one before it, too."""
         self.text = text
+        self.names = names_asked(text if named is None else named)
+        self.asks_when = _WHEN.match(text) is not None
+        self._price = asks_a_price(text if named is None else named)
         self._forms = forms_of(text)
         seen = statistics.frequencies
         asked_for = counted(text)
@@ -114,8 +126,36 @@ class Question:
 
         `around`: the words of the row and of what is above it.
         """
-        told = term_counts(row.key)
+        keys = [term_counts(each) for each in (row.key, *self._codes_of(row))]
+        asked = any(told and told.keys() <= self._said for told in keys)
+        return asked and all(self.told_in(around, term) for term in self.rarity)
+
+    def _codes_of(self, row: Unit) -> Iterator[str]:
+        """Yield the cells of a row that have a number: what is known by its ticket is asked for by that."""
+        cells = (each.rpartition(": ")[2] for each in row.told.split("; "))
+        return (each for each in cells if any(map(str.isdigit, each)))
+
+    def defined(self, unit: Unit, around: Mapping[int, int]) -> bool:
+        """Return whether an item of a list begins with the very setting that is asked for, and says what it is."""
+        found = _DEFINED.match(unit.told)
+        told = term_counts(found[2]) if found else {}
         return bool(told) and told.keys() <= self._said and all(self.told_in(around, term) for term in self.rarity)
+
+    def of_another(self, unit: Unit, path: str, around: str) -> bool:
+        """Return whether a text, with what stands before it, tells nothing of something that the question names.
+
+        Nor does what says nothing of money tell a price.
+        """
+        if self._price and not tells_a_price(f"{path}\n{unit.told}"):
+            return True
+        text = f"{around}\n{unit.told}"
+        return any(not self._tells_of(text, name) for name in self.names)
+
+    def _tells_of(self, text: str, name: tuple[str, ...]) -> bool:
+        if tells_of(text, name):
+            return True
+        told = term_counts(text)
+        return any(self.told_in(told, term) for word in name for term in term_counts(word) if term in self._forms)
 
     def of_row(self, terms: Mapping[int, int], own: Mapping[int, int], above: Mapping[int, int]) -> Mapping[int, int]:
         """Return the words of a row that count: `own` alone where none of its cells says which row is asked for.
@@ -149,27 +189,40 @@ class Question:
 def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sentence]:
     """Return the sentences of the best passages, in order, each once, and what else of them can answer."""
     found: dict[str, Sentence] = {}
+    settings = _settings(evidence[:READ_PASSAGES])
     for source, each in enumerate(evidence[:READ_PASSAGES], 1):
         title = term_counts(each.passage.title)
         sections = _sections(each)
+        by_line = each.passage.document_type in {DocumentType.CONFIG, *_BY_LINE}
         setting = each.passage.document_type is DocumentType.CONFIG  # which may be written without a blank
         for place, unit in enumerate(_units(each)):
             if (_is_a_word(unit.read) and not setting) or question.echoed(unit):
                 continue
             heading = next(name for start, name in reversed(sections) if start <= unit.span.start)
             path = _path_to(each, heading)
-            if apart(question.text, f"{each.passage.title}\n{path}", unit.told):
+            within = settings.get(each.passage.document_id)
+            places = f" {within.places}" if within else ""
+            if apart(question.text, f"{each.passage.title}{places}\n{path}", unit.told):
+                continue
+            if within and within.another(unit.told, question):
+                continue
+            if not by_line and question.of_another(unit, path, _before(each, unit, sections, path)):
                 continue
             if any(map(numbered, path.split(_BELOW))):  # "Changed" alone does not say of which version
                 heading = path
             read = f"{heading}: {unit.read}" if heading else unit.read
-            terms: Mapping[int, int] = term_counts(read)
+            terms: Mapping[int, int] = term_counts(
+                f"{read} {_RELEASED}" if question.asks_when and dated(path) else read
+            )
             above = term_counts(f"{each.passage.title}\n{path}")
             handicap = question.handicap(unit)
-            keyed = False
+            keyed = exact = False
             if unit.kind is UnitKind.ROW:
-                keyed = handicap <= 0 or question.asks_for(unit, {**above, **terms})
+                exact = question.asks_for(unit, {**above, **terms})
+                keyed = handicap <= 0 or exact
                 terms = question.of_row(terms, term_counts(f"{heading}\n{each.text[slice(*unit.span)]}"), above)
+            elif question.defined(unit, {**above, **terms}):
+                keyed = exact = True
             found.setdefault(
                 read,
                 Sentence(
@@ -182,12 +235,22 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     beyond=question.share(terms, without=title),
                     handicap=handicap,
                     keyed=keyed,
+                    exact=exact and len(question.rarity) > 1,
                     listed=unit.listed,
                     weighed=unit.kind is not UnitKind.STEPS,
                     of_heading=question.of_heading(above, terms),
                 ),
             )
     return list(found.values())
+
+
+def _before(evidence: Evidence, unit: Unit, sections: Sequence[tuple[int, str]], path: str) -> str:
+    """Return what says what a unit is about: titles, headings, and its section before it; of a table no other row."""
+    start = max(start for start, _ in sections if start <= unit.span.start)
+    lines = evidence.text[start : unit.span.start].splitlines()
+    if unit.kind is UnitKind.ROW:
+        lines = [each for each in lines if not each.lstrip().startswith("|")]
+    return "\n".join([evidence.passage.title, evidence.passage.section or "", path, *lines])
 
 
 def _is_a_word(text: str) -> bool:
@@ -231,6 +294,17 @@ def _units(evidence: Evidence) -> Iterator[Unit]:
     else:
         start = _begin(evidence)
         yield from units("\n" * start + text[start:], evidence.passage.function or "")
+
+
+def _settings(evidence: Sequence[Evidence]) -> dict[DocumentId, Settings]:
+    """Return what the configurations among passages set, as far as these have it."""
+    lines: dict[DocumentId, list[str]] = {}
+    titles: dict[DocumentId, str] = {}
+    for each in evidence:
+        if each.passage.document_type is DocumentType.CONFIG:
+            titles[each.passage.document_id] = each.passage.title
+            lines.setdefault(each.passage.document_id, []).extend(unit.told for unit in _units(each))
+    return {document: Settings(titles[document], told) for document, told in lines.items()}
 
 
 def _begin(evidence: Evidence) -> int:

@@ -74,6 +74,52 @@ SHOP = """# Shop
 Orders are published to Kafka. Production runs on eight hosts, each in a cellar of its own. The dashboards of the shop
 are in the folder Shop. A cart holds at most 75 items.
 """
+NOTES = """# Release notes of millctl
+
+## 3.1.0 - 2025-04-02
+
+### Added
+
+- `millctl weigh` prints the weight of a load.
+
+### Fixed
+
+- A gate that is opened twice no longer leaks a lease.
+
+## 3.0.0 - 2025-01-20
+
+### Removed
+
+- The `millctl shake` command.
+
+### Changed
+
+- The default speed is 40 turns a minute.
+"""
+REPORT = """# The stop of the mill in May
+
+The mill in Bremen stood still for 35 minutes. The mill in Kassel was not affected.
+
+| Action | Owner | Due | Ticket |
+| --- | --- | --- | --- |
+| Check the fuse of the belt | Ruth | 2025-06-03 | MIL-77 |
+| Paint the door of the shed | Jonas | 2025-07-14 | MIL-78 |
+
+The call of the first shift is paid 90 EUR, that of the secondary 40 EUR.
+
+## Options of the belt
+
+- `slow_start` (boolean): takes up the belt within a minute.
+- `reverse` (boolean): lets the belt run backwards.
+"""
+BELTS = """[belt.north]
+speed_min = 12
+load_kg = 900
+
+[belt.south]
+speed_min = 15
+volts = 400
+"""
 
 ANSWERED = (
     ("What does SLC-301 mean?", "gate closed"),
@@ -88,6 +134,14 @@ ANSWERED = (
     ("Which port does postgers listen on?", "5433"),
     ("Where are the dashbords?", "folder Shop"),
     ("May I deploy on a Friday?", "until noon"),
+    ("When was millctl 3.0.0 released?", "2025-01-20"),
+    ("What was removed in millctl 3.0.0?", "millctl shake"),
+    ("What was fixed in millctl 3.1.0?", "leaks a lease"),
+    ("How long did the mill in Bremen stand still?", "35 minutes"),
+    ("When is MIL-77 due?", "2025-06-03"),
+    ("What does slow_start do?", "within a minute"),
+    ("What is the load of the north belt?", "load_kg = 900"),
+    ("What is the minimum speed of the north belt?", "speed_min = 12"),
 )
 DECLINED = (
     "What does SLC-303 mean?",
@@ -100,13 +154,25 @@ DECLINED = (
     "How do I get access to the production cluster?",
     "How many items are allowed in a parcel?",
     "Where are the dashes?",
+    "What was removed in millctl 3.1.0?",
+    "What was deprecated in millctl 3.0.0?",
+    "What is the default speed in millctl 4?",
+    "When was millctl 3.2.0 released?",
+    "How long did the mill in Verden stand still?",
+    "When is MIL-79 due?",
+    "How much is the tertiary paid?",
+    "How much does the mill in Bremen cost?",
+    "What is the load of the west belt?",
+    "What is the maximum speed of the north belt?",
 )
 
 
 @pytest.fixture
 async def written(opens: Opens) -> AsyncIterator[Knowledge]:
+    texts = {"sluice.md": RUNBOOK, "oncall.md": HANDBOOK, "shop.md": SHOP}
+    texts |= {"notes.md": NOTES, "report.md": REPORT, "belts.toml": BELTS}
     async with opens(embedder=LocalEmbedder()) as opened:
-        for uri, text in (("sluice.md", RUNBOOK), ("oncall.md", HANDBOOK), ("shop.md", SHOP)):
+        for uri, text in texts.items():
             await put(opened, uri, text.encode())
         await opened.documents.indexing.run()
         yield opened

@@ -183,12 +183,44 @@ def test_what_stands_below_another_version_than_is_asked_for_answers_nothing() -
         ("Who enters the production plant?", "Entering staging"),
         ("How is it set up in prod?", "Staging"),
         ("How is it set up on Windows?", "Linux"),
+        ("On which port does pump 3 listen?", "Pump notes\n[2.4.0] > Changed"),
     ],
 )
 def test_a_heading_of_another_version_or_day_is_apart(question: str, above: str) -> None:
     assert apart(question, above, "It was decided.")
     assert not apart(question, f"{above} and {question}", "It was decided.")
     assert not apart(question, above, f"See {question}")
+
+
+@pytest.mark.parametrize(
+    ("question", "above", "text", "is_apart"),
+    [
+        ("What was removed in 2.1?", "Pump\n2.1 > Fixed", "A leak is gone.", True),
+        ("Which valves were added in 2.1?", "Pump\n2.1 > Bug fixes", "A leak is gone.", True),
+        ("What was removed in 2.1?", "Pump\n2.1 > Removed", "The lever.", False),
+        ("What was removed in 2.1?", "Pump\n2.1 > Changed", "The lever was removed.", False),
+        ("What was removed in 2.1?", "Pump\n2.1", "The lever.", False),
+        ("What was added to the tank?", "Pump\nFixed prices", "Salt.", False),
+        ("Which version added the lever?", "Pump\n2.1 > Changed", "It has a lever.", False),
+        ("What changed in 2.1?", "Pump\n2.1 > Fixed", "A leak is gone.", False),
+        ("What is the maximum speed?", "Pump", "speed_min = 4", True),
+        ("What is the maximum speed?", "Pump", "The minimum speed is 4.", True),
+        ("What is the minimum speed?", "Pump", "maxSpeed: 4", True),
+        ("What is the maximum speed?", "Pump", "speed_max = 9", False),
+        ("What is the maximum speed?", "Pump", "The minimum is 4, and it runs up to 9.", False),
+        ("What is the minimum speed?", "Pump", "It runs at 4 to 9, the highest at noon.", False),
+        ("What is the maximum speed?", "Pump", "It is 9.", False),
+        ("Who may enter production?", "Pump", "Anybody may enter staging.", True),
+        ("Who may enter production?", "Production", "As in staging, anybody.", False),
+        ("Who is paged as tertiary?", "Pump", "Ann is primary, Bob secondary.", True),
+        ("Is it open on a Sunday?", "Pump", "It is closed on Mondays alone.", False),
+        ("Does it run on Windows?", "Pump", "It runs on Linux alone.", False),
+    ],
+)
+def test_a_change_of_another_kind_the_other_end_and_the_other_side_are_apart(
+    question: str, above: str, text: str, *, is_apart: bool
+) -> None:
+    assert apart(question, above, text) is is_apart
 
 
 def test_what_stands_below_a_version_or_a_day_is_told_with_it_and_quoted_as_it_stands() -> None:
@@ -262,3 +294,67 @@ def test_the_names_of_columns_are_no_answer_of_what_a_table_does_not_list() -> N
 def test_what_is_counted_weighs_more_than_what_is_said_of_it() -> None:
     pumps, hall = read("The pumps run.\n\nThe hall has doors.\n", "How many pumps are in the hall?")
     assert pumps.overlap > hall.overlap > 0
+
+
+VALVES = "The valve in Bremen is shut.\n\nThe valve in Kassel drips. It was mended twice.\n\n## Verden\n\nIt hums.\n"
+
+
+def test_what_tells_nothing_of_a_name_that_is_asked_for_is_left_out() -> None:
+    """Of one town it was said what holds of another."""
+    assert [each.told for each in read(VALVES, "Is the valve in Kassel shut?")] == [
+        "The valve in Kassel drips.",
+        "It was mended twice.",
+    ]
+    assert [each.told for each in read(VALVES, "Does the valve in Verden hum?")] == ["It hums."]
+    assert len(read(VALVES, "does the valve in kassel hum?")) == len(read(VALVES, "Does the valve hum?")) == 4
+    assert not read(VALVES, "Is the valve in Celle shut?")
+    assert len(read(VALVES, "Is the valve in Celle shut?", title="Valves of Celle")) == 4
+
+
+def test_a_row_tells_of_a_name_by_itself_and_not_by_the_rows_before_it() -> None:
+    assert [each.told for each in read(PORTS.replace("inlet", "Elbe"), "What does the Elbe listen on?")] == [
+        "pump: Elbe; listens on: 7001"
+    ]
+
+
+def test_what_is_asked_of_a_price_is_told_by_what_says_something_of_money() -> None:
+    text = "The pump takes 4 minutes.\n\nThe pump takes 4 EUR.\n\nA pump is free of charge.\n"
+    assert [each.told for each in read(text, "How much does a pump cost?")] == [
+        "The pump takes 4 EUR.",
+        "A pump is free of charge.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("What is the rate of the inlet pump?", ["pumps.inlet > rate = 40", "pumps.outlet > rate = 10"]),
+        ("What is the rate of the sluice pump?", []),
+        ("What are the volts of the outlet?", ["pumps.inlet > volts = 230"]),
+    ],
+)
+def test_a_line_that_sets_something_else_is_left_out_where_what_is_asked_for_is_set_elsewhere(
+    question: str, told: list[str]
+) -> None:
+    text = "[pumps.inlet]\nrate = 40\nvolts = 230\n\n[pumps.outlet]\nrate = 10\n"
+    assert [each.told for each in read(text, question, DocumentType.CONFIG) if each.overlap] == told
+
+
+def test_a_configuration_of_another_place_or_thing_than_is_asked_for_answers_nothing() -> None:
+    text = "kind: Pump\nmetadata:\n  name: inlet\n  namespace: mill-prod\nspec:\n  rate: 40\n"
+    assert not read(text, "What is the rate in staging?", DocumentType.CONFIG)
+    assert not read(text, "What is the rate of the outlet pump?", DocumentType.CONFIG)
+    assert read(text, "What is the rate in production?", DocumentType.CONFIG)
+    assert read(text, "What is the rate of the inlet pump?", DocumentType.CONFIG)
+
+
+def test_what_is_listed_under_its_own_name_with_all_that_is_asked_is_exact() -> None:
+    rows = "| work | due | ticket |\n| --- | --- | --- |\n| oil it | Friday | PMP-7 |\n| paint it | Monday | PMP-8 |\n"
+    assert [each.exact for each in read(rows, "When is PMP-8 due?")] == [False, True]
+    assert not any(each.exact for each in read(rows, "When is PMP-8 sold?"))
+    assert [
+        each.exact for each in read("- `dry_run`: buys nothing.\n- `wet`: buys all.\n", "What does dry_run do?")
+    ] == [
+        True,
+        False,
+    ]
