@@ -21,14 +21,13 @@ from knowledge.documents.access import Scope
 from knowledge.documents.drafting import Asked, Draft, Drafter
 from knowledge.documents.listing import with_whole_lists
 from knowledge.documents.models import PassageKind, Profile
+from knowledge.documents.questions import NEAR_BEST, Question
 from knowledge.documents.same_words import terms_asked
 from knowledge.documents.scale import Scale, shipped
 from knowledge.documents.sentence_vectors import SentenceVectors
 from knowledge.documents.verifying import MOST_CHARS, Evidence, Written, lines_told
 from knowledge.documents.weighing import (
     MOST_SENTENCES,
-    NEAR_BEST,
-    Question,
     Sentence,
     first_told,
     likeliest,
@@ -147,7 +146,8 @@ class ExtractiveDrafter(Drafter):
         readable = [each for each in asked.evidence if each.passage.quotable and each.text.strip()]
         numbers = [at for at, each in enumerate(asked.evidence, 1) if each.passage.quotable and each.text.strip()]
         known = await self.statistics.statistics(self.scope, terms_asked(asked.searched))
-        question = Question(asked.searched, known, named=asked.question)
+        # what is spoken of already, a text need not name
+        question = Question(asked.searched, known, named="" if asked.conversation else asked.question)
         every, told = await asyncio.to_thread(_read, question, readable)  # pages without a sentence take long
         found = [each for each in every if each.weighed]
         if not found:

@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from knowledge.documents.aligning import Span
 from knowledge.documents.apart import apart, dated, numbered
 from knowledge.documents.config_lines import config_lines
 from knowledge.documents.headings import headings
 from knowledge.documents.models import DocumentId, DocumentType
-from knowledge.documents.named import asks_a_price, names_asked, tells_a_price, tells_of
 from knowledge.documents.other_settings import Settings
 from knowledge.documents.parsing import front_matter_end
 from knowledge.documents.pieces import Unit, UnitKind
-from knowledge.documents.same_words import counted, forms_of
+from knowledge.documents.questions import Question
 from knowledge.documents.sentences import sentences
 from knowledge.documents.steps import Listed
 from knowledge.documents.units import units
 from knowledge.documents.verifying import MOST_CHARS, Evidence
-from knowledge.models import TermStatistics
-from knowledge.search.lexical import inverse_document_frequency, term_counts, unspaced, words_and_wholes
+from knowledge.search.lexical import term_counts, unspaced
 
 READ_PASSAGES = 5
 """Passages whose sentences are read, the best first: as many as a question finds unless it says otherwise."""
 MOST_SENTENCES = 24
 """Sentences that are embedded, those with most of the question's words; each costs an embedding."""
-NEAR_BEST = 0.08
-"""A sentence this near the best one is quoted beside it."""
 COSINE_SHARE = 0.6
 _LEAST_WORDS = 2
 _BELOW = " > "
 """Between the headings of a section."""
-_DEFINED = re.compile(r"[ \t]*(?:[-*+\u2022]|\d{1,3}[.)])[ \t]+(?:\*\*)?([`*])([^`*\n]+)\1")
-_WHEN = re.compile(r"\W*(?:when|(?:on\s+)?(?:what|which)\s+(?:date|day))\b", re.IGNORECASE)
 _RELEASED = "released published"
 """What a heading with a day says of the version that it names."""
+_MOST_BEFORE = 4_000
+"""Characters of a section before a unit that may say what it is about: a document given whole may have millions."""
 _BY_LINE = frozenset({DocumentType.LOG, DocumentType.CODE})
 
 
@@ -70,122 +63,6 @@ class Sentence:
     """Whether more of the question stands above it than in it."""
 
 
-HANDICAPS: Final = {
-    UnitKind.SENTENCE: 0.0,
-    UnitKind.FRAGMENT: NEAR_BEST,
-    UnitKind.ROW: 0.15,
-    UnitKind.CODE: 0.15,
-    UnitKind.QUESTION: math.inf,
-    UnitKind.STEPS: math.inf,
-}
-"""By how much something else has to answer better than a sentence does, to be quoted before it; a question never is.
-
-Ours. Rows and commands are little but names, and so nearer to a question than a sentence that says something new; a row
-whose first cell has what is asked about has no handicap.
-"""
-ASKED_FOR: Final = -0.15
-"""The handicap of a row whose first cell is what is asked about, of two words or more, and little else: it tells what
-that is. Ours."""
-
-COUNTED: Final = 2.0
-"""What the word behind "how many" counts beside the others: a number of something else is no answer. Ours."""
-
-
-class Question:
-    """The words of a question, each with its rarity."""
-
-    def __init__(self, text: str, statistics: TermStatistics, *, named: str | None = None) -> None:
-        """Read a question; `named` is the one asked now, where `text` has the one before it, too."""
-        self.text = text
-        self.names = names_asked(text if named is None else named)
-        self.asks_when = _WHEN.match(text) is not None
-        self._price = asks_a_price(text if named is None else named)
-        self._forms = forms_of(text)
-        seen = statistics.frequencies
-        asked_for = counted(text)
-        self.rarity = {
-            term: inverse_document_frequency(statistics.documents, max(seen.get(form, 0) for form in forms))
-            * (COUNTED if term in asked_for else 1.0)
-            for term, forms in self._forms.items()
-        }
-        self._said = frozenset().union(*self._forms.values())
-        self._words = _plain(text)
-        self._identifiers = frozenset(words_and_wholes(text)[1])
-
-    def handicap(self, unit: Unit) -> float:
-        """Return what it takes a unit to be chosen before a sentence; none where a row is about what is asked."""
-        told = term_counts(unit.key)
-        if told and self.rarity and all(self.told_in(told, term) for term in self.rarity):
-            return ASKED_FOR if len(self.rarity) > 1 and len(told) < 2 * len(self.rarity) else 0.0
-        if self._identifiers.intersection(words_and_wholes(unit.key)[1]):
-            return 0.0
-        return HANDICAPS[unit.kind]
-
-    def asks_for(self, row: Unit, around: Mapping[int, int]) -> bool:
-        """Return whether a row is about what is asked, with its cells below the names of columns that are asked for.
-
-        `around`: the words of the row and of what is above it.
-        """
-        keys = [term_counts(each) for each in (row.key, *self._codes_of(row))]
-        asked = any(told and told.keys() <= self._said for told in keys)
-        return asked and all(self.told_in(around, term) for term in self.rarity)
-
-    def _codes_of(self, row: Unit) -> Iterator[str]:
-        """Yield the cells of a row that have a number: what is known by its ticket is asked for by that."""
-        cells = (each.rpartition(": ")[2] for each in row.told.split("; "))
-        return (each for each in cells if any(map(str.isdigit, each)))
-
-    def defined(self, unit: Unit, around: Mapping[int, int]) -> bool:
-        """Return whether an item of a list begins with the very setting that is asked for, and says what it is."""
-        found = _DEFINED.match(unit.told)
-        told = term_counts(found[2]) if found else {}
-        return bool(told) and told.keys() <= self._said and all(self.told_in(around, term) for term in self.rarity)
-
-    def of_another(self, unit: Unit, path: str, around: str) -> bool:
-        """Return whether a text, with what stands before it, tells nothing of something that the question names.
-
-        Nor does what says nothing of money tell a price.
-        """
-        if self._price and not tells_a_price(f"{path}\n{unit.told}"):
-            return True
-        text = f"{around}\n{unit.told}"
-        return any(not self._tells_of(text, name) for name in self.names)
-
-    def _tells_of(self, text: str, name: tuple[str, ...]) -> bool:
-        if tells_of(text, name):
-            return True
-        told = term_counts(text)
-        return any(self.told_in(told, term) for word in name for term in term_counts(word) if term in self._forms)
-
-    def of_row(self, terms: Mapping[int, int], own: Mapping[int, int], above: Mapping[int, int]) -> Mapping[int, int]:
-        """Return the words of a row that count: `own` alone where none of its cells says which row is asked for.
-
-        The names of columns are those of all rows: of the port of what is not listed no row tells.
-        """
-        cells = [term for term in self.rarity if self.told_in(own, term) and not self.told_in(above, term)]
-        listed = cells or all(self.told_in({**above, **terms}, term) for term in self.rarity)
-        return terms if listed else own
-
-    def echoed(self, unit: Unit) -> bool:
-        """Return whether a unit shows the question itself, as an example of what may be asked."""
-        return unit.kind is UnitKind.CODE and len(self._words) > 1 and f" {self._words} " in f" {_plain(unit.told)} "
-
-    def share(self, terms: Mapping[int, int], *, without: Mapping[int, int] | None = None) -> float:
-        """Return the share of the question's words among some terms; `without` those that are known anyway."""
-        asked = {term: weight for term, weight in self.rarity.items() if not without or not self.told_in(without, term)}
-        total = sum(asked.values())
-        return sum(weight for term, weight in asked.items() if self.told_in(terms, term)) / total if total else 0.0
-
-    def told_in(self, terms: Mapping[int, int], term: int) -> bool:
-        """Return whether a word of the question is among some terms, in whatever form."""
-        return any(form in terms for form in self._forms[term])
-
-    def of_heading(self, above: Mapping[int, int], terms: Mapping[int, int]) -> bool:
-        """Return whether more of the question's words stand above a text than in it alone."""
-        headed = self.share(above)
-        return headed > 0 and headed > self.share({**above, **terms}) - headed
-
-
 def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sentence]:
     """Return the sentences of the best passages, in order, each once, and what else of them can answer."""
     found: dict[str, Sentence] = {}
@@ -206,7 +83,7 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                 continue
             if within and within.another(unit.told, question):
                 continue
-            if not by_line and question.of_another(unit, path, _before(each, unit, sections, path)):
+            if not by_line and _tells_nothing(question, each, unit, sections, path):
                 continue
             if any(map(numbered, path.split(_BELOW))):  # "Changed" alone does not say of which version
                 heading = path
@@ -244,9 +121,19 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
     return list(found.values())
 
 
+def _tells_nothing(
+    question: Question, evidence: Evidence, unit: Unit, sections: Sequence[tuple[int, str]], path: str
+) -> bool:
+    """Return whether a unit is about another name than the question's, or tells no price though one is asked."""
+    if question.of_no_price(f"{path}\n{unit.told}"):
+        return True
+    return bool(question.names) and question.of_another(f"{_before(evidence, unit, sections, path)}\n{unit.told}")
+
+
 def _before(evidence: Evidence, unit: Unit, sections: Sequence[tuple[int, str]], path: str) -> str:
     """Return what says what a unit is about: titles, headings, and its section before it; of a table no other row."""
     start = max(start for start, _ in sections if start <= unit.span.start)
+    start = max(start, unit.span.start - _MOST_BEFORE)
     lines = evidence.text[start : unit.span.start].splitlines()
     if unit.kind is UnitKind.ROW:
         lines = [each for each in lines if not each.lstrip().startswith("|")]
@@ -333,7 +220,3 @@ def first_told(question: Question, evidence: Sequence[Evidence]) -> int:
         if not any(question.echoed(unit) for unit in _units(each)):
             return source
     return 1
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))

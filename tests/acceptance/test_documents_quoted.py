@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from knowledge.adapters.local_embedder import LocalEmbedder
-from knowledge.documents import extracting, weighing
+from knowledge.documents import extracting, questions, weighing
 from knowledge.documents.models import Answer, AnswerStatus
 from knowledge.wiring import Knowledge
 from orchestrator.tools.wrappers import AnswerFromGlobalKB
@@ -90,8 +90,8 @@ async def test_the_sentence_that_answers_is_quoted_and_no_row_and_no_example_of_
     assert (answer.citations[0].uri, answer.citations[0].section) == ("README.md", "Pump station")
     assert STATION.split("\n")[(answer.citations[0].line_start or 0) - 1] == SENTENCE
 
-    monkeypatch.setattr(weighing.Question, "echoed", lambda *_: False)
-    monkeypatch.setattr(weighing, "HANDICAPS", dict.fromkeys(weighing.HANDICAPS, 0.0))
+    monkeypatch.setattr(questions.Question, "echoed", lambda *_: False)
+    monkeypatch.setattr(questions, "HANDICAPS", dict.fromkeys(questions.HANDICAPS, 0.0))
     monkeypatch.setattr(extracting, "READING", 0)
     assert any(WHO in claim.text for claim in (await ask(plant, WHO)).claims)
 

@@ -6,9 +6,10 @@ import pytest
 
 from knowledge.documents.listing import with_whole_lists
 from knowledge.documents.models import DocumentType
+from knowledge.documents.questions import Question
 from knowledge.documents.steps import MOST_OF_STEPS, numbered_lists
 from knowledge.documents.verifying import Evidence
-from knowledge.documents.weighing import Question, read_sentences
+from knowledge.documents.weighing import read_sentences
 from knowledge.models import TermStatistics
 from tests.support.answering import passage
 

@@ -9,8 +9,9 @@ import pytest
 
 from knowledge.documents.apart import apart, numbered
 from knowledge.documents.models import DocumentType
+from knowledge.documents.questions import Question
 from knowledge.documents.verifying import Evidence, Written, verify
-from knowledge.documents.weighing import Question, Sentence, read_sentences
+from knowledge.documents.weighing import Sentence, read_sentences
 from knowledge.models import TermStatistics
 from tests.support.answering import passage
 
