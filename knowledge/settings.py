@@ -13,14 +13,18 @@ from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from knowledge.errors import BUNDLED_MODEL, InvalidSetting
 from knowledge.models import Review
+from knowledge.wrong_settings import what_is_wrong
 
 FOLDER_SIGNS = ("/", "~")
 """What the name of a model begins with that is a folder, where there is no endpoint."""
 OPENAI_MODEL = "text-embedding-3-small"
+MOST_YEARS = 100
+"""How long knowledge is kept at most."""
 
 
 def default_home() -> Path:
@@ -201,7 +205,7 @@ class KnowledgeSettings(BaseSettings):
     """Secrets and personal data are taken out of texts before they are stored or sent to an endpoint."""
     review: Review = Review.SUSPICIOUS
     """What of the entries by keys that can only capture waits for a person."""
-    retention_years: int = Field(default=1, ge=1, le=100, alias="HARDWON_RETENTION")
+    retention_years: int = Field(default=1, ge=1, le=MOST_YEARS, alias="HARDWON_RETENTION")
     """Calendar years from embedding to expiry."""
     context_max_tokens: int = Field(default=2000, ge=50, le=1_000_000)
     """What the block of patterns in a context holds at most."""
@@ -264,8 +268,8 @@ class KnowledgeSettings(BaseSettings):
         """Accept `1 year` and `2 years`; a bare number may be meant as days, and would keep all for decades."""
         if isinstance(value, str):
             number, _, unit = value.strip().partition(" ")
-            if unit.strip() not in {"year", "years"}:
-                raise ValueError("give whole years and say so, such as '1 year'")
+            if unit.strip() not in {"year", "years"} or not (number.isdecimal() and 1 <= int(number) <= MOST_YEARS):
+                raise ValueError(f"give whole years from 1 to {MOST_YEARS}, and say so, such as '1 year'")
             return number
         return value
 
@@ -374,7 +378,12 @@ class KnowledgeSettings(BaseSettings):
             first = error.errors()[0]
             name = str(first["loc"][0]) if first["loc"] else "settings"
             variable = name if name.startswith("HARDWON_") else f"HARDWON_{name.upper()}"
-            raise InvalidSetting(variable, first["msg"].removeprefix("Value error, ")) from error
+            raise InvalidSetting(variable, what_is_wrong(first, self._field(name))) from error
+
+    @classmethod
+    def _field(cls, name: str) -> FieldInfo | None:
+        fields = cls.model_fields
+        return fields.get(name) or next((each for each in fields.values() if each.alias == name), None)
 
     @property
     def fetch_from(self) -> tuple[str, ...]:
