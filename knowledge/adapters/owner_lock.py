@@ -42,8 +42,7 @@ def owner_lock(home: Path, *, socket: Path | None = None) -> Iterator[None]:
         descriptor = os.open(home / OWNER_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StorageUnavailable(
-            f"the data directory {home} cannot be used ({error.filename}: {error.strerror}): chown all of it, or set"
-            " HARDWON_HOME to another one"
+            f"the data directory {home} cannot be used ({_why_not(home, error)}set HARDWON_HOME to another directory"
         ) from error
     with os.fdopen(descriptor, "r+") as file:
         try:
@@ -75,6 +74,15 @@ def _check_user(home: Path, whose: int) -> None:
             f"the data directory {home} is that of {name}, who could not open what {user_name(os.geteuid())} would"
             f" write there: do it as {name}, or chown all of it"
         )
+
+
+def _why_not(home: Path, error: OSError) -> str:
+    """Return what is in the way, and what else to do about it where there is anything."""
+    if os.path.lexists(home) and not os.path.isdir(home):  # noqa: PTH112 - a Path raises where it may not look
+        return "it is no directory): "
+    me = user_name(os.geteuid())
+    let = f"let {me} write there (chown or chmod), or " if isinstance(error, PermissionError) else ""
+    return f"{error.filename}: {error.strerror}): {let}"
 
 
 def read_owner(home: Path) -> Owner | None:

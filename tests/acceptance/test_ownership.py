@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import re
@@ -23,7 +24,8 @@ from typing import Any
 import httpx
 import pytest
 
-from knowledge.adapters.owner_lock import OWNER_FILE, read_owner
+from knowledge.adapters.owner_lock import OWNER_FILE, owner_lock, read_owner
+from knowledge.adapters.postgres.ownership import user_name
 from knowledge.documents.models import NewDocument
 from knowledge.errors import StorageUnavailable, StoreInUse
 from knowledge.settings import KnowledgeSettings
@@ -274,6 +276,34 @@ def test_a_place_for_the_socket_that_others_can_open_is_refused(tmp_path: Path) 
             socket_path(long)
     finally:
         private.unlink()
+
+
+@pytest.mark.parametrize(
+    ("below", "says"),
+    [
+        ("", r"\(it is no directory\): set HARDWON_HOME to another directory$"),
+        ("x", r"file: Not a directory\): set HARDWON_HOME to another directory$"),
+    ],
+)
+def test_a_data_directory_that_can_be_none_is_refused_without_advice_to_change_what_is_there(
+    tmp_path: Path, below: str, says: str
+) -> None:
+    """It said to chown all of it: of /dev/null, and of /etc/hosts."""
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageUnavailable, match=says), owner_lock(tmp_path / "file" / below):
+        pass
+
+
+def test_who_may_not_write_the_data_directory_is_told_who_has_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "there")
+
+    monkeypatch.setattr("knowledge.adapters.owner_lock.make_home", refuse)
+    says = rf"\(there: Permission denied\): let {user_name(os.geteuid())} write there \(chown or chmod\), or set"
+    with pytest.raises(StorageUnavailable, match=says), owner_lock(tmp_path / "new"):
+        pass
 
 
 @pytest.mark.parametrize(
