@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from typing import TextIO, cast
 
 import structlog
@@ -66,6 +67,23 @@ def configure_logs(*, level: int | None = None) -> None:
         )
     )
     logging.basicConfig(handlers=[of_libraries], level=max(lowest, logging.WARNING), force=True)
+
+
+@contextlib.contextmanager
+def left_out(event: str) -> Iterator[None]:
+    """Log no such event for a block, whose caller tells of it: a person would read it twice, once as JSON."""
+    processors = structlog.get_config()["processors"]
+
+    def leave_out(_: object, __: str, told: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        if told["event"] == event:
+            raise structlog.DropEvent
+        return told
+
+    processors.insert(0, leave_out)  # in place: a logger that was used before has this very list
+    try:
+        yield
+    finally:
+        processors.remove(leave_out)
 
 
 def warn_of_unknown_settings() -> None:

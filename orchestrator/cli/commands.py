@@ -161,6 +161,7 @@ def checkpoint(
     from orchestrator.cli.opened import opened
     from orchestrator.cli.reports.memory import print_checkpoint
     from orchestrator.cli.terminal import stages
+    from orchestrator.logs import left_out
 
     if project is not None and all_projects:
         raise typer.BadParameter("give either --project or --all")
@@ -169,7 +170,7 @@ def checkpoint(
 
     async def work() -> None:
         async with opened(workspace, as_json=as_json) as knowledge:
-            with stages(quiet=as_json) as progress:
+            with stages(quiet=as_json) as progress, left_out("checkpoint_failed"):
                 told = progress.stage("Embedding")
                 if project is None:
                     report = await knowledge.checkpoints.process_all(distill=distill, progress=told)

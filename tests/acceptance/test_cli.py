@@ -228,7 +228,7 @@ def test_people_read_results_on_standard_output_and_progress_on_standard_error(b
     assert captured.stderr.splitlines()[0] == "Capturing"
     assert captured.stderr.splitlines()[1].startswith("line 2 refused: ")
     embedded = beside.run("checkpoint", *workspace)
-    assert embedded.stdout == "1 embedded (1 new patterns, 0 joined one)\n"
+    assert embedded.stdout == "1 embedded (1 new pattern, 0 joined one)\n"
     assert embedded.stderr.startswith("Embedding\n")
     shown = CliRunner(env=beside.environment())
     asked = shown.invoke(app, ["query", "failure", "empty cart", "--min-relevance", "0", *workspace])
@@ -508,6 +508,16 @@ def test_the_doctor_names_what_is_well_and_what_is_not(beside: Commands) -> None
     broken = ill("--json", HARDWON_TASK_RELEVANCE="7")
     assert json.loads(broken)["well"] is False
     assert "HARDWON_TASK_RELEVANCE" in broken
+
+
+def test_a_checkpoint_that_fails_says_why_once(alone: Commands) -> None:
+    """The reason was printed twice, first as a line of JSON."""
+    alone.json("capture", "-", told=lines([entry()]))
+    failed = alone.run("checkpoint", HARDWON_EMBEDDING_API_KEY="another")
+    heading, said = failed.stderr.splitlines()
+    assert (failed.returncode, failed.stdout, heading) == (1, "", "Embedding")
+    assert said.startswith("error: The embedding endpoint ")
+    assert "refuses the key (401): set HARDWON_EMBEDDING_API_KEY" in said
 
 
 def test_the_doctor_finds_a_postgres_that_takes_no_changes(alone: Commands) -> None:

@@ -146,7 +146,8 @@ def print_checkpoint(report: CheckpointReport, *, as_json: bool) -> None:
     if not report.embedded + report.abandoned + report.dead and report.distillation is None:
         print_text("nothing was staged, so nothing was embedded")
         return
-    parts = [f"{report.embedded:,} embedded ({report.founded:,} new patterns, {report.joined:,} joined one)"]
+    founded = f"{report.founded:,} new pattern{'' if report.founded == 1 else 's'}"
+    parts = [f"{report.embedded:,} embedded ({founded}, {report.joined:,} joined one)"]
     for name, number in (("abandoned", report.abandoned), ("dead", report.dead), ("texts cut", report.truncated)):
         if number:
             parts.append(f"{number:,} {name}")
