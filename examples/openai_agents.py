@@ -95,4 +95,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    if not os.environ.get("OPENAI_API_KEY"):
+        sys.exit("OPENAI_API_KEY is not set: this example asks a model (the first lines of the file say how)")
     asyncio.run(main())

@@ -756,7 +756,7 @@ async def test_the_snippet_of_the_docs_runs_as_it_stands(home: Path, database_ur
     (snippet,) = re.findall(r"^```python\n(.*?)^```", DOCS, flags=re.DOTALL | re.MULTILINE)
     with OpenAIServer(dims=64) as endpoint:
         commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
-        ran = commands.python(f"{snippet}\nimport asyncio\nasyncio.run(main())")
+        ran = commands.python(snippet)
         assert (ran.returncode, ran.stderr) == (0, "")
         assert commands.json("stats")["entries"] == {"embedded": 2}
 
