@@ -44,6 +44,7 @@ _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]+)?")
 """A Host header: a name or an address, and perhaps a port."""
 _BEARER = re.compile(r"bearer +(?P<key>\S+) *", re.IGNORECASE | re.ASCII)  # a byte of a letter may be Unicode's blank
 _OF_PROXIES = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
+NEEDS_KEY = "this server needs a key: Authorization: Bearer ...; hardwon's own commands send HARDWON_API_KEY"
 _HOW = "make a key (hardwon keys create), or set HARDWON_API_KEY"
 
 
@@ -171,7 +172,7 @@ class GuardedDoor:
             return ANYONE
         found = _bearer(given[0]) if len(given) == 1 else None
         if found is None:
-            raise _NoKeyError("this server needs a key: Authorization: Bearer ...")
+            raise _NoKeyError(NEEDS_KEY)
         principal = await self._known(found, scope)
         self._limit(principal)
         return principal
@@ -186,7 +187,7 @@ class GuardedDoor:
         if principal is not None:
             return principal
         if not ours and parse(key) is None:
-            raise _NoKeyError("this key opens nothing here: it has not the form of one")
+            raise _NoKeyError("this key opens nothing here: it has not the form of one (hw_...)")
         try:
             if doorway.authenticator.recognised(key) is not None:
                 return await self._from_store(scope, doorway.authenticator.principal(key))

@@ -15,6 +15,7 @@ from knowledge.errors import (
     TextRejected,
 )
 from orchestrator.http import examples_documents as documents
+from orchestrator.http.access import NEEDS_KEY
 from orchestrator.http.problems import problem
 
 _ENTRY = "6f1c7e0a-52a1-4a5e-9d0e-4e9f2a9d1c11"
@@ -324,7 +325,7 @@ def _told(error: HardwonError, status: int | None = None) -> dict[str, Any]:
 
 
 PROBLEMS: Final[dict[int, dict[str, Any]]] = {
-    401: _told(AccessDenied("this server needs a key: Authorization: Bearer ..."), 401),
+    401: _told(AccessDenied(NEEDS_KEY), 401),
     403: _told(AccessDenied("this takes a key of scope query, and this one has capture")),
     404: _told(NotFound(f"there is no entry {_ENTRY} in this workspace")),
     409: _told(IdempotencyConflict("the idempotency key was used before with another body")),
