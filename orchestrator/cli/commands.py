@@ -128,7 +128,13 @@ def serve(
 
 @app.command()
 def capture(
-    file: Annotated[str, typer.Argument(help="Entries, one JSON object a line; - is standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help='Entries, one JSON object a line, such as {"entry_type": "gate_approval", "project_id": "shop",'
+            ' "gate_type": "design_review", "approved_approach": "Expand, then contract"}; - is standard input.'
+        ),
+    ],
     *,
     workspace: Workspace = DEFAULT_WORKSPACE,
     as_json: Json = False,

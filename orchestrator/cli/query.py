@@ -16,7 +16,13 @@ TaskType = Annotated[str | None, typer.Option(help="What kind of task, such as b
 Technology = Annotated[str | None, typer.Option(help="Such as python.")]
 MaxResults = Annotated[int, typer.Option(min=1, max=100, help="At most so many patterns.")]
 MinRelevance = Annotated[
-    float | None, typer.Option(min=0, max=1, help="Show only what is at least this relevant (0 to 1).")
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Show only what is at least this relevant (0 to 1). Left out, HARDWON_FAILURE_RELEVANCE (0.75) holds for"
+        " failures, HARDWON_TASK_RELEVANCE (0.7) else.",
+    ),
 ]
 OnlyIfSure = Annotated[
     bool, typer.Option("--only-if-sure", help="Show nothing where the best is likely no match, as a context does.")
