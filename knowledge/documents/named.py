@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Final
 
 _ASKS: Final = re.compile(
-    r"\W*(?:and\s+|but\s+)?(?:(?:in|on|at|to|from|for|by|with|under|after|since|until|of)\s+)?(?:what|which|who|whom|whose"
+    r"\A\W*(?:and\s+|but\s+)?(?:(?:in|on|at|to|from|for|by|with|under|after|since|until|of)\s+)?(?:what|which|who|whom|whose"
     r"|how|when|where|why|is|are|was|were|do|does|did|can|could|may|must|should|will|has|have|had)\b",
     re.IGNORECASE,
 )

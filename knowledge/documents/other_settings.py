@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from knowledge.search.lexical import term_counts, words_and_wholes
 
 _BELOW: Final = " > "
-_SETS: Final = re.compile(r"(?:-[ \t]+)?[\"']?([\w.$/-]+)[\"']?[ \t]*[:=][ \t]*(.*)")
+_SETS: Final = re.compile(r"\A(?:-[ \t]+)?[\"']?([\w.$/-]+)[\"']?[ \t]*[:=][ \t]*(.*)")
 _PLACES: Final = frozenset({"env", "environment", "namespace", "stage", "profile", "cluster"})
 """Settings that say where all of a configuration holds."""
 _WORDS: Final = re.compile(r"[^\W\d_][\w-]*")

@@ -15,8 +15,8 @@ from knowledge.search.lexical import inverse_document_frequency, term_counts, wo
 
 NEAR_BEST = 0.08
 """A sentence this near the best one is quoted beside it."""
-_DEFINED = re.compile(r"[ \t]*(?:[-*+\u2022]|\d{1,3}[.)])[ \t]+(?:\*\*)?([`*])([^`*\n]+)\1")
-_WHEN = re.compile(r"\W*(?:when|(?:on\s+)?(?:what|which)\s+(?:date|day))\b", re.IGNORECASE)
+_DEFINED = re.compile(r"\A[ \t]*(?:[-*+\u2022]|\d{1,3}[.)])[ \t]+(?:\*\*)?([`*])([^`*\n]+)\1")
+_WHEN = re.compile(r"\A\W*(?:when|(?:on\s+)?(?:what|which)\s+(?:date|day))\b", re.IGNORECASE)
 
 HANDICAPS: Final = {
     UnitKind.SENTENCE: 0.0,
