@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from uuid import UUID
 
 import qdrant_edge as edge
@@ -23,15 +23,6 @@ def engine_point(point: Point) -> edge.Point:
 def sparse(vector: SparseVector) -> edge.SparseVector:
     """Return a lexical vector as the engine has it."""
     return edge.SparseVector(list(vector.indices), list(vector.values))
-
-
-def read_point(found: edge.Record) -> Point | None:
-    """Return a point that the engine has; None where it is none of ours."""
-    vectors: dict[str, Any] = found.vector if isinstance(found.vector, dict) else {}
-    sparse = vectors.get(shape.LEXICAL)
-    weights = sorted(zip(sparse.indices, sparse.values, strict=True)) if sparse is not None else []
-    lexical = SparseVector(indices=tuple(i for i, _ in weights), values=tuple(v for _, v in weights))
-    return shape.read_point(point_id_of(found.id), found.payload or {}, vectors.get(shape.DENSE), lexical)
 
 
 def point_id_of(found: object) -> PointId:

@@ -33,7 +33,6 @@ from knowledge.adapters.edge_queries import (
     expired_in,
     filter_of,
     point_id_of,
-    read_point,
     search_both,
     within_workspace,
 )
@@ -183,7 +182,10 @@ class QdrantEdgeIndex(VectorIndex):
                 with_vector=True,
             )
             page, _ = shard.scroll(asked)
-            return [(point_id_of(found.id), read_point(found)) for found in page]
+            return [
+                (point_id_of(found.id), shape.read_point(point_id_of(found.id), found.payload, found.vector))
+                for found in page
+            ]
 
     async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
         start = None if after is None else shape.id_after(after)

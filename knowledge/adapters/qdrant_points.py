@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
@@ -67,19 +67,23 @@ def _written(when: datetime) -> str:
     return when.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def read_point(
-    point_id: PointId, told: Mapping[str, object], dense: Sequence[float] | None, lexical: SparseVector | None
-) -> Point | None:
-    """Return what an engine holds as a point, or None where it is none of ours: a strange row must not stop a scan."""
-    if dense is None:
+def read_point(point_id: PointId, told: Mapping[str, object] | None, vectors: object) -> Point | None:
+    """Return what an engine holds as a point, or None where it is none of ours: a strange row must not stop a scan.
+
+    `vectors`: by name, as either engine's client has them.
+    """
+    named: Mapping[str, Any] = vectors if isinstance(vectors, dict) else {}
+    dense, sparse = named.get(DENSE), named.get(LEXICAL)
+    if dense is None or told is None:
         return None
+    weights = sorted(zip(sparse.indices, sparse.values, strict=True)) if sparse is not None else []
     try:
         words = {key: str(told[key]) for key in (TENANT, *KEYWORDS) if key in told}
         moments = {key: datetime.fromisoformat(str(told[key])).astimezone(UTC) for key in MOMENTS}
         return Point(
             point_id=point_id,
             dense=np.asarray(dense, dtype=np.float32),
-            lexical=lexical or SparseVector(indices=(), values=()),
+            lexical=SparseVector(indices=tuple(i for i, _ in weights), values=tuple(v for _, v in weights)),
             workspace=words[TENANT],
             entry_type=EntryType(words["entry_type"]),
             view=View(words["view"]),

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -212,7 +212,7 @@ class QdrantServerIndex(VectorIndex):
                 with_payload=True,
                 with_vectors=True,
             )
-        return [(_id(found.id), _read(found)) for found in page]
+        return [(_id(found.id), shape.read_point(_id(found.id), found.payload, found.vector)) for found in page]
 
     async def ids(self, space: EmbeddingSpace, workspace: str, *, after: PointId | None, limit: int) -> list[PointId]:
         start = None if after is None else shape.id_after(after)
@@ -399,14 +399,6 @@ def _stored(point: Point) -> models.PointStruct:
 def sparse(vector: SparseVector) -> models.SparseVector:
     """Return a lexical vector as the client has it."""
     return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
-
-
-def _read(found: models.Record) -> Point | None:
-    vectors: dict[str, Any] = found.vector if isinstance(found.vector, dict) else {}
-    sparse = vectors.get(shape.LEXICAL)
-    weights = sorted(zip(sparse.indices, sparse.values, strict=True)) if sparse is not None else []
-    lexical = SparseVector(indices=tuple(i for i, _ in weights), values=tuple(v for _, v in weights))
-    return shape.read_point(_id(found.id), found.payload or {}, vectors.get(shape.DENSE), lexical)
 
 
 def _id(found: object) -> PointId:

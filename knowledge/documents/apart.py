@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from knowledge.documents.headings import BELOW
+
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -68,7 +70,6 @@ _EXCLUDING: Final = tuple(
 )
 _LETTERS = re.compile(r"[a-z]+")
 _WORDS = re.compile(r"[^\W_]+")
-_BELOW: Final = " > "
 _CHANGES: Final = """
 added new additions features; fixed fixes bugs bugfixes; removed removals; deprecated deprecations; changed changes
 """
@@ -146,7 +147,7 @@ def _words_of(text: str) -> set[str]:
 def _of_other_changes(question: str, above: str, text: str) -> bool:
     """Return whether a text stands in a list of changes of another kind than a question asks for."""
     asked = _CHANGES_ASKED.search(question)
-    path = above.rpartition("\n")[2].split(_BELOW)
+    path = above.rpartition("\n")[2].split(BELOW)
     if asked is None or not any(map(numbered, path[:-1])):
         return False
     of = {_KINDS[word] for word in _LETTERS.findall(path[-1].lower()) if word in _KINDS}

@@ -14,7 +14,7 @@ from datetime import timedelta
 from itertools import chain, islice
 from typing import Final
 
-from knowledge.documents.headings import headings, text_lines
+from knowledge.documents.headings import BELOW, headings, text_lines
 from knowledge.documents.models import Chunk, DocumentType, LogLine, Severity
 from knowledge.documents.parsing import LONGEST_NAME, front_matter_end
 from knowledge.documents.ports import Parsed
@@ -208,7 +208,7 @@ def _sections(text: str) -> Iterator[_Block]:
 
 def _path(titles: Sequence[str]) -> str:
     """Return headings as one, without the outermost of those that are too long together."""
-    told = " > ".join(titles)
+    told = BELOW.join(titles)
     return told if len(told) <= LONGEST_NAME else _path(titles[1:])
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from knowledge.documents.aligning import Span
+from knowledge.documents.headings import BELOW
 from knowledge.documents.sentences import sentences
 
 _KEY = re.compile(r"\A(?:-[ \t]+)?[\"']?([\w.$/-]+)[\"']?[ \t]*[:=](?=\s|$|[\"'\w\[{])[ \t]*(.*)")
@@ -70,8 +71,14 @@ def config_lines(text: str) -> Iterator[ConfigLine]:
         if found and found[2] in _OPENING:
             path += [*item, _Step(first.inset, found[1])]
         else:
-            yield ConfigLine(span, " > ".join([*(each.name for each in path), line]))
+            yield ConfigLine(span, BELOW.join([*(each.name for each in path), line]))
             path += item
+
+
+def setting_in(line: str) -> tuple[str, str] | None:
+    """Return the name of what a line sets, and to what; None where it sets nothing."""
+    found = _KEY.match(line)
+    return (found[1], found[2]) if found else None
 
 
 def _within(lines: Sequence[_Line], at: int) -> Iterator[_Line]:

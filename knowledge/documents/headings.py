@@ -9,6 +9,8 @@ from typing import NamedTuple
 _SIGNED = re.compile(r"(#{1,6})[ \t]+([^ \t].*)")
 _FENCE = re.compile(r"[ \t]{0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _LINE_BELOW = re.compile(r" {0,3}(?:(={2,})|-{2,})[ \t]*")
+BELOW = " > "
+"""Stands between the headings, or sections of a configuration, that a text is below, the outermost first."""
 _NO_PARAGRAPH = re.compile(r"\s|[-*+>|]|\d{1,9}[.)][ \t]|<!--|=+[ \t]*$")
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from collections.abc import Iterable
+from typing import Final
 
+from knowledge.documents.config_lines import setting_in
+from knowledge.documents.headings import BELOW
+from knowledge.documents.questions import Question
 from knowledge.search.lexical import term_counts, words_and_wholes
 
-_BELOW: Final = " > "
-_SETS: Final = re.compile(r"\A(?:-[ \t]+)?[\"']?([\w.$/-]+)[\"']?[ \t]*[:=][ \t]*(.*)")
 _PLACES: Final = frozenset({"env", "environment", "namespace", "stage", "profile", "cluster"})
 """Settings that say where all of a configuration holds."""
 _WORDS: Final = re.compile(r"[^\W\d_][\w-]*")
@@ -29,17 +30,6 @@ _OF_NO_NAME: Final = frozenset(_UNNAMING.split())
 """Words before the name of a group that name none of its members."""
 
 
-class _Asks(Protocol):
-    """The words of a question."""
-
-    text: str
-    rarity: dict[int, float]
-
-    def told_in(self, terms: Mapping[int, int], term: int) -> bool:
-        """Return whether a word is among some terms."""
-        ...
-
-
 class Settings:
     """What lines of one configuration set, as far as they were found, each told with its sections."""
 
@@ -52,18 +42,18 @@ class Settings:
         self._title = term_counts(title)
         self._groups: dict[str, set[str]] = defaultdict(set)
         for line in told:
-            steps = [part for step in line.split(_BELOW)[:-1] for part in step.split(".")]
+            steps = [part for step in line.split(BELOW)[:-1] for part in step.split(".")]
             for one, two in itertools.pairwise(steps):
                 self._groups[one.lower()].add(two)
         values = [(name.lower(), value.strip("\"' ,")) for name, value in map(_set, told)]
         self._kinds = {value.lower() for name, value in values if name == "kind"}
         self.places = " ".join(value for name, value in values if name in _PLACES)
 
-    def another(self, line: str, question: _Asks) -> bool:
+    def another(self, line: str, question: Question) -> bool:
         """Return whether a line sets what is not asked for, and what is asked for is set elsewhere, or is not there."""
         return self._sets_another(line, question) or self._of_no_member(line, question)
 
-    def _sets_another(self, line: str, question: _Asks) -> bool:
+    def _sets_another(self, line: str, question: Question) -> bool:
         name = term_counts(self._named[line])
         if not _set(line)[0] or any(question.told_in(name, term) for term in question.rarity):
             return False
@@ -71,10 +61,10 @@ class Settings:
         missing = [term for term in question.rarity if not question.told_in(told, term)]
         return any(question.told_in(self._names, term) for term in missing)
 
-    def _of_no_member(self, line: str, question: _Asks) -> bool:
+    def _of_no_member(self, line: str, question: Question) -> bool:
         """Return whether a question names a member that a group does not have, and the line is of that group."""
         words = _WORDS.findall(question.text)
-        path = {part.lower() for step in line.split(_BELOW)[:-1] for part in step.split(".")}
+        path = {part.lower() for step in line.split(BELOW)[:-1] for part in step.split(".")}
         for member, group in itertools.pairwise(words):
             kinds = {group.lower(), f"{group.lower()}s", group.lower().removesuffix("s")}
             of = any(len(self._groups[kind]) >= _LEAST_MEMBERS for kind in kinds & path & self._groups.keys())
@@ -87,8 +77,7 @@ class Settings:
 
 
 def _set(line: str) -> tuple[str, str]:
-    found = _SETS.match(line.rpartition(_BELOW)[2])
-    return (found[1], found[2]) if found else ("", "")
+    return setting_in(line.rpartition(BELOW)[2]) or ("", "")
 
 
 def _name(line: str) -> str:

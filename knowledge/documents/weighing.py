@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from knowledge.documents.aligning import Span
 from knowledge.documents.apart import apart, dated, numbered
 from knowledge.documents.config_lines import config_lines
-from knowledge.documents.headings import headings
+from knowledge.documents.headings import BELOW, headings
 from knowledge.documents.models import DocumentId, DocumentType
 from knowledge.documents.other_settings import Settings
 from knowledge.documents.parsing import front_matter_end
@@ -26,8 +26,6 @@ MOST_SENTENCES = 24
 """Sentences that are embedded, those with most of the question's words; each costs an embedding."""
 COSINE_SHARE = 0.6
 _LEAST_WORDS = 2
-_BELOW = " > "
-"""Between the headings of a section."""
 _RELEASED = "released published"
 """What a heading with a day says of the version that it names."""
 _MOST_BEFORE = 4_000
@@ -70,7 +68,6 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
     for source, each in enumerate(evidence[:READ_PASSAGES], 1):
         title = term_counts(each.passage.title)
         sections = _sections(each)
-        by_line = each.passage.document_type in {DocumentType.CONFIG, *_BY_LINE}
         setting = each.passage.document_type is DocumentType.CONFIG  # which may be written without a blank
         for place, unit in enumerate(_units(each)):
             if (_is_a_word(unit.read) and not setting) or question.echoed(unit):
@@ -79,13 +76,13 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
             path = _path_to(each, heading)
             within = settings.get(each.passage.document_id)
             places = f" {within.places}" if within else ""
-            if apart(question.text, f"{each.passage.title}{places}\n{path}", unit.told):
+            if apart(question.text, f"{each.passage.title}{places}\n{path}", unit.told) or (
+                within.another(unit.told, question)
+                if within
+                else each.passage.document_type not in _BY_LINE and _tells_nothing(question, each, unit, sections, path)
+            ):
                 continue
-            if within and within.another(unit.told, question):
-                continue
-            if not by_line and _tells_nothing(question, each, unit, sections, path):
-                continue
-            if any(map(numbered, path.split(_BELOW))):  # "Changed" alone does not say of which version
+            if any(map(numbered, path.split(BELOW))):  # "Changed" alone does not say of which version
                 heading = path
             read = f"{heading}: {unit.read}" if heading else unit.read
             terms: Mapping[int, int] = term_counts(
@@ -106,7 +103,7 @@ def read_sentences(question: Question, evidence: Sequence[Evidence]) -> list[Sen
                     source=source,
                     place=place,
                     text=read[:MOST_CHARS],
-                    told=f"{heading}: {unit.told}" if any(map(numbered, heading.split(_BELOW))) else unit.told,
+                    told=f"{heading}: {unit.told}" if any(map(numbered, heading.split(BELOW))) else unit.told,
                     span=unit.span,
                     overlap=question.share(terms),
                     beyond=question.share(terms, without=title),
@@ -152,7 +149,7 @@ def _sections(evidence: Evidence) -> list[tuple[int, str]]:
     passage = evidence.passage
     if passage.document_type is not DocumentType.MARKDOWN:
         return [(0, "")]
-    innermost = (passage.section or "").rpartition(_BELOW)[2]
+    innermost = (passage.section or "").rpartition(BELOW)[2]
     named = [(0, innermost), *((each.start, each.title) for each in headings(evidence.text, _begin(evidence)))]
     return [(start, "" if name == passage.title else name) for start, name in named]
 
@@ -160,11 +157,11 @@ def _sections(evidence: Evidence) -> list[tuple[int, str]]:
 def _path_to(evidence: Evidence, heading: str) -> str:
     """Return a heading with those above it, but for the title; by itself where the passage does not say which."""
     passage = evidence.passage
-    names = (passage.section or "").split(_BELOW)
+    names = (passage.section or "").split(BELOW)
     if not heading or passage.document_type is not DocumentType.MARKDOWN or heading not in names:
         return heading
     above = names[: names.index(heading) + 1]
-    return _BELOW.join(above[1:] if above[0] == passage.title else above)
+    return BELOW.join(above[1:] if above[0] == passage.title else above)
 
 
 def _units(evidence: Evidence) -> Iterator[Unit]:
