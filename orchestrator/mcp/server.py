@@ -5,19 +5,13 @@ Needs `hardwon[mcp]`; the SDK takes two seconds of processor time to load, so th
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-import os
-import re
-import stat
-import sys
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
-from typing import Any, Self
+from typing import Any
 
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
@@ -34,6 +28,7 @@ from pydantic import TypeAdapter
 from knowledge.errors import HardwonError, InvalidInput
 from knowledge.logs import get_logger
 from knowledge.models import Context
+from orchestrator.mcp.streams import standard_streams
 from orchestrator.mcp.tools import TOOLS, Caller, KnowledgeTool
 
 log = get_logger(__name__)
@@ -46,9 +41,6 @@ INSTRUCTIONS = (
     " written there. A key is shown the tools that it may use."
 )
 
-
-LINE_BYTES = 4 * 1024 * 1024
-"""A message on standard input is at most so long."""
 
 FindCaller = Callable[[Any], Awaitable[Caller]]
 """From a request of the SDK to the caller; raises a HardwonError where nobody may come in."""
@@ -94,57 +86,10 @@ async def serve_streams(caller: Caller) -> None:
 
     server = make_server(always)
     try:
-        async with stdio_server(stdin=await _standard_input()) as (reading, writing):
+        async with standard_streams() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
     except* BrokenPipeError:
         log.info("caller_gone")
-
-
-class _Lines:
-    """The lines of a stream, as the SDK reads them; a line that is too long is told as what no message looks like."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> str:
-        try:
-            line = await self._reader.readline()
-        except ValueError:  # it was longer than the limit, and is dropped
-            return "\n"
-        if not line:
-            raise StopAsyncIteration
-        return _ESCAPE.sub(_readable, line.decode("utf-8", "replace"))
-
-
-_ESCAPE = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
-)
-"""What JSON escapes: a character in two halves, half a one, anything else."""
-
-
-def _readable(escape: re.Match[str]) -> str:
-    """Return an escape; for half a character that of U+FFFD, which stands for bytes that are no character, too.
-
-    The SDK does not read a message with a half, and answers it nothing: who had cut a text in the middle of an emoji
-    would wait for good.
-    """
-    return r"\ufffd" if escape["half"] else escape[0]
-
-
-async def _standard_input() -> Any:
-    """Return standard input, read without a thread: one that waits for a line would keep the process from ending.
-
-    None, for the SDK's own way, where it is a file or the null device, which always has a line or an end.
-    """
-    kind = os.fstat(sys.stdin.fileno()).st_mode
-    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or sys.stdin.isatty()):
-        return None
-    reader = asyncio.StreamReader(limit=LINE_BYTES)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    return _Lines(reader)
 
 
 async def _entered(find_caller: FindCaller, context: Any) -> Caller:

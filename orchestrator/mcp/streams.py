@@ -1,0 +1,133 @@
+"""Standard input and output as the SDK takes them: read without a thread, and answered to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import stat
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Self
+
+import anyio
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+LINE_BYTES = 4 * 1024 * 1024
+"""A message on standard input is at most so long."""
+
+
+@asynccontextmanager
+async def standard_streams() -> AsyncIterator[tuple[Any, Any]]:
+    """Give what is read and what is written of this process, as the SDK's server takes them.
+
+    What is read ends once all that was asked is answered: the SDK drops what it is at when its input ends, and whoever
+    pipes a file of requests into it would be answered the first.
+    """
+    asked_in, asked = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    answers, answers_out = anyio.create_memory_object_stream[SessionMessage]()
+    unanswered = _Unanswered()
+
+    async def read(reading: Any) -> None:
+        async with asked_in:
+            with suppress(anyio.BrokenResourceError):  # the server ended first
+                async for told in reading:
+                    unanswered.asked(told)
+                    await asked_in.send(told)
+                await unanswered.none()
+
+    async def write(writing: Any) -> None:
+        async with answers_out, writing:
+            with suppress(anyio.BrokenResourceError):  # nobody reads any more: what writes says so itself
+                async for told in answers_out:
+                    await writing.send(told)
+                    unanswered.answered(told)
+
+    async with stdio_server(stdin=await _standard_input()) as (reading, writing), anyio.create_task_group() as both:
+        both.start_soon(read, reading)
+        both.start_soon(write, writing)
+        async with asked, answers:
+            yield asked, answers
+
+
+class _Unanswered:
+    """The requests that wait for their answers."""
+
+    def __init__(self) -> None:
+        self._ids: set[str | int] = set()
+        self._changed = asyncio.Event()
+
+    def asked(self, told: SessionMessage | Exception) -> None:
+        """Take a message of the client's: a request waits for its answer, unless it is taken back."""
+        if isinstance(told, Exception):
+            return
+        message = told.message
+        if isinstance(message, JSONRPCRequest):
+            self._ids.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._answered((message.params or {}).get("requestId"))
+
+    def answered(self, told: SessionMessage) -> None:
+        """Take a message of the server's."""
+        if isinstance(told.message, JSONRPCResponse | JSONRPCError):
+            self._answered(told.message.id)
+
+    def _answered(self, request_id: Any) -> None:
+        self._ids.discard(request_id)
+        self._changed.set()
+
+    async def none(self) -> None:
+        """Wait until no request waits."""
+        while self._ids:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+class _Lines:
+    """The lines of a stream, as the SDK reads them; a line that is too long is told as what no message looks like."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        try:
+            line = await self._reader.readline()
+        except ValueError:  # it was longer than the limit, and is dropped
+            return "\n"
+        if not line:
+            raise StopAsyncIteration
+        return _ESCAPE.sub(_readable, line.decode("utf-8", "replace"))
+
+
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+"""What JSON escapes: a character in two halves, half a one, anything else."""
+
+
+def _readable(escape: re.Match[str]) -> str:
+    """Return an escape; for half a character that of U+FFFD, which stands for bytes that are no character, too.
+
+    The SDK does not read a message with a half, and answers it nothing: who had cut a text in the middle of an emoji
+    would wait for good.
+    """
+    return r"\ufffd" if escape["half"] else escape[0]
+
+
+async def _standard_input() -> Any:
+    """Return standard input, read without a thread: one that waits for a line would keep the process from ending.
+
+    None, for the SDK's own way, where it is a file or the null device, which always has a line or an end.
+    """
+    kind = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or sys.stdin.isatty()):
+        return None
+    reader = asyncio.StreamReader(limit=LINE_BYTES)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return _Lines(reader)
