@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from knowledge.amounts import digits
 from knowledge.documents.access import Scope
 from knowledge.documents.log_passages import computed_passage, counted_passage, described, listing_passage, told_time
 from knowledge.documents.log_questions import LAST, ONE_END, SOME_OF_AN_END, Asked
@@ -53,7 +54,7 @@ class CountedLines:
 
         total, lines = await select(_MOST_LISTED if listing else 1)
         _, last = await select(1, last_first=True)
-        what = described(only, terms, wish)
+        what = described(total, only, terms, wish)
         counted = counted_passage(self.log, what, total, lines, last, note=note if total else "")
         return [counted, listing_passage(self.log, what, total, lines)] if listing and total else [counted]
 
@@ -70,7 +71,7 @@ class CountedLines:
                 until=wish.until,
                 limit=0,
             )
-            told.append(f"{self.log.name}: {total} {described([each], terms, wish)}.")
+            told.append(f"{self.log.name}: {total} {described(total, [each], terms, wish)}.")
         return [computed_passage(self.log, "\n".join(told), (), (), section="counted")] if told else []
 
     async def whole(self, asked: Asked) -> Passage:
@@ -91,10 +92,11 @@ class CountedLines:
         first, last = await self.logs.span([self.log.document_id], self.scope)
         zone = (await LogTimes(logs=self.logs).calendar(self.log, self.scope)).zone
         templates = await self.logs.templates([self.log.document_id], self.scope, limit=TEMPLATES)
-        told = [f"{self.log.name}: {sum(counts.values())} lines."]
-        told += [f"{counts[each]} {each} entries." for each in reversed(list(Severity)) if counts.get(each)]
+        told = [f"{self.log.name}: {digits(sum(counts.values()), 'line')}."]
+        severities = reversed(list(Severity))
+        told += [f"{digits(counts[each], f'{each} entry')}." for each in severities if counts.get(each)]
         if counts.get(""):
-            told.append(f"{counts['']} lines without a severity.")
+            told.append(f"{digits(counts[''], 'line')} without a severity.")
         if first and last:
             told.append(
                 f"First entry {told_time(first.astimezone(zone))}, last entry {told_time(last.astimezone(zone))}."

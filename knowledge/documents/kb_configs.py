@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from knowledge.amounts import digits
 from knowledge.documents.access import CASE, GLOBAL, TEAM, USER, Base
 from knowledge.documents.models import Answer, AnswerStatus, Citation, Passage
 
@@ -109,7 +110,7 @@ def _fields(*pairs: tuple[str, Any]) -> str:
 def _footer(answer: str, label: str, sources: Sequence[str], chunk_count: int, confidence: float) -> str:
     if not sources:
         return answer
-    chunks = "1 chunk" if chunk_count == 1 else f"{chunk_count} chunks"
+    chunks = digits(chunk_count, "chunk")
     return f"{answer}\n\n{label}: {', '.join(sources)} ({chunks}, {confidence:.0%} relevance)"
 
 

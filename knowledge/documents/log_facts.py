@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from knowledge.amounts import digits
 from knowledge.documents.access import Scope
 from knowledge.documents.counted_lines import TEMPLATES, CountedLines
 from knowledge.documents.held_words import HeldWords
@@ -87,19 +88,19 @@ class LogFacts:
             named_worse = all(severity_named(word) for word in terms)  # as of fatal errors where none is
             if not named_worse and (lacking := await self._words.lacking((), terms)):
                 return [unheld_passage(self.log, lacking)] if asked.meant else []
-            none = counted_passage(self.log, described(only, terms, wish), 0, (), ())
+            none = counted_passage(self.log, described(0, only, terms, wish), 0, (), ())
             return [none, await self._lines.overview()] if asked.meant else []
         timed = bool(wish.since or wish.until)
         listing = bool(ALL.search(asked.question)) or (timed and asked.listing)
         found = await self._lines.selected(wish, only, terms, listing=listing)
         counting = plain.sought or QUANTITY.search(asked.question)
         if not timed and not listing and counting:
-            what = described(only, terms, wish)
-            told = [f"{self.log.name}: {counts[each]} {each} entries." for each in only if len(only) > 1 and not terms]
+            each_of = only if len(only) > 1 and not terms else ()
+            told = [f"{self.log.name}: {digits(counts[each], f'{each} entry')}." for each in each_of]
             kinds = await self.logs.templates(ids, self.scope, severities=only, terms=terms, limit=TEMPLATES)
-            told += [f"{number} times: {template}" for template, number in kinds]
+            told += [f"{digits(number, 'time')}: {template}" for template, number in kinds]
             paths = await self.logs.paths(ids, self.scope, severities=only, terms=terms, limit=TEMPLATES)
-            told += [f"{path}: {number} {what}." for path, number in paths]
+            told += [f"{path}: {number} {described(number, only, terms, wish)}." for path, number in paths]
             found += [computed_passage(self.log, "\n".join(told), (), (), section="counted")] if told else []
         return found
 
@@ -120,7 +121,7 @@ class LogFacts:
         found: list[Passage] = []
         if sure and self._nameless(wish, asked, counts):
             told = (
-                f"{self.log.name}: none of its {self.log.lines} lines names a severity:"
+                f"{self.log.name}: none of its {digits(self.log.lines, 'line')} names a severity:"
                 " errors are not told from other lines."
             )
             found.append(computed_passage(self.log, told, (), (), section="counted"))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from knowledge.amounts import noun
 from knowledge.documents.log_lines import zone_of
 from knowledge.documents.models import LISTED, Document, LogLine, Passage, PassageKind, Severity, Wanted
 from knowledge.documents.statuses import status_told
@@ -53,9 +54,12 @@ def listed_lines(lines: Sequence[LogLine], *, mark: int | None = None) -> str:
     return "\n".join(f"{'>' if line.line == mark else ' '} {line.line}: {line.text}" for line in lines)
 
 
-def described(only: Sequence[Severity], terms: Collection[str], wish: Wanted) -> str:
-    """Return in words which lines are meant: of these severities, with these terms, in the time that is wished."""
-    told = f"{'/'.join(only)} entries" if only else "lines"
+def described(number: int, only: Sequence[Severity], terms: Collection[str], wish: Wanted) -> str:
+    """Return in words which lines are meant: of these severities, with these terms, in the time that is wished.
+
+    `number`: how many there are.
+    """
+    told = noun(number, f"{'/'.join(only)} entry" if only else "line")
     told += f" with {worded(tuple(terms))}" if terms else ""
     told += f" since {told_time(wish.since)}" if wish.since else ""
     return told + (f" until {told_time(wish.until)}" if wish.until else "")

@@ -126,12 +126,14 @@ def rotate(
 ) -> None:
     """Replace a key by a new one, and print that. The old one ends after the overlap."""
     from orchestrator import connect
-    from orchestrator.cli.reports.keys import print_made
+    from orchestrator.cli.reports.keys import print_made, print_replaced
 
     async def work() -> None:
         async with connect(warm=False) as knowledge:
             made = await knowledge.keys.rotate(key_id, overlap=overlap)
         print_made(made, as_json=as_json)
+        if not as_json:
+            print_replaced(key_id, made.key.created_at + overlap if overlap else None)
 
     run(work)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, is_dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -91,9 +91,14 @@ def print_pairs(title: str, pairs: dict[str, Any]) -> None:
     out.print(table)
 
 
+def told_moment(moment: datetime) -> str:
+    """Return a moment as all of what is printed has it: to the minute, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def _cell(value: object) -> str:
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M UTC")
+        return told_moment(value)
     if isinstance(value, dict):
         return ", ".join(f"{name} {number}" for name, number in value.items()) or "none"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -10,6 +10,7 @@ from functools import partial
 
 from knowledge.access.authentication import Authenticator
 from knowledge.access.pepper import other_pepper
+from knowledge.amounts import amount
 from knowledge.errors import AccessDenied, HardwonError, IndexUnavailable
 from knowledge.models import RowSecurity
 from knowledge.settings import KnowledgeSettings
@@ -92,8 +93,8 @@ async def _stores(knowledge: AnyKnowledge, opened: list[AnyKnowledge]) -> str:
             " lost its collection gets it back from hardwon rebuild"
         )
     opened.append(knowledge)
-    entries = sum(stats.entries.values())
-    told = f"both answer; {entries:,} entries, {stats.patterns:,} patterns, {stats.points:,} points"
+    parts = (amount(sum(stats.entries.values()), "entry"), amount(stats.patterns, "pattern"))
+    told = f"both answer; {', '.join(parts)}, {amount(stats.points, 'point')}"
     if stats.points < stats.patterns:  # each has one at least
         raise IndexUnavailable(
             f"{told}: the index lacks some, unless a checkpoint is under way. hardwon verify says which, --repair puts"

@@ -75,7 +75,7 @@ def test_a_key_that_told_outcomes_only_is_no_mistyped_one(typed: Any, settings: 
 
     asyncio.run(tell())
     assert typed("revoke", "--key", "admin1", "--dry-run", beside=True) == ""
-    assert "0 entries and 1 outcomes were deleted" in typed("revoke", "--key", "admin1")
+    assert "0 entries and 1 outcome were deleted" in typed("revoke", "--key", "admin1")
 
 
 def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more(

@@ -83,7 +83,10 @@ def test_keys_beside_a_running_server_count_at_once(commands: Commands) -> None:
         assert "secret" not in str(listed)
         narrow = commands.environment(COLUMNS="80")
         names = ("--name", "orchestrator of the shop", "--workspace", "shop-and-warehouse")
-        commands.here("keys", "create", "--scope", "capture", "--scope", "query", "--expires", "90d", *names)
+        long = commands.here("keys", "create", "--scope", "capture", "--scope", "query", "--expires", "90d", *names)
+        rotated = CliRunner(env=narrow).invoke(app, ["keys", "rotate", long["key_id"]])
+        told = " ".join(rotated.stderr.split())
+        assert re.search(rf"key {long['key_id']}, which it replaces, works until [0-9: -]+ UTC at most", told)
         shown = CliRunner(env=narrow).invoke(app, ["keys", "list"])
         assert "revoked" in shown.stdout
         assert "expired" in shown.stdout

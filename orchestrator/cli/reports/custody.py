@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from uuid import UUID
 
+from knowledge.amounts import amount
 from knowledge.memory.suspicion import SHOWN
 from knowledge.models import Entry
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, OftenShown, Revocation
-from orchestrator.cli.terminal import out, print_json, print_text
+from orchestrator.cli.terminal import out, print_json, print_text, told_moment
 from orchestrator.harmless import harmless
 
 _BEGINNING = 120
@@ -25,7 +26,7 @@ def print_waiting(waiting: Sequence[Entry], alarms: Sequence[OftenShown], *, as_
     for entry in waiting:
         by = f"key {entry.captured_by}" if entry.captured_by else "no key"
         out.print(f"{entry.entry_id}  {', '.join(entry.suspicions)}", style="bold", markup=False)
-        print_text(f"   by {by}, {entry.captured_at:%Y-%m-%d %H:%M}, project {harmless(entry.project_id)}")
+        print_text(f"   by {by}, {told_moment(entry.captured_at)}, project {harmless(entry.project_id)}")
         print_text(f"   {_beginning(entry)}")
     for alarm in alarms:
         print_text(
@@ -64,8 +65,8 @@ def print_revocation(report: Revocation, *, as_json: bool) -> None:
         print_json(asdict(report))
         return
     what = "would be deleted" if report.dry_run else "were deleted"
-    gone = f"{report.entries:,} entries and {report.outcomes:,} outcomes {what}"
-    print_text(f"{gone}; {len(report.affected):,} contexts had held some of the entries")
+    gone = f"{amount(report.entries, 'entry')} and {amount(report.outcomes, 'outcome')} {what}"
+    print_text(f"{gone}; {amount(len(report.affected), 'context')} had held some of the entries")
     if not report.settled:
         print_text("the index does not answer: the next checkpoint or prune deletes their points, no query shows them")
     _print_tasks(report.affected)
@@ -84,7 +85,7 @@ def print_affected(tasks: Sequence[AffectedTask], *, as_json: bool) -> None:
 def _print_tasks(tasks: Sequence[AffectedTask]) -> None:
     for task in tasks:
         named = [f"{name} {harmless(told)}" for name, told in _of(task) if told]
-        print_text(f"   {task.handed_out_at:%Y-%m-%d %H:%M}  {', '.join(named)}  context {task.context_id}")
+        print_text(f"   {told_moment(task.handed_out_at)}  {', '.join(named)}  context {task.context_id}")
 
 
 def _of(task: AffectedTask) -> tuple[tuple[str, str | None], ...]:
@@ -105,7 +106,7 @@ def print_audit(rows: Sequence[AuditEntry], *, workspace: str | None, as_json: b
             " keys, imports and models are in the log of the whole store: hardwon audit list --store"
         )
     for row in rows:
-        print_text(f"{row.number:>6}  {row.at:%Y-%m-%d %H:%M:%S}  {row.who}  {row.what}  {row.details}")
+        print_text(f"{row.number:>6}  {row.at:%Y-%m-%d %H:%M:%S} UTC  {row.who}  {row.what}  {row.details}")
 
 
 def print_chain(report: ChainReport, *, as_json: bool) -> None:
@@ -113,7 +114,7 @@ def print_chain(report: ChainReport, *, as_json: bool) -> None:
     if as_json:
         print_json({**asdict(report), "whole": report.whole})
         return
-    print_text(f"{report.rows:,} rows, {'whole' if report.whole else 'NOT as written'}")
+    print_text(f"{amount(report.rows, 'row')}, {'whole' if report.whole else 'NOT as written'}")
     for problem in report.problems:
         print_text(f"   {problem}")
     print_text(f"head {report.head}\nkeep it elsewhere: `hardwon audit verify --head` tells whether it still stands")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from knowledge.models import Entry
-from orchestrator.cli.terminal import notes, out, print_json, print_text
+from orchestrator.cli.terminal import notes, out, print_json, print_text, told_moment
 from orchestrator.entries import to_be_resolved
 from orchestrator.harmless import harmless
 
@@ -31,7 +31,7 @@ def print_unresolved(entries: Sequence[Entry], *, as_json: bool) -> None:
 def _whence(entry: Entry) -> str:
     at = (("project", entry.project_id), ("task", entry.task_id), ("run", entry.run_id), ("gate", entry.gate_type))
     told = [f"{name} {_one_line(value)}" for name, value in at if value]
-    return ", ".join([f"{entry.captured_at:%Y-%m-%d %H:%M} UTC", *told])
+    return ", ".join([told_moment(entry.captured_at), *told])
 
 
 def _one_line(text: str) -> str:

@@ -9,6 +9,7 @@ from textwrap import dedent, indent
 
 from pydantic import TypeAdapter
 
+from knowledge.amounts import amount
 from knowledge.documents.calibrating import Calibrated
 from knowledge.documents.indexing import IndexReport
 from knowledge.documents.library import Added
@@ -134,7 +135,8 @@ def print_documents(documents: Sequence[Document], *, as_json: bool) -> None:
     for each in documents:
         style = {DocumentStatus.INDEXED: "green", DocumentStatus.FAILED: "red"}.get(each.status, "yellow")
         out.print(f"{each.status:8} {harmless(each.uri)}", style=style, markup=False)
-        out.print(f"  {each.document_id}  {each.document_type}, {each.lines:,} lines", style="dim", markup=False)
+        lines = amount(each.lines, "line")
+        out.print(f"  {each.document_id}  {each.document_type}, {lines}", style="dim", markup=False)
         for told in (each.error, *each.notes):
             if told:
                 out.print(f"  {harmless(told)}", markup=False)
@@ -151,7 +153,7 @@ def print_passages(finding: Finding, *, as_json: bool) -> None:
     elif not finding.passages:
         print_text("nothing found")
     if finding.pending:
-        print_text(f"{finding.pending} documents wait to be indexed")
+        print_text(f"{amount(finding.pending, 'document')} {'waits' if finding.pending == 1 else 'wait'} to be indexed")
     for number, passage in enumerate(finding.passages, 1):
         out.print(f"{number}. {harmless(place(passage))}", style="bold", markup=False)
         out.print(f"   relevance {passage.relevance:.2f}, score {passage.score:.2f}", style="dim", markup=False)
@@ -233,7 +235,7 @@ def print_deleted(count: int, missing: int, *, closed: str | None, as_json: bool
     if as_json:
         print_json({"documents": count})
         return
-    told = "1 document" if count == 1 else f"{count:,} documents"
-    print_text(f"{told} deleted" + (f"; case {closed} is closed and takes no more" if closed else ""))
+    told = f"{amount(count, 'document')} deleted"
+    print_text(told + (f"; case {closed} is closed and takes no more" if closed else ""))
     if missing:
         notes.print(f"{missing:,} of them not here: hardwon kb list shows what is", style="red", markup=False)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from knowledge.access.keys import ApiKey, NewKey
 from knowledge.access.operations import Scope
-from orchestrator.cli.terminal import notes, out, print_json, print_text
+from orchestrator.cli.terminal import notes, out, print_json, print_text, told_moment
 from orchestrator.harmless import harmless
 
 
@@ -25,12 +25,18 @@ def print_made(made: NewKey, *, as_json: bool) -> None:
         return
     print_text(made.secret)
     where = "all workspaces" if made.key.workspace is None else f"workspace {made.key.workspace}"
-    ends = "" if made.key.expires_at is None else f", until {_day(made.key.expires_at)}"
+    ends = "" if made.key.expires_at is None else f", until {told_moment(made.key.expires_at)}"
     notes.print(
         f"key {made.key.key_id} may {', '.join(made.key.scopes)} in {where}{ends}. Keep it: it is not shown again."
         " Callers send it as HARDWON_API_KEY, or Authorization: Bearer ...",
         markup=False,
     )
+
+
+def print_replaced(key_id: str, until: datetime | None) -> None:
+    """Print what becomes of a key that another took the place of: it opens something until then, or nothing now."""
+    ends = "opens nothing any more" if until is None else f"works until {told_moment(until)} at most"
+    notes.print(f"key {key_id}, which it replaces, {ends}", markup=False)
 
 
 def print_keys(keys: Sequence[ApiKey], *, as_json: bool) -> None:
@@ -45,18 +51,14 @@ def print_keys(keys: Sequence[ApiKey], *, as_json: bool) -> None:
     for key in keys:
         where = "all workspaces" if key.workspace is None else f"workspace {key.workspace}"
         print_text(f"{key.key_id}  {', '.join(key.scopes)} in {where}, {_state(key, now)}")
-        used = "never used" if key.last_used_at is None else f"last used {_day(key.last_used_at)}"
+        used = "never used" if key.last_used_at is None else f"last used {told_moment(key.last_used_at)}"
         name = "no name" if key.name is None else harmless(key.name)
-        out.print(f"  {name}, made {_day(key.created_at)}, {used}", style="dim", markup=False)
+        out.print(f"  {name}, made {told_moment(key.created_at)}, {used}", style="dim", markup=False)
 
 
 def _state(key: ApiKey, now: datetime) -> str:
     if key.revoked_at is not None:
-        return f"revoked {_day(key.revoked_at)}"
+        return f"revoked {told_moment(key.revoked_at)}"
     if key.expires_at is None:
         return "good"
-    return f"good until {_day(key.expires_at)}" if key.live(now) else f"expired {_day(key.expires_at)}"
-
-
-def _day(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+    return f"good until {told_moment(key.expires_at)}" if key.live(now) else f"expired {told_moment(key.expires_at)}"

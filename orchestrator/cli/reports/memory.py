@@ -12,6 +12,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
 from knowledge.access.pepper import other_pepper
+from knowledge.amounts import amount
 from knowledge.models import (
     Captured,
     CaptureOutcome,
@@ -248,8 +249,8 @@ def print_prune(report: PruneReport, *, as_json: bool) -> None:
         return
     verb = "would go" if report.dry_run else "went"
     print_text(
-        f"{report.entries:,} expired entries, {report.points:,} points and {report.patterns:,} patterns {verb};"
-        f" {report.never_resolved:,} entries that were never resolved {verb}"
+        f"{amount(report.entries, 'expired entry')}, {amount(report.points, 'point')} and"
+        f" {amount(report.patterns, 'pattern')} {verb}; {amount(report.never_resolved, 'unresolved entry')} {verb}"
     )
 
 
@@ -300,7 +301,7 @@ def _rebuild_cost(cost: RebuildReport) -> str:
 
 
 def _points(learned: int, passages: int) -> str:
-    return f"{learned:,} points" + (f" and {passages:,} of documents" if passages else "")
+    return amount(learned, "point") + (f" and {passages:,} of documents" if passages else "")
 
 
 def print_rebuild(report: RebuildReport, *, as_json: bool) -> None:
@@ -341,10 +342,9 @@ def print_exported(file: str, rows: Mapping[str, int], *, as_json: bool) -> None
     if as_json:
         print_json({"file": file, "bytes": size, "rows": rows})
         return
-    print_text(
-        f"{rows['entries']:,} entries, {rows['patterns']:,} patterns, {rows['points']:,} points and"
-        f" {rows['documents']:,} documents are in {file} ({size / 1e6:,.1f} MB)"
-    )
+    learned = f"{amount(rows['entries'], 'entry')}, {amount(rows['patterns'], 'pattern')}"
+    rest = f"{amount(rows['points'], 'point')} and {amount(rows['documents'], 'document')}"
+    print_text(f"{learned}, {rest} are in {file} ({size / 1e6:,.1f} MB)")
 
 
 def print_imported(report: ImportReport, *, as_json: bool) -> None:
@@ -353,9 +353,9 @@ def print_imported(report: ImportReport, *, as_json: bool) -> None:
         print_json(report)
         return
     print_text(
-        f"{report.new['entries']:,} of {report.rows['entries']:,} entries and {report.new['patterns']:,} of"
-        f" {report.rows['patterns']:,} patterns are new here,"
-        f" {report.new.get('documents', 0):,} of {report.rows.get('documents', 0):,} documents;"
+        f"{report.new['entries']:,} of {amount(report.rows['entries'], 'entry')} and {report.new['patterns']:,} of"
+        f" {amount(report.rows['patterns'], 'pattern')} are new here,"
+        f" {report.new.get('documents', 0):,} of {amount(report.rows.get('documents', 0), 'document')};"
         f" {_points(report.points, report.passages)} are in the index, {report.embedded:,} texts were embedded"
     )
 
@@ -379,12 +379,12 @@ def print_workspaces(names: Sequence[str], *, as_json: bool) -> None:
     print_text("\n".join(map(harmless, names)) or "no workspace holds anything yet")
 
 
-def print_deleted(entries: int, *, as_json: bool) -> None:
+def print_deleted(number: int, *, as_json: bool) -> None:
     """Print how many entries went."""
     if as_json:
-        print_json({"entries": entries})
+        print_json({"entries": number})
     else:
-        print_text("1 entry is deleted" if entries == 1 else f"{entries:,} entries are deleted")
+        print_text(f"{amount(number, 'entry')} {'is' if number == 1 else 'are'} deleted")
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
@@ -428,8 +428,9 @@ def print_demo(report: DemoReport, *, as_json: bool) -> None:
         return
     commits = f" and {report.commits:,} fix commits" if report.commits else ""
     print_text(
-        f"Learned {report.entries:,} entries{commits and f' ({report.commits:,} of them fix commits)'} as"
-        f" {report.patterns:,} patterns; {report.stored:,} new this time, {report.already_known:,} known already"
+        f"Learned {amount(report.entries, 'entry')}{commits and f' ({report.commits:,} of them fix commits)'} as"
+        f" {amount(report.patterns, 'pattern')}; {report.stored:,} new this time,"
+        f" {report.already_known:,} known already"
         + (f"; {report.entries_per_second:,.1f} entries/s embedded." if report.stored else ".")
     )
     print_text(
