@@ -25,6 +25,7 @@ OWNED: Final = (
     "workspaces",
     "spending",
     "knowledge_staging",
+    "further_keys",
     "patterns",
     "points",
     "match_keys",
