@@ -34,8 +34,8 @@ LOADED = (
     "knowledge.adapters.openai_embedder", "knowledge.adapters.postgres.embedded", "knowledge.adapters.qdrant_edge",
     "knowledge.wiring", "openai", "orchestrator.cli.commands", "orchestrator.cli.start", "orchestrator.client.capture",
     "orchestrator.connection", "orchestrator.entries", "orchestrator.hooks", "orchestrator.http.app",
-    "orchestrator.logs", "orchestrator.http.serving", "rich.console", "rich.markup", "rich.progress", "rich.table",
-    "uvicorn",
+    "orchestrator.logs", "orchestrator.http.serving", "orchestrator.mcp.http", "orchestrator.mcp.server",
+    "rich.console", "rich.markup", "rich.progress", "rich.table", "uvicorn",
 )  # fmt: skip
 """What the commands load; nothing starts a thread or reads the environment, as `orchestrator.cli.terminal` does."""
 _MOST = 1 << 17
