@@ -75,9 +75,10 @@ class _Unanswered:
         if isinstance(told.message, JSONRPCResponse | JSONRPCError):
             self._answered(told.message.id)
 
-    def _answered(self, request_id: Any) -> None:
-        self._ids.discard(request_id)
-        self._changed.set()
+    def _answered(self, request_id: object) -> None:
+        if isinstance(request_id, str | int):
+            self._ids.discard(request_id)
+            self._changed.set()
 
     async def none(self) -> None:
         """Wait until no request waits."""
