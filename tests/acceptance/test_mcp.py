@@ -583,8 +583,9 @@ def test_all_that_was_asked_is_answered_though_the_input_ends_at_once(commands: 
         {"id": 4.5, "method": "ping"},  # no id that the SDK reads, and none that it answers
         {"id": "last", "method": "ping"},
         {"method": "notifications/cancelled", "params": {"requestId": "last"}},
-        *({"method": "notifications/cancelled", "params": {"requestId": told}} for told in ([], {}, None, 99)),
     ]
+    none: list[Any] = [[], {}, None, 99]
+    asked += [{"method": "notifications/cancelled", "params": {"requestId": request_id}} for request_id in none]
     ran = commands.run("mcp", told="\n".join(json.dumps({"jsonrpc": "2.0", **each}) for each in asked))
     answered = {answer["id"]: answer for answer in map(json.loads, ran.stdout.splitlines())}
     assert (ran.returncode, ran.stderr) == (0, "")
