@@ -7,12 +7,14 @@ import os
 import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self
 
 import anyio
 from mcp.server.stdio import stdio_server
+from mcp.shared.dispatcher import as_request_id, coerce_request_id
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
@@ -57,7 +59,7 @@ class _Unanswered:
     """The requests that wait for their answers."""
 
     def __init__(self) -> None:
-        self._ids: set[str | int] = set()
+        self._waiting: Counter[str | int] = Counter()  # an id may be given twice; "5" is 5 to the SDK
         self._changed = asyncio.Event()
 
     def asked(self, told: SessionMessage | Exception) -> None:
@@ -66,7 +68,7 @@ class _Unanswered:
             return
         message = told.message
         if isinstance(message, JSONRPCRequest):
-            self._ids.add(message.id)
+            self._waiting[coerce_request_id(message.id)] += 1
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             self._answered((message.params or {}).get("requestId"))
 
@@ -76,13 +78,15 @@ class _Unanswered:
             self._answered(told.message.id)
 
     def _answered(self, request_id: object) -> None:
-        if isinstance(request_id, str | int):
-            self._ids.discard(request_id)
+        known = as_request_id(request_id)
+        if known is not None:
+            self._waiting[coerce_request_id(known)] -= 1
+            self._waiting = +self._waiting  # what was answered and taken back counts once
             self._changed.set()
 
     async def none(self) -> None:
         """Wait until no request waits."""
-        while self._ids:
+        while self._waiting:
             self._changed.clear()
             await self._changed.wait()
 

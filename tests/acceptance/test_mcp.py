@@ -584,7 +584,8 @@ def test_all_that_was_asked_is_answered_though_the_input_ends_at_once(commands: 
         {"id": "last", "method": "ping"},
         {"method": "notifications/cancelled", "params": {"requestId": "last"}},
     ]
-    none: list[Any] = [[], {}, None, 99]
+    asked += [{"id": 5, "method": "ping"}, {"id": "5", "method": "ping"}]
+    none: list[Any] = [[], {}, None, True, 99, "5"]
     asked += [{"method": "notifications/cancelled", "params": {"requestId": request_id}} for request_id in none]
     ran = commands.run("mcp", told="\n".join(json.dumps({"jsonrpc": "2.0", **each}) for each in asked))
     answered = {answer["id"]: answer for answer in map(json.loads, ran.stdout.splitlines())}
