@@ -380,6 +380,23 @@ async def test_the_keys_of_an_entry_that_was_an_outcome_stand_for_nothing_else(s
     assert elsewhere.outcome is CaptureOutcome.ACCEPTED
 
 
+async def test_the_keys_of_a_project_go_with_it_though_another_one_answers_for_them(store: Store) -> None:
+    ours = store.of("ours")
+    known = await learn(ours, stored(failure(), numbered(1)))
+    told = failure(project_id="secret", task_id="T-2", idempotency_key="k")
+    echo = stored(told, numbered(2))
+    await ours.entries.add([echo])
+    context = Context(context_id=ContextId(numbered(11)), text="[...]", patterns=(pattern(pattern_id=known),))
+    await ours.contexts.record(context, Task(description="Fix", project_id="secret", task_id="T-2"), "backend", NOON)
+    outcome = Outcome(
+        context_id=context.context_id, pattern_id=known, project_id="secret", task_id="T-2", run_id="", worked=True
+    )
+    await ours.contexts.record_outcomes([outcome], NOON, instead_of=echo.entry_id, repeats=EntryId(numbered(1)))
+    assert await ours.entries.forget_project("secret")
+    (answer,) = await ours.entries.add([stored(failure(project_id="new", task_id="T-9", idempotency_key="k"))])
+    assert answer.outcome is CaptureOutcome.ACCEPTED
+
+
 async def test_an_outcome_is_not_taken_over_by_a_key_of_lower_trust_that_tells_the_same(store: Store) -> None:
     """T2: what it tells counts once, and is gone when it is revoked; another outcome is news, whoever tells it."""
     ours = store.of("ours")

@@ -321,6 +321,9 @@ class InMemoryEntries(EntryStore):
             return False
         state, mine = self._state, self._workspace
         state.projects.discard((mine, project_id))
+        state.further_keys = {
+            key: told for key, told in state.further_keys.items() if (key[0], told[1][1]) != (mine, project_id)
+        }
         for checkpoint_id, (workspace, report) in list(state.checkpoints.items()):
             if (workspace, report.project_id) == (mine, project_id):
                 del state.checkpoints[checkpoint_id]
