@@ -21,7 +21,7 @@ from uuid import UUID
 from knowledge.errors import Conflict, InvalidInput
 
 FORMAT = "hardwon-archive"
-VERSION = 9
+VERSION = 8
 PARTS = (
     "workspaces",
     "spaces",
@@ -30,7 +30,6 @@ PARTS = (
     "match_keys",
     "links",
     "entries",
-    "further_keys",
     "points",
     "vectors",
     "lexicon",
@@ -53,7 +52,7 @@ PARTS = (
 """In this order each row comes after those it refers to."""
 
 DOCUMENT_PARTS = PARTS[PARTS.index("partitions") :]
-_SINCE = {"match_keys": 2, "links": 2, "workspaces": 3, "further_keys": 9} | dict.fromkeys(DOCUMENT_PARTS, 5)
+_SINCE = {"match_keys": 2, "links": 2, "workspaces": 3} | dict.fromkeys(DOCUMENT_PARTS, 5)
 """The format version a part came with, where it is not the first; older archives are read without it."""
 
 SLICE_ROWS = 500

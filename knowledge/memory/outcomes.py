@@ -175,7 +175,7 @@ async def taken_for_outcome(stores: Stores, entry: Entry, *, solved_in: str | No
                 low_trust=entry.low_trust,
             )
             try:
-                await stores.contexts.record_outcomes([outcome], now, instead_of=entry.entry_id, repeats=words.entry_id)
+                await stores.contexts.record_outcomes([outcome], now, instead_of=entry.entry_id)
             except NotFound:  # the context or the pattern went just now: nothing was handed out any more
                 continue
             return words.entry_id

@@ -44,20 +44,14 @@ class ContextStore(Protocol):
         ...
 
     async def record_outcomes(
-        self,
-        outcomes: Sequence[Outcome],
-        now: datetime,
-        *,
-        instead_of: EntryId | None = None,
-        repeats: EntryId | None = None,
+        self, outcomes: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
     ) -> None:
         """Keep what came of patterns and recount them; what is told again of the same run replaces what was told.
 
         Not where it is the same, and told by a key of lower trust.
 
         `instead_of`: the entry that told of it, and is deleted in the same transaction where it is there; what it told
-        is found by its id from then on. `repeats`: the entry that answers for its idempotency keys from then on, if it
-        is there. Raises NotFound for a pattern or a context that is gone.
+        is found by its id from then on. Raises NotFound for a pattern or a context that is gone.
         """
         ...
 

@@ -55,8 +55,7 @@ class EntryStore(Protocol):
 
         A repeated idempotency key with the same content, or the same content of the same (project, task, run), is a
         duplicate; a repeated key with other content is refused (field `idempotency_key`). What was told without a key
-        takes that of its first duplicate that has one, but for one of low trust of what somebody else told. All other
-        keys that an event comes with are kept as further ones, as long as the entry is.
+        takes that of its first duplicate that has one, but for one of low trust of what somebody else told.
         """
         ...
 

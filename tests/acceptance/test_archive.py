@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.adapters.postgres.archive_rows import FORMAT
-from knowledge.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, StoreIncompatible
+from knowledge.errors import Conflict, InvalidInput, NotFound, StoreIncompatible
 from knowledge.memory.archive import DOCUMENT_PARTS, PARTS, VERSION, ArchiveWriter, check, slices
 from knowledge.models import AppliesWhen, LinkKind, Pattern, Task
 from knowledge.provenance import Chosen
@@ -525,30 +525,15 @@ async def test_an_archive_of_version_1_is_read_without_what_came_later(
     parts = {
         name: told
         for name, told in last["manifest"]["parts"].items()
-        if name not in {"match_keys", "links", "workspaces", "further_keys", *DOCUMENT_PARTS}
+        if name not in {"match_keys", "links", "workspaces", *DOCUMENT_PARTS}
     }
     first = {"format": "hardwon-archive", "version": 1}
-    assert not [row for row in rows if row[0] in {"match_keys", "links", "further_keys"}], "nothing was ruled or likely"
+    assert not [row for row in rows if row[0] in {"match_keys", "links"}], "nothing was ruled or likely"
     old = [first, *rows, {"manifest": {**first, "parts": parts}}]
     packed = gzip.compress("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in old).encode())
     async with elsewhere() as second:
         await second.archives.import_archive(as_stream(packed))
         await assert_same_answers(knowledge, second)
-
-
-async def test_every_idempotency_key_of_an_event_goes_along(knowledge: Knowledge, elsewhere: OpensElsewhere) -> None:
-    """G3: also the further ones, but for those that another entry has there."""
-    first = await fail(knowledge, idempotency_key="job-1")
-    for key in ("job-2", "job-3"):
-        assert await fail(knowledge, idempotency_key=key) == first
-    archive = await whole(knowledge)
-    async with elsewhere() as second:
-        there = await fail(second, idempotency_key="job-3", failure_description="the cart breaks at checkout")
-        assert (await second.archives.import_archive(as_stream(archive))).new["further_keys"] == 1
-        assert (await second.archives.import_archive(as_stream(archive))).new["further_keys"] == 0
-        for key, entry_id in (("job-1", first), ("job-2", first), ("job-3", there)):
-            with pytest.raises(IdempotencyConflict, match=str(entry_id)):
-                await fail(second, idempotency_key=key, failure_description="something else")
 
 
 async def test_an_idempotency_key_that_is_of_another_entry_here_is_told_before_anything_is_written(

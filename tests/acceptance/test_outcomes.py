@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from knowledge.errors import IdempotencyConflict, InvalidInput, NotFound, NotOpen
+from knowledge.errors import InvalidInput, NotFound, NotOpen
 from knowledge.models import Context, ContextId, EntryId, EntryStatus, EntryType, NewEntry, Pattern, PatternId, Task
 from knowledge.ports import ContextStore
 from knowledge.settings import KnowledgeSettings
@@ -308,28 +308,6 @@ async def test_resolving_with_what_was_handed_out_may_be_repeated_where_the_answ
     await knowledge.capture.delete(first)
     with pytest.raises(NotFound):
         await knowledge.capture.resolve_failure(opened, solution_steps=SOLUTION, verified_by="pytest")
-
-
-@pytest.mark.parametrize("resolved", [False, True], ids=["captured", "resolved"])
-async def test_the_key_of_an_echo_is_of_nothing_else_and_its_call_may_be_repeated(
-    knowledge: Knowledge, *, resolved: bool
-) -> None:
-    """G3, G4: the entry was deleted, and its key with it."""
-    first = await learned(knowledge)
-    echo = replace(OWN, idempotency_key="k", solution_steps=SOLUTION)
-    if resolved:
-        echo = replace(echo, solution_steps=None, success_verified=False)
-        opened = await knowledge.capture.capture(echo)
-        await given(knowledge)
-        assert await knowledge.capture.resolve_failure(opened, solution_steps=SOLUTION, verified_by="pytest") == first
-    else:
-        await given(knowledge)
-    for _ in range(2):
-        assert await knowledge.capture.capture(echo) == first
-    with pytest.raises(IdempotencyConflict):
-        await knowledge.capture.capture(replace(echo, failure_description="The cart broke"))
-    assert record(await the_pattern(knowledge)) == (2, 2, 2)
-    assert dict((await knowledge.stats()).entries) == {"embedded": 1}
 
 
 async def test_an_echo_that_was_stored_and_no_more_is_an_outcome_when_it_is_told_again(knowledge: Knowledge) -> None:

@@ -156,57 +156,6 @@ async def test_a_key_that_came_with_a_duplicate_is_kept_and_means_nothing_else_f
     assert (await stores.entries.get(first.entry_id)).idempotency_key == "k", "the first one it had"
 
 
-@pytest.mark.parametrize("beside", [(), (staged(7),)], ids=["alone", "in a batch"])
-async def test_no_further_key_of_an_event_stands_for_another_one(stores: Stores, beside: tuple[Entry, ...]) -> None:
-    """G3: an event that is told again with other keys has them all, as long as its entry is there."""
-    told = failure(task_id="T-1", idempotency_key="first")
-    first = stored(told)
-    await stores.entries.add([first])
-    for key in ("second", "third", "second"):
-        again = stored(replace(told, idempotency_key=key))
-        answer = (await stores.entries.add([*beside, again]))[-1]
-        assert (answer.outcome, answer.entry_id) == (CaptureOutcome.DUPLICATE, first.entry_id)
-        assert await stores.entries.known(again) == answer
-    for key in ("first", "second", "third"):
-        other = stored(failure(task_id="T-2", idempotency_key=key))
-        answer = (await stores.entries.add([*beside, other]))[-1]
-        assert (answer.outcome, answer.field) == (CaptureOutcome.REFUSED, "idempotency_key")
-        assert answer.entry_id == first.entry_id
-        with pytest.raises(NotFound):
-            await stores.entries.get(other.entry_id)
-    assert (await stores.entries.get(first.entry_id)).idempotency_key == "first"
-    await stores.entries.delete(first.entry_id)
-    (free,) = await stores.entries.add([stored(failure(task_id="T-2", idempotency_key="second"))])
-    assert free.outcome is CaptureOutcome.ACCEPTED
-
-
-async def test_of_two_events_that_come_again_with_one_further_key_the_first_has_it(stores: Stores) -> None:
-    """G3."""
-    told = [failure(task_id=f"T-{number}", idempotency_key=f"k{number}") for number in range(2)]
-    first = [answer.entry_id for answer in await stores.entries.add([stored(entry) for entry in told])]
-    again = [stored(replace(entry, idempotency_key="more")) for entry in told]
-    answers = await stores.entries.add(again)
-    assert [(answer.outcome.value, answer.entry_id) for answer in answers] == [
-        ("duplicate", first[0]),
-        ("refused", first[0]),
-    ]
-
-
-async def test_further_keys_that_come_in_another_order_do_not_hinder_each_other(stores: Stores) -> None:
-    """G3, G4."""
-    told = [failure(task_id=f"T-{number}", idempotency_key=f"first {number}") for number in range(40)]
-    first = [answer.entry_id for answer in await stores.entries.add([stored(entry) for entry in told])]
-    keys = [f"k{number}" for number in range(40)]
-    batches = [
-        [stored(replace(entry, idempotency_key=key)) for entry, key in zip(told, order, strict=True)]
-        for order in (keys, keys[::-1], keys)
-    ]
-    await asyncio.gather(*(stores.entries.add(batch) for batch in batches))
-    of_each = [await stores.entries.add([stored(failure(task_id="new", idempotency_key=key))]) for key in keys]
-    assert {answer.outcome for (answer,) in of_each} == {CaptureOutcome.REFUSED}
-    assert {answer.entry_id for (answer,) in of_each} <= set(first)
-
-
 async def test_a_key_of_low_trust_gives_no_idempotency_key_to_what_others_told(stores: Stores) -> None:
     ours, theirs = failure(task_id="T-1"), failure(task_id="T-2")
     agent: dict[str, Any] = {"low_trust": True, "captured_by": "agent", "agent_key": "agent"}
@@ -222,8 +171,6 @@ async def test_a_key_of_low_trust_gives_no_idempotency_key_to_what_others_told(s
         assert [answer.entry_id for answer in answers] == [first.entry_id, own.entry_id]
     keys = [(await stores.entries.get(each.entry_id)).idempotency_key for each in (first, own)]
     assert keys == [None, "agent/1"]
-    (refused,) = await stores.entries.add([stored(failure(task_id="T-3", idempotency_key="agent/0"))])
-    assert (refused.outcome, refused.entry_id) == (CaptureOutcome.REFUSED, first.entry_id), "a further one, though"
 
 
 async def test_in_a_batch_told_again_the_first_key_of_each_is_kept_and_is_of_nothing_else(stores: Stores) -> None:

@@ -15,14 +15,12 @@ from knowledge.adapters.postgres.database import transaction
 from knowledge.errors import NotFound
 from knowledge.memory.retention import add_years
 from knowledge.models import (
-    CaptureOutcome,
     CheckpointId,
     CheckpointReport,
     CheckpointType,
     Context,
     ContextId,
     DeadEntry,
-    EntryId,
     EntryStatus,
     Outcome,
     PatternId,
@@ -353,48 +351,6 @@ async def test_an_outcome_takes_the_place_of_the_entry_that_told_of_it_or_of_non
     assert await ours.contexts.told_by(echo.entry_id) == known
     assert await ours.contexts.told_by(numbered(1)) is None
     assert await store.of("theirs").contexts.told_by(echo.entry_id) is None
-
-
-async def test_the_keys_of_an_entry_that_was_an_outcome_stand_for_nothing_else(store: Store) -> None:
-    """G3: it is answered by the entry that it repeats, as long as that is there."""
-    ours = store.of("ours")
-    known = await learn(ours, stored(failure(), numbered(1)))
-    told = failure(task_id="T-2", idempotency_key="k")
-    echo = stored(told, numbered(2))
-    await ours.entries.add([echo])
-    await ours.entries.add([stored(replace(told, idempotency_key="further"))])
-    context = Context(context_id=ContextId(numbered(11)), text="[...]", patterns=(pattern(pattern_id=known),))
-    await ours.contexts.record(context, Task(description="Fix", project_id="web-shop", task_id="T-2"), "backend", NOON)
-    outcome = Outcome(
-        context_id=context.context_id, pattern_id=known, project_id="web-shop", task_id="T-2", run_id="", worked=True
-    )
-    for _ in range(2):
-        await ours.contexts.record_outcomes([outcome], NOON, instead_of=echo.entry_id, repeats=EntryId(numbered(1)))
-    for key in ("k", "further"):
-        again, other = (stored(replace(told, idempotency_key=key, task_id=task)) for task in ("T-2", "T-3"))
-        (answer,) = await ours.entries.add([again])
-        assert (answer.outcome, answer.entry_id, answer.status) == ("duplicate", numbered(1), EntryStatus.EMBEDDED)
-        (refused,) = await ours.entries.add([other])
-        assert (refused.outcome, refused.field, refused.entry_id) == ("refused", "idempotency_key", numbered(1))
-    (elsewhere,) = await store.of("theirs").entries.add([stored(replace(told, task_id="T-3"))])
-    assert elsewhere.outcome is CaptureOutcome.ACCEPTED
-
-
-async def test_the_keys_of_a_project_go_with_it_though_another_one_answers_for_them(store: Store) -> None:
-    ours = store.of("ours")
-    known = await learn(ours, stored(failure(), numbered(1)))
-    told = failure(project_id="secret", task_id="T-2", idempotency_key="k")
-    echo = stored(told, numbered(2))
-    await ours.entries.add([echo])
-    context = Context(context_id=ContextId(numbered(11)), text="[...]", patterns=(pattern(pattern_id=known),))
-    await ours.contexts.record(context, Task(description="Fix", project_id="secret", task_id="T-2"), "backend", NOON)
-    outcome = Outcome(
-        context_id=context.context_id, pattern_id=known, project_id="secret", task_id="T-2", run_id="", worked=True
-    )
-    await ours.contexts.record_outcomes([outcome], NOON, instead_of=echo.entry_id, repeats=EntryId(numbered(1)))
-    assert await ours.entries.forget_project("secret")
-    (answer,) = await ours.entries.add([stored(failure(project_id="new", task_id="T-9", idempotency_key="k"))])
-    assert answer.outcome is CaptureOutcome.ACCEPTED
 
 
 async def test_an_outcome_is_not_taken_over_by_a_key_of_lower_trust_that_tells_the_same(store: Store) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from knowledge.memory.retention import add_years
-from knowledge.memory.validation import content_hash
 from knowledge.models import ContextId, EntryId, EntryType, NewEntry, PatternId, Task
 
 UNRESOLVED = timedelta(days=90)
@@ -18,15 +17,6 @@ Case = tuple[str, str]
 
 Run = tuple[str, str, str]
 """Project, task and run."""
-
-
-Event = tuple[str | None, ...]
-"""What an entry is known again by without a key."""
-
-
-def event_of(told: NewEntry) -> Event:
-    """Return which event is told."""
-    return told.project_id, told.task_id, told.run_id, content_hash(told)
 
 
 def case_of(told: NewEntry) -> Case:
@@ -84,18 +74,6 @@ class Model:
     contexts: dict[ContextId, HandedOut] = field(default_factory=dict)
     patterns: dict[PatternId, Case] = field(default_factory=dict)
     outcomes: dict[tuple[PatternId, Run], Heard] = field(default_factory=dict)
-    keys: dict[tuple[str | None, str], tuple[EntryId, Event]] = field(default_factory=dict)
-    """By who tells and idempotency key: the entry that answers, and the event that came with it."""
-
-    def answered(self, told: NewEntry, key_id: str | None) -> tuple[EntryId, bool] | None:
-        """Return the entry that the key of what is told is of, and whether it is the same event; None for a new key."""
-        known = self.keys.get((key_id, told.idempotency_key)) if told.idempotency_key else None
-        return None if known is None else (known[0], known[1] == event_of(told))
-
-    def keep_key(self, told: NewEntry, key_id: str | None, entry_id: EntryId) -> None:
-        """Have the key of what was told be of the entry that answered, as long as that is there."""
-        if told.idempotency_key:
-            self.keys[key_id, told.idempotency_key] = (entry_id, event_of(told))
 
     def captured(self, entry_id: EntryId, told: NewEntry, now: datetime, key_id: str | None = None) -> None:
         ready = told.solution_steps or told.revision_approach or told.approved_approach
@@ -140,7 +118,6 @@ class Model:
         """Delete entries, and what is told of patterns that have none any more."""
         for entry_id in entry_ids:
             del self.entries[entry_id]
-        self.keys = {key: known for key, known in self.keys.items() if known[0] in self.entries}
         there = {known.case for known in self.entries.values() if known.status == "embedded"}
         self.patterns = {i: case for i, case in self.patterns.items() if case in there}
         self.outcomes = {key: heard for key, heard in self.outcomes.items() if key[0] in self.patterns}

@@ -151,11 +151,9 @@ class Soak(Telling):
         return told
 
     async def _capture(self, knowledge: Knowledge) -> None:
-        told = self._with_key(self._lesson())
+        told = self._lesson()
         theirs, key_id = self._by_somebody(knowledge)
-        entry_id = await self._captured(theirs, told, key_id)
-        if entry_id is not None:
-            self.model.captured(entry_id, told, self.clock.now(), key_id)
+        self.model.captured(await theirs.capture.capture(told), told, self.clock.now(), key_id)
 
     async def _resolve(self, knowledge: Knowledge) -> None:
         entry_id = self._any("open", "abandoned")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from knowledge.access.principals import Principal, Scope, Trust
 from knowledge.adapters.postgres.tables import knowledge_staging, patterns
-from knowledge.errors import IdempotencyConflict, NotFound
+from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, EntryId, NewEntry, PatternId, Task
 from knowledge.provenance import Chosen
 from knowledge.wiring import Knowledge
@@ -68,27 +68,6 @@ class Telling:
         scopes = frozenset({Scope.CAPTURE})
         agent = Principal(trust=Trust.KEY, scopes=scopes, workspace=knowledge.workspace, key_id=key_id)
         return knowledge.acting_for(agent), key_id
-
-    def _with_key(self, told: NewEntry) -> NewEntry:
-        """Return it with an idempotency key, or none: one that was used before, for whatever, or one of its own."""
-        chance = self.rng.random()
-        if chance < 0.5:
-            return told
-        if chance < 0.6 and self.model.keys:
-            return replace(told, idempotency_key=self.rng.choice([key for _, key in self.model.keys]))
-        return replace(told, idempotency_key=f"{told.task_id} {told.run_id} {self.rng.randrange(3)}")
-
-    async def _captured(self, theirs: Knowledge, told: NewEntry, key_id: str | None) -> EntryId | None:
-        """Capture it; return the entry that answers, None where its key is of something else, and was refused."""
-        expected = self.model.answered(told, key_id)
-        try:
-            entry_id = await theirs.capture.capture(told)
-        except IdempotencyConflict as error:
-            self._must(expected is not None and not expected[1], f"the key of {told} was refused: {error}")
-            return None
-        self._must(expected in {None, (entry_id, True)}, f"{told} is {entry_id}, and its key is of {expected}")
-        self.model.keep_key(told, key_id, entry_id)
-        return entry_id
 
     async def _handed_out(self, knowledge: Knowledge) -> tuple[Context, Task]:
         """Return a context that was built for a task of its own."""
@@ -167,19 +146,14 @@ class Telling:
         context, case = self.model.contexts.get(context_id), self.model.patterns.get(pattern_id)
         if context is None or case is None:
             return
-        told = self._with_key(
-            replace(
-                of_case(number_in(case[1])),
-                project_id=context.project_id,
-                task_id=context.task_id,
-                run_id=context.run_id,
-            )
+        told = replace(
+            of_case(number_in(case[1])),
+            project_id=context.project_id,
+            task_id=context.task_id,
+            run_id=context.run_id,
         )
         theirs, key_id = self._by_somebody(knowledge)
-        before = self.model.answered(told, key_id)
-        entry_id = await self._captured(theirs, told, key_id)
-        if entry_id is None or before is not None:  # refused, or told before: nothing is told anew
-            return
+        entry_id = await theirs.capture.capture(told)
         known = self.model.entries.get(entry_id)
         self._must(known is not None and known.case == case, f"{told} is {entry_id}, and no outcome of what is there")
         self.model.tell(context_id, pattern_id, worked=True, now=self.clock.now(), key_id=key_id)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from knowledge.adapters.in_memory.state import EntryRow, InMemoryState, event_of
+from knowledge.adapters.in_memory.state import EntryRow, InMemoryState
 from knowledge.errors import Conflict, NotFound, NotOpen
 from knowledge.models import (
     TRUSTED,
@@ -50,19 +50,18 @@ class InMemoryEntries(EntryStore):
             raise ValueError(f"two different entries have the id {entry.entry_id}")
         there = None if known.entry_id is None else self._row(known.entry_id).entry
         others = there is not None and entry.low_trust and entry.agent_key != there.agent_key
-        if known.outcome is CaptureOutcome.DUPLICATE and known.entry_id is not None:
-            self._state.take_key(known.entry_id, entry.idempotency_key, further=others)
+        if known.outcome is CaptureOutcome.DUPLICATE and known.entry_id is not None and not others:
+            self._state.take_key(known.entry_id, entry.idempotency_key)
         return known
 
     async def known(self, entry: Entry) -> Captured | None:
         return self._known(replace(entry, workspace=self._workspace))
 
     def _known(self, entry: Entry) -> Captured | None:
-        same = self._state.same_as(entry)
-        if same is None:
+        found = self._state.same_as(entry)
+        if found is None:
             return None
-        found, told = same
-        if told != event_of(entry):
+        if _told(found) != _told(entry):
             return Captured(
                 outcome=CaptureOutcome.REFUSED,
                 field="idempotency_key",
@@ -321,9 +320,6 @@ class InMemoryEntries(EntryStore):
             return False
         state, mine = self._state, self._workspace
         state.projects.discard((mine, project_id))
-        state.further_keys = {
-            key: told for key, told in state.further_keys.items() if (key[0], told[1][1]) != (mine, project_id)
-        }
         for checkpoint_id, (workspace, report) in list(state.checkpoints.items()):
             if (workspace, report.project_id) == (mine, project_id):
                 del state.checkpoints[checkpoint_id]
@@ -366,3 +362,7 @@ def _meets(entry: Entry, selection: Selection) -> bool:
 
 def _vouched(entry: Entry) -> bool:
     return entry.verified_by is not None or entry.entry_type is not EntryType.FAILURE_SOLUTION
+
+
+def _told(entry: Entry) -> tuple[str | None, ...]:
+    return (entry.content_hash, entry.project_id, entry.task_id, entry.run_id)

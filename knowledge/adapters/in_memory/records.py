@@ -144,12 +144,7 @@ class InMemoryContexts(ContextStore):
         return {outcome.pattern_id for outcome in of_task if outcome.pattern_id in among} - worked
 
     async def record_outcomes(
-        self,
-        told: Sequence[Outcome],
-        now: datetime,
-        *,
-        instead_of: EntryId | None = None,
-        repeats: EntryId | None = None,
+        self, told: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
     ) -> None:
         async with self._state.deciding[self._workspace]:
             for outcome in told:
@@ -158,8 +153,6 @@ class InMemoryContexts(ContextStore):
             if instead_of is not None:
                 if instead_of not in self._state.entries:
                     return
-                if repeats is not None and repeats in self._state.entries:
-                    self._state.leave_keys(instead_of, repeats)
                 self._state.remove([instead_of])
             for outcome in told:
                 run = (outcome.pattern_id, outcome.project_id, outcome.task_id, outcome.run_id)

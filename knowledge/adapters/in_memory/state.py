@@ -150,8 +150,6 @@ class InMemoryState:
     """One lock a workspace; what changes leased rows, or may delete a pattern, waits for it."""
     locked: set[EntryId] = field(default_factory=set)
     """Rows that a decision is being made about: no claim takes them over meanwhile."""
-    further_keys: dict[tuple[str, str], tuple[EntryId, Event]] = field(default_factory=dict)
-    """By workspace and further idempotency key: the entry that answers, and the event that was told with it."""
     _unique: dict[tuple[str, ...], EntryId] = field(default_factory=dict)
 
     def contexts_of(self, workspace: str, project_id: str, task_id: str) -> list[ContextRow]:
@@ -162,51 +160,23 @@ class InMemoryState:
     def insert(self, entry: Entry) -> bool:
         """Add an entry and its project, unless a unique key keeps it out; return whether it is in."""
         keys = _unique_keys(entry)
-        further = (entry.workspace or "", entry.idempotency_key or "") in self.further_keys
-        if further or entry.entry_id in self.entries or any(key in self._unique for key in keys):
+        if entry.entry_id in self.entries or any(key in self._unique for key in keys):
             return False
         self.projects.add((entry.workspace or "", entry.project_id))
         self.entries[entry.entry_id] = EntryRow(entry=entry)
         self._unique.update(dict.fromkeys(keys, entry.entry_id))
         return True
 
-    def take_key(self, entry_id: EntryId, idempotency_key: str | None, *, further: bool) -> None:
-        """Give an entry an idempotency key: a further one where it has one."""
-        known = self.entries[entry_id].entry
-        if idempotency_key is None or known.idempotency_key == idempotency_key:
-            return
-        if further or known.idempotency_key is not None:
-            self.further_keys.setdefault((known.workspace or "", idempotency_key), (entry_id, event_of(known)))
-            return
-        row = self.change(entry_id, idempotency_key=idempotency_key)
-        self._unique.update(dict.fromkeys(_unique_keys(row.entry), entry_id))
+    def take_key(self, entry_id: EntryId, idempotency_key: str | None) -> None:
+        """Give an entry an idempotency key, unless it has one."""
+        if self.entries[entry_id].entry.idempotency_key is None:
+            row = self.change(entry_id, idempotency_key=idempotency_key)
+            self._unique.update(dict.fromkeys(_unique_keys(row.entry), entry_id))
 
-    def leave_keys(self, gone: EntryId, to: EntryId) -> None:
-        """Leave the idempotency keys of an entry that is about to go to another one."""
-        told = self.entries[gone].entry
-        for key, (entry_id, event) in self.further_keys.items():
-            if entry_id == gone:
-                self.further_keys[key] = (to, event)
-        if told.idempotency_key is not None:
-            self.further_keys[told.workspace or "", told.idempotency_key] = (to, event_of(told))
-
-    def same_as(self, entry: Entry) -> tuple[Entry, Event] | None:
-        """Return the entry that keeps this one out, by its idempotency key first, else by its event, and what it told.
-
-        What was told with a further key is the event that came with it.
-        """
-        *by_key, by_event = _unique_keys(entry)
-        further = self.further_keys.get((entry.workspace or "", entry.idempotency_key or ""))
-        for key in by_key:
-            if key in self._unique:
-                return self._known(self._unique[key])
-        if further is not None:
-            return self.entries[further[0]].entry, further[1]
-        return self._known(self._unique[by_event]) if by_event in self._unique else None
-
-    def _known(self, entry_id: EntryId) -> tuple[Entry, Event]:
-        known = self.entries[entry_id].entry
-        return known, event_of(known)
+    def same_as(self, entry: Entry) -> Entry | None:
+        """Return the entry that keeps this one out: by its idempotency key first, else by its event."""
+        found = next((self._unique[key] for key in _unique_keys(entry) if key in self._unique), None)
+        return None if found is None else self.entries[found].entry
 
     def change(self, entry_id: EntryId, row: EntryRow | None = None, /, **changes: Any) -> EntryRow:
         """Change fields of an entry; returns its row. No lease is left on what is no longer staged."""
@@ -223,8 +193,6 @@ class InMemoryState:
         for row in rows:
             for key in _unique_keys(row.entry):
                 del self._unique[key]
-        went = {row.entry.entry_id for row in rows}
-        self.further_keys = {key: told for key, told in self.further_keys.items() if told[0] not in went}
         touched = {row.entry.pattern_id for row in rows if row.entry.pattern_id is not None}
         ids = {row.entry.entry_id for row in rows}
         for pattern_id in touched & self.distillations.keys():
@@ -337,14 +305,6 @@ def _capped(told: Iterable[_Told]) -> list[_Told]:
         if each.low_trust:
             keys.add(each.key_id)
     return counted
-
-
-Event = tuple[str | None, ...]
-
-
-def event_of(entry: Entry) -> Event:
-    """Return what an entry is known again by without a key."""
-    return entry.content_hash, entry.project_id, entry.task_id, entry.run_id
 
 
 def _unique_keys(entry: Entry) -> list[tuple[str, ...]]:

@@ -1,34 +1,26 @@
-"""Entries added in Postgres, each once: what keeps one out, by its idempotency key or its content, answers for it.
-
-A key is that of the entry which came with it first; `further_keys` has those that came with the same event later.
-"""
+"""Entries added in Postgres, each once: what keeps one out, by its idempotency key or its content, answers for it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import UUID as UUID_TYPE
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from knowledge.adapters.postgres.counting import locked_in_order
 from knowledge.adapters.postgres.database import reading, transaction
-from knowledge.adapters.postgres.idempotency import give_keys, given, of_no_further_key
 from knowledge.adapters.postgres.rows import COLUMN_NAMES, to_row
-from knowledge.adapters.postgres.tables import (
-    contexts,
-    event_run,
-    event_task,
-    further_keys,
-    knowledge_staging,
-    projects,
-)
+from knowledge.adapters.postgres.tables import contexts, event_run, event_task, knowledge_staging, projects
+from knowledge.errors import StorageUnavailable
 from knowledge.models import Captured, CaptureOutcome, Entry, EntryId, EntryStatus
 
 _E = knowledge_staging.c
-_K = further_keys.c
 _TOLD = [_E[name] for name in COLUMN_NAMES]
 _PROJECT = (
     insert(projects)
@@ -54,18 +46,16 @@ _INSERT_ONE = (
     insert(knowledge_staging)
     .from_select(
         _TOLD,
-        sa.select(*(sa.bindparam(column.name, type_=column.type) for column in _TOLD))
-        .select_from(sa.select(sa.func.count()).select_from(_PROJECT).subquery("project_first"))
-        .where(
-            ~sa.exists().where(
-                _K.workspace == sa.bindparam("workspace"), _K.idempotency_key == sa.bindparam("idempotency_key")
-            )
+        sa.select(*(sa.bindparam(column.name, type_=column.type) for column in _TOLD)).select_from(
+            sa.select(sa.func.count()).select_from(_PROJECT).subquery("project_first")
         ),
     )
     .on_conflict_do_nothing()
     .returning(_E.id, _INFORMED)
 )
 _INSERT_MANY = insert(knowledge_staging).on_conflict_do_nothing().returning(_E.id, _INFORMED)
+
+
 _MAKE_PROJECTS = insert(projects).on_conflict_do_nothing().returning(projects.c.project_id)
 _HOLD_THOSE_THERE = (
     sa.select(projects.c.project_id)
@@ -86,49 +76,49 @@ _KNOWN_BY = ("idempotency_key", "project_id", "task_id", "run_id", "content_hash
 """What an entry is known again by: its key, else what it says of which task and run."""
 
 
-def _in_place() -> sa.Select[Any]:
-    """Select, of entries that are told, the rows that keep them out: by its idempotency key first, else its content.
+def _given(name: str, **columns: sa.types.TypeEngine[Any]) -> sa.TableValuedAlias:
+    """Return arrays that are bound by the names of their columns as a table: one statement, however many rows."""
+    arrays = [sa.bindparam(each, type_=sa.ARRAY(type_)) for each, type_ in columns.items()]
+    told = [sa.column(each, type_) for each, type_ in columns.items()]
+    return sa.func.unnest(*arrays).table_valued(*told, with_ordinality="place").render_derived(name=name)
 
-    A row that a further key finds says of which event it was told.
-    """
-    told = given("told", **dict.fromkeys(_KNOWN_BY, sa.Text()))
+
+def _in_place() -> sa.Select[Any]:
+    """Select, of entries that are told, the rows that keep them out: by its idempotency key first, else its content."""
+    told = _given("told", **dict.fromkeys(_KNOWN_BY, sa.Text()))
     same_key = (_E.idempotency_key == told.c.idempotency_key,)
-    further = (_K.workspace == sa.bindparam("workspace"), _K.idempotency_key == told.c.idempotency_key)
-    with_further = knowledge_staging.join(further_keys, _K.entry_id == _E.id)
     same_event = (
         _E.project_id == told.c.project_id,
         event_task == told.c.task_id,
         event_run == told.c.run_id,
         _E.content_hash == told.c.content_hash,
     )
-    found = sa.union_all(  # and not one condition with OR, which Postgres looks up in none of the indexes
+    columns = (_E.id, _E.status, _E.agent_key, *(_E[name] for name in _KNOWN_BY), _WAS_INFORMED)
+    found = sa.union_all(  # and not one condition with OR, which Postgres looks up in none of the two indexes
         *(
-            sa.select(
-                _E.id,
-                _E.status,
-                _E.agent_key,
-                *(known[name] for name in _KNOWN_BY),
-                _WAS_INFORMED,
-                sa.literal_column(str(rank)).label("rank"),
-            )
-            .select_from(of)
+            sa.select(*columns, sa.literal_column(str(rank)).label("rank"))
             .where(_E.workspace == sa.bindparam("workspace"), *same)
             .correlate(told)
-            for rank, (of, known, same) in enumerate(
-                (
-                    (knowledge_staging, _E, same_key),
-                    (with_further, _K, further),
-                    (knowledge_staging, _E, same_event),
-                )
-            )
+            for rank, same in enumerate((same_key, same_event))
         )
     ).subquery("found")
     there = sa.select(found).order_by(found.c.rank).limit(1).lateral("there")
     return sa.select(told.c.place, there).join_from(told, there, sa.true())
 
 
-# Built once: a replayed batch is told in it, and so is each single capture that comes twice.
-_IN_PLACE = _in_place()
+def _give_keys() -> sa.Update:
+    given = _given("given", entry_id=UUID_TYPE(), its_key=sa.Text())
+    ids = sa.bindparam("entry_id", type_=sa.ARRAY(UUID_TYPE))
+    mine = (_E.workspace == sa.bindparam("of_workspace"), _E.id == sa.any_(ids))
+    return (
+        sa.update(knowledge_staging)
+        .where(_E.id == given.c.entry_id, _E.idempotency_key.is_(None), locked_in_order(*mine))
+        .values(idempotency_key=given.c.its_key)
+    )
+
+
+# Built once: a replayed batch is told in them, and so is each single capture that comes twice.
+_IN_PLACE, _GIVE_KEYS = _in_place(), _give_keys()
 
 
 async def add_entries(engine: AsyncEngine, workspace: str, entries: Sequence[Entry]) -> list[Captured]:
@@ -177,9 +167,6 @@ async def _add_one(engine: AsyncEngine, row: dict[str, Any]) -> dict[Any, bool] 
 async def _add_many(connection: AsyncConnection, workspace: str, rows: list[dict[str, Any]]) -> dict[Any, bool]:
     if not rows:
         return {}
-    rows = await of_no_further_key(connection, workspace, rows)
-    if not rows:
-        return {}
     await _hold_projects(connection, workspace, {row["project_id"] for row in rows})
     return {row.id: row.informed for row in await connection.execute(_INSERT_MANY, _by_event(rows))}
 
@@ -197,28 +184,40 @@ async def _hold_projects(connection: AsyncConnection, workspace: str, named: Col
 
 
 async def _there(engine: AsyncEngine, workspace: str, entries: Sequence[Entry]) -> list[Captured | None]:
-    """Return what is there in place of each; what has no idempotency key takes that of the first that has one.
-
-    The others are kept as further keys.
-    """
+    """Return what is there in place of each; what has no idempotency key takes that of the first that has one."""
     rows = await _in_place_of(engine, workspace, entries)
     owners: dict[str, UUID] = {}
-    further: dict[str, UUID] = {}
     given: set[UUID] = set()
     for entry, row in zip(entries, rows, strict=True):
         key = entry.idempotency_key
-        if key is None or row is None or row.idempotency_key == key or key in owners.keys() | further.keys():
+        if key is None or row is None or row.idempotency_key is not None or key in owners or row.id in given:
             continue
-        others = entry.low_trust and entry.agent_key != row.agent_key
-        if row.idempotency_key is not None or others or row.id in given:
-            further[key] = row.id
-        else:
-            owners[key] = row.id
-            given.add(row.id)
-    if owners or further:
-        await give_keys(engine, workspace, owners, further)
+        if entry.low_trust and entry.agent_key != row.agent_key:
+            continue
+        owners[key] = row.id
+        given.add(row.id)
+    if owners:
+        await _give(engine, workspace, owners)
         rows = await _in_place_of(engine, workspace, entries)  # for of two with one key, the other may have it now
     return [None if row is None else _answer(row, entry) for entry, row in zip(entries, rows, strict=True)]
+
+
+async def _give(engine: AsyncEngine, workspace: str, owners: Mapping[str, UUID]) -> None:
+    """Give entries idempotency keys, unless they have one by now, or another entry has theirs."""
+    try:
+        await _give_at_once(engine, workspace, owners)
+    except (IntegrityError, StorageUnavailable):
+        # Another entry came with one of the keys just now, or a batch that has some of them in another order, and
+        # Postgres broke off one of the two. One by one, nobody waits while holding what others wait for.
+        for key, entry_id in owners.items():
+            with suppress(IntegrityError):
+                await _give_at_once(engine, workspace, {key: entry_id})
+
+
+async def _give_at_once(engine: AsyncEngine, workspace: str, owners: Mapping[str, UUID]) -> None:
+    asked = {"of_workspace": workspace, "entry_id": list(owners.values()), "its_key": list(owners)}
+    async with reading(engine) as connection:
+        await connection.execute(_GIVE_KEYS, asked)
 
 
 async def known_entry(engine: AsyncEngine, workspace: str, entry: Entry) -> Captured | None:

@@ -291,19 +291,6 @@ async def _add_keys(connection: AsyncConnection, part: str, told: Rows) -> int:
     return len((await connection.execute(bound.returning(keys.match_key), told)).all())
 
 
-async def _add_further_keys(connection: AsyncConnection, part: str, told: Rows) -> int:
-    """Insert further keys of entries that are here under their ids, but for those that another entry has here."""
-    of_entries = sa.select(_E.id).where(_E.id.in_({row["entry_id"] for row in told}))
-    there = set((await connection.execute(of_entries)).scalars())
-    keys = sa.tuple_(_E.workspace, _E.idempotency_key)
-    named = sa.select(_E.workspace, _E.idempotency_key).where(
-        keys.in_([(row["workspace"], row["idempotency_key"]) for row in told])
-    )
-    taken = {tuple(row) for row in await connection.execute(named)}
-    rows = [row for row in told if row["entry_id"] in there and (row["workspace"], row["idempotency_key"]) not in taken]
-    return await _add(connection, part, rows) if rows else 0
-
-
 async def _add_terms(connection: AsyncConnection, part: str, told: Rows) -> int:
     """Take the greater count of each term: that is the later one until a rebuild counts anew, and twice is once."""
     table, _ = FORMAT[part]
@@ -323,7 +310,6 @@ _WRITE: Mapping[str, Callable[[AsyncConnection, str, Rows], Awaitable[int]]] = {
     "patterns": _add_patterns,
     "match_keys": _add_keys,
     "entries": _add_entries,
-    "further_keys": _add_further_keys,
     "points": _add_points,
     "lexicon": _add_terms,
 }

@@ -64,11 +64,6 @@ FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
             ("match_keys", tables.match_keys, "workspace match_key pattern_id why ruled decided_at"),
             ("links", tables.links, "lower_id upper_id workspace kind probability why found_at"),
             ("entries", tables.knowledge_staging, _ENTRY),
-            (
-                "further_keys",
-                tables.further_keys,
-                "workspace idempotency_key entry_id project_id task_id run_id content_hash",
-            ),
             ("points", tables.points, "id workspace pattern_id view embedded_at expires_at counted"),
             ("vectors", tables.vectors, "point_id space vector"),
             ("lexicon", tables.lexicon, "workspace term documents"),

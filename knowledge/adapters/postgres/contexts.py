@@ -16,7 +16,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from knowledge.adapters.postgres.counting import alone, among, recount
 from knowledge.adapters.postgres.database import reading, within
 from knowledge.adapters.postgres.deleting import delete_entries
-from knowledge.adapters.postgres.idempotency import leave_keys
 from knowledge.adapters.postgres.tables import contexts, knowledge_staging, outcomes, patterns
 from knowledge.errors import NotFound
 from knowledge.models import Context, ContextId, EntryId, HandedOut, Outcome, PatternId, Task
@@ -136,12 +135,7 @@ class PostgresContexts(ContextStore):
 
     @step("record_outcomes")
     async def record_outcomes(
-        self,
-        told: Sequence[Outcome],
-        now: datetime,
-        *,
-        instead_of: EntryId | None = None,
-        repeats: EntryId | None = None,
+        self, told: Sequence[Outcome], now: datetime, *, instead_of: EntryId | None = None
     ) -> None:
         new = insert(outcomes)
         run = [_O.workspace, _O.pattern_id, _O.project_id, _O.task_id, _O.run_id]
@@ -175,8 +169,6 @@ class PostgresContexts(ContextStore):
             gone = ids - set((await connection.execute(there)).scalars())
             if gone:
                 raise NotFound(f"there is no pattern {min(gone)} in workspace {self._workspace} any more")
-            if instead_of is not None and repeats is not None:
-                await leave_keys(connection, instead_of, repeats)
             if instead_of is not None and not await delete_entries(connection, self._workspace, [instead_of]):
                 return  # told by whoever deleted it, or taken back
             if rows:

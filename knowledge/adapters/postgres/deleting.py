@@ -10,15 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.postgres.counting import among, locked_in_order, recount
 from knowledge.adapters.postgres.points import doubt
-from knowledge.adapters.postgres.tables import (
-    checkpoints,
-    contexts,
-    further_keys,
-    knowledge_staging,
-    outcomes,
-    points,
-    projects,
-)
+from knowledge.adapters.postgres.tables import checkpoints, contexts, knowledge_staging, outcomes, points, projects
 from knowledge.models import EntryId, EntryStatus
 
 _E = knowledge_staging.c
@@ -70,7 +62,7 @@ async def forget_project(connection: AsyncConnection, workspace: str, project_id
     told = sa.or_(of_project(outcomes), outcomes.c.context_id.in_(handed_out))
     gone = sa.delete(outcomes).where(told).returning(outcomes.c.pattern_id)
     others = set((await connection.execute(gone)).scalars())  # patterns of other projects that were tried in this one
-    for table in (contexts, checkpoints, further_keys, projects):
+    for table in (contexts, checkpoints, projects):
         await connection.execute(sa.delete(table).where(of_project(table)))
     await recount(connection, others)
     return True

@@ -25,7 +25,6 @@ OWNED: Final = (
     "workspaces",
     "spending",
     "knowledge_staging",
-    "further_keys",
     "patterns",
     "points",
     "match_keys",

@@ -254,25 +254,6 @@ sa.Index(
     postgresql_where=sa.text("entry_type = 'gate_rejection'"),
 )
 
-further_keys = sa.Table(
-    "further_keys",
-    metadata,
-    sa.Column("workspace", sa.String(200), primary_key=True),
-    sa.Column("idempotency_key", sa.String(200), primary_key=True),
-    sa.Column("entry_id", UUID(as_uuid=True), nullable=False),
-    sa.Column("project_id", sa.String(200), nullable=False),
-    sa.Column("task_id", sa.String(200)),
-    sa.Column("run_id", sa.String(200)),
-    sa.Column("content_hash", sa.String(64), nullable=False),
-    sa.ForeignKeyConstraint(["entry_id"], ["knowledge_staging.id"], ondelete="CASCADE"),
-)
-"""What else an event was told with than the key its entry has: the event, and the entry that answers for it.
-
-That is another one where what was told was taken for an outcome.
-"""
-
-sa.Index("ix_further_keys_entry", further_keys.c.entry_id)
-
 patterns = sa.Table(
     "patterns",
     metadata,
