@@ -8,7 +8,7 @@ def amount(number: int, what: str) -> str:
     return f"{number:,} {noun(number, what)}"
 
 
-def digits(number: int, what: str) -> str:
+def plain_amount(number: int, what: str) -> str:
     """Return the same without separators, as answers tell it: programs read them, too."""
     return f"{number} {noun(number, what)}"
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from knowledge.amounts import digits
+from knowledge.amounts import plain_amount
 from knowledge.documents.access import Scope
 from knowledge.documents.log_passages import computed_passage, counted_passage, described, listing_passage, told_time
 from knowledge.documents.log_questions import LAST, ONE_END, SOME_OF_AN_END, Asked
@@ -92,11 +92,11 @@ class CountedLines:
         first, last = await self.logs.span([self.log.document_id], self.scope)
         zone = (await LogTimes(logs=self.logs).calendar(self.log, self.scope)).zone
         templates = await self.logs.templates([self.log.document_id], self.scope, limit=TEMPLATES)
-        told = [f"{self.log.name}: {digits(sum(counts.values()), 'line')}."]
+        told = [f"{self.log.name}: {plain_amount(sum(counts.values()), 'line')}."]
         severities = reversed(list(Severity))
-        told += [f"{digits(counts[each], f'{each} entry')}." for each in severities if counts.get(each)]
+        told += [f"{plain_amount(counts[each], f'{each} entry')}." for each in severities if counts.get(each)]
         if counts.get(""):
-            told.append(f"{digits(counts[''], 'line')} without a severity.")
+            told.append(f"{plain_amount(counts[''], 'line')} without a severity.")
         if first and last:
             told.append(
                 f"First entry {told_time(first.astimezone(zone))}, last entry {told_time(last.astimezone(zone))}."

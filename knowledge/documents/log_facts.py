@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from knowledge.amounts import digits
+from knowledge.amounts import plain_amount
 from knowledge.documents.access import Scope
 from knowledge.documents.counted_lines import TEMPLATES, CountedLines
 from knowledge.documents.held_words import HeldWords
@@ -96,9 +96,9 @@ class LogFacts:
         counting = plain.sought or QUANTITY.search(asked.question)
         if not timed and not listing and counting:
             each_of = only if len(only) > 1 and not terms else ()
-            told = [f"{self.log.name}: {digits(counts[each], f'{each} entry')}." for each in each_of]
+            told = [f"{self.log.name}: {plain_amount(counts[each], f'{each} entry')}." for each in each_of]
             kinds = await self.logs.templates(ids, self.scope, severities=only, terms=terms, limit=TEMPLATES)
-            told += [f"{digits(number, 'time')}: {template}" for template, number in kinds]
+            told += [f"{plain_amount(number, 'time')}: {template}" for template, number in kinds]
             paths = await self.logs.paths(ids, self.scope, severities=only, terms=terms, limit=TEMPLATES)
             told += [f"{path}: {number} {described(number, only, terms, wish)}." for path, number in paths]
             found += [computed_passage(self.log, "\n".join(told), (), (), section="counted")] if told else []
@@ -121,7 +121,7 @@ class LogFacts:
         found: list[Passage] = []
         if sure and self._nameless(wish, asked, counts):
             told = (
-                f"{self.log.name}: none of its {digits(self.log.lines, 'line')} names a severity:"
+                f"{self.log.name}: none of its {plain_amount(self.log.lines, 'line')} names a severity:"
                 " errors are not told from other lines."
             )
             found.append(computed_passage(self.log, told, (), (), section="counted"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
-from knowledge.amounts import digits
+from knowledge.amounts import plain_amount
 from knowledge.documents.access import Scope
 from knowledge.documents.asked_times import REVERSED, AskedTime, Calendar, asked_time
 from knowledge.documents.log_lines import zone_of
@@ -42,7 +42,7 @@ class LogTimes:
             return replace(wish, since=None, until=None), None
         calendar = await self.calendar(log, scope)
         if calendar.first is None:
-            lines = digits(log.lines, "line")
+            lines = plain_amount(log.lines, "line")
             told = f"none of its {lines} names a time that is read here; they cannot be told by time."
             return wish, computed_passage(log, f"{log.name}: {told}", (), (), section="counted")
         asked = asked_time(question, calendar)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from knowledge.amounts import digits
+from knowledge.amounts import plain_amount
 from knowledge.documents.access import Scope
 from knowledge.documents.log_passages import computed_passage, listed_lines
 from knowledge.documents.models import Document, DocumentType, LogLine, Passage
@@ -35,7 +35,7 @@ class NumberedLines:
                     computed_passage(document, listed_lines(lines, mark=number), lines, lines, section=f"line {number}")
                 )
             else:
-                told = f"{document.name} has {digits(document.lines, 'line')}; there is no line {number}."
+                told = f"{document.name} has {plain_amount(document.lines, 'line')}; there is no line {number}."
                 passages.append(computed_passage(document, told, (), (), section=f"line {number}"))
         return passages
 

@@ -7,16 +7,14 @@ import os
 import re
 import stat
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self
 
 import anyio
 from mcp.server.stdio import stdio_server
-from mcp.shared.dispatcher import as_request_id, coerce_request_id
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 LINE_BYTES = 4 * 1024 * 1024
 """A message on standard input is at most so long."""
@@ -24,69 +22,65 @@ LINE_BYTES = 4 * 1024 * 1024
 
 @asynccontextmanager
 async def standard_streams() -> AsyncIterator[tuple[Any, Any]]:
-    """Give what is read and what is written of this process, as the SDK's server takes them.
+    """Give what is read and what is written of this process, as the SDK's server takes them."""
+    async with stdio_server(stdin=await _standard_input()) as ends, answered_to_the_end(*ends) as streams:
+        yield streams
 
-    What is read ends once all that was asked is answered: the SDK drops what it is at when its input ends, and whoever
-    pipes a file of requests into it would be answered the first.
+
+@asynccontextmanager
+async def answered_to_the_end(reading: Any, writing: Any) -> AsyncIterator[tuple[Any, Any]]:
+    """Give streams of messages of which what is read ends once all that was asked is answered.
+
+    The SDK drops what it is at when its input ends, so that whoever pipes requests into it would be answered the first.
     """
     asked_in, asked = anyio.create_memory_object_stream[SessionMessage | Exception]()
     answers, answers_out = anyio.create_memory_object_stream[SessionMessage]()
-    unanswered = _Unanswered()
+    waiting = _Waiting()
 
-    async def read(reading: Any) -> None:
+    async def read() -> None:
         async with asked_in:
             with suppress(anyio.BrokenResourceError):  # the server ended first
                 async for told in reading:
-                    unanswered.asked(told)
-                    await asked_in.send(told)
-                await unanswered.none()
+                    await asked_in.send(waiting.asked(told))
+                await waiting.none()
 
-    async def write(writing: Any) -> None:
+    async def write() -> None:
         async with answers_out, writing:
             with suppress(anyio.BrokenResourceError):  # nobody reads any more: what writes says so itself
                 async for told in answers_out:
                     await writing.send(told)
-                    unanswered.answered(told)
+                    if isinstance(told.message, JSONRPCResponse | JSONRPCError) and told.message.id is not None:
+                        await waiting.settled()
 
-    async with stdio_server(stdin=await _standard_input()) as (reading, writing), anyio.create_task_group() as both:
-        both.start_soon(read, reading)
-        both.start_soon(write, writing)
+    async with anyio.create_task_group() as both:
+        both.start_soon(read)
+        both.start_soon(write)
         async with asked, answers:
             yield asked, answers
 
 
-class _Unanswered:
-    """The requests that wait for their answers."""
+class _Waiting:
+    """How many requests wait for their answers; a cancelled one has none, of which the SDK tells."""
 
     def __init__(self) -> None:
-        self._waiting: Counter[str | int] = Counter()  # an id may be given twice; "5" is 5 to the SDK
+        self._number = 0
         self._changed = asyncio.Event()
 
-    def asked(self, told: SessionMessage | Exception) -> None:
-        """Take a message of the client's: a request waits for its answer, unless it is taken back."""
-        if isinstance(told, Exception):
-            return
-        message = told.message
-        if isinstance(message, JSONRPCRequest):
-            self._waiting[coerce_request_id(message.id)] += 1
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._answered((message.params or {}).get("requestId"))
+    def asked(self, told: SessionMessage | Exception) -> SessionMessage | Exception:
+        """Take a message of the client's; return it as the server is to have it."""
+        if isinstance(told, Exception) or not isinstance(told.message, JSONRPCRequest):
+            return told
+        self._number += 1
+        return SessionMessage(told.message, ServerMessageMetadata(on_request_unanswered=self.settled))
 
-    def answered(self, told: SessionMessage) -> None:
-        """Take a message of the server's."""
-        if isinstance(told.message, JSONRPCResponse | JSONRPCError):
-            self._answered(told.message.id)
-
-    def _answered(self, request_id: object) -> None:
-        known = as_request_id(request_id)
-        if known is not None:
-            self._waiting[coerce_request_id(known)] -= 1
-            self._waiting = +self._waiting  # what was answered and taken back counts once
-            self._changed.set()
+    async def settled(self) -> None:
+        """Take note that one waits no longer."""
+        self._number -= 1
+        self._changed.set()
 
     async def none(self) -> None:
-        """Wait until no request waits."""
-        while self._waiting:
+        """Wait until none waits."""
+        while self._number:
             self._changed.clear()
             await self._changed.wait()
 

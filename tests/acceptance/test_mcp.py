@@ -582,15 +582,11 @@ def test_all_that_was_asked_is_answered_though_the_input_ends_at_once(commands: 
         {"id": 3, "method": "no such method"},
         {"id": 4.5, "method": "ping"},  # no id that the SDK reads, and none that it answers
         {"id": "last", "method": "ping"},
-        {"method": "notifications/cancelled", "params": {"requestId": "last"}},
     ]
-    asked += [{"id": 5, "method": "ping"}, {"id": "5", "method": "ping"}]
-    none: list[Any] = [[], {}, None, True, 99, "5"]
-    asked += [{"method": "notifications/cancelled", "params": {"requestId": request_id}} for request_id in none]
     ran = commands.run("mcp", told="\n".join(json.dumps({"jsonrpc": "2.0", **each}) for each in asked))
     answered = {answer["id"]: answer for answer in map(json.loads, ran.stdout.splitlines())}
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert {0, 1, 2, 3} <= set(answered)
+    assert set(answered) == {0, 1, 2, 3, "last"}
     assert "entry_id" in answered[2]["result"]["structuredContent"]
     assert answered[3]["error"]["code"] == -32601
 

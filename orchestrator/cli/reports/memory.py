@@ -353,9 +353,9 @@ def print_imported(report: ImportReport, *, as_json: bool) -> None:
         print_json(report)
         return
     print_text(
-        f"{report.new['entries']:,} of {amount(report.rows['entries'], 'entry')} and {report.new['patterns']:,} of"
-        f" {amount(report.rows['patterns'], 'pattern')} are new here,"
-        f" {report.new.get('documents', 0):,} of {amount(report.rows.get('documents', 0), 'document')};"
+        f"{report.new['entries']:,} of {report.rows['entries']:,} entries and {report.new['patterns']:,} of"
+        f" {report.rows['patterns']:,} patterns are new here,"
+        f" {report.new.get('documents', 0):,} of {report.rows.get('documents', 0):,} documents;"
         f" {_points(report.points, report.passages)} are in the index, {report.embedded:,} texts were embedded"
     )
 
