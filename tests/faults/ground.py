@@ -7,6 +7,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,8 @@ class Ground:
     kills: int = 0
     usual: dict[str, Any] = field(default_factory=dict)
     endpoint: OpenAIServer | None = None
+    _read: int = 0
+    _heard: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def job(self, **changed: Any) -> Job:
         """Return a job with lessons of its own."""
@@ -87,8 +90,16 @@ class Ground:
 
     def heard(self, word: str) -> list[str]:
         """Return what all workers told of one kind."""
-        lines = self.told.read_text().splitlines() if self.told.exists() else []
-        return [line.partition(" ")[2] for line in lines if line.startswith(f"{word} ")]
+        if self.told.exists():
+            with self.told.open("rb") as told:
+                told.seek(self._read)
+                new = told.read()
+            new = new[: new.rfind(b"\n") + 1]
+            self._read += len(new)
+            for line in new.decode().splitlines():
+                kind, _, value = line.partition(" ")
+                self._heard[kind].append(value)
+        return self._heard[word]
 
     def wait_for(self, word: str, number: int) -> None:
         """Wait until all workers together told so much of one kind."""

@@ -205,7 +205,7 @@ class Lane:
                 gc.freeze()  # as a server does: a search for garbage took 0.2 s of CPU, twice that beside other work
                 for part in stage.wires:
                     for wire in (Wire.REFUSE, Wire.HANG, Wire.DRIP):
-                        all_of += await asked_while(stage, part, wire, calls=calls // 9 + 1, at_once=4)
+                        all_of += await asked_while(stage, part, wire, calls=calls // 9 + 1, at_once=8)
                 took = await asked_while_open(stage, calls=1000)
             in_time = (all_of.degraded, all_of.in_time) == (all_of.calls, all_of.calls)
             quick = sum(seconds <= 0.005 for seconds in took)

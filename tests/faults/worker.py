@@ -26,9 +26,7 @@ import sqlalchemy as sa
 import structlog
 from pydantic import SecretStr
 
-# Loaded before the fork, so that no worker has to: adapters load what they need when it is needed.
-import knowledge.adapters.qdrant_server  # noqa: F401
-import orchestrator.http.serving  # noqa: F401
+import knowledge.adapters.qdrant_server  # noqa: F401 - before the fork, so that no worker has to
 from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.errors import IndexUnavailable, NotFound, OwnerUnavailable
 from knowledge.memory import embedding_run
@@ -41,6 +39,7 @@ from tests.conftest import SetClock
 from tests.faults.at_once import MODELS, AtOnce
 from tests.faults.lessons import POISON, lesson
 from tests.support.faults import Mutant, Trips, WiredEmbedder, mutated, wired
+from tests.support.starter import load
 
 GRACE_SECONDS = 5.0
 """A worker that gets SIGTERM is gone by then."""
@@ -274,6 +273,7 @@ def _work(told: dict[str, Any]) -> None:
 def main() -> None:
     """Fork a worker for each line `work JOB` and answer with its process id; answer `wait PID` with how it ended."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    load()
     print("ready", flush=True)  # noqa: T201
     for line in sys.stdin:
         verb, _, rest = line.partition(" ")
