@@ -52,7 +52,8 @@ SBOM = (
 )
 COMMANDS: dict[str, tuple[str, list[list[str]]]] = {
     "demo": ("the main job on real input, start to finish", [["hardwon", "demo"]]),
-    "test": ("every test", [TEST]),
+    "test": ("the tests, without those that take seconds each; of those that are named, all", [TEST]),
+    "long": ("the tests that take seconds each", [[*TEST, "-m", "long"]]),
     "check": ("format, lint, types, import contracts, then every test", [*LINT, TEST]),
     "lint": ("the fast half of check", LINT),
     "faults": ("kills, outages, races, full disks: the long form", [["python", "-m", "tests.faults"]]),
@@ -92,7 +93,17 @@ def main(arguments: list[str]) -> int:
         make_ready()
     except OSError as error:
         sys.exit(f"hardwon: cannot make {VENV}: {error}. Name another place, as in VENV=~/hardwon-venv.")
+    if name == "test" and not chosen(rest):
+        rest = ["-m", "not long", *rest]
     return steps(COMMANDS[name][1], rest)
+
+
+def chosen(arguments: list[str]) -> bool:
+    """Whether arguments of pytest say themselves which tests are meant: by a mark, a name, a file or what failed."""
+    return any(
+        argument.startswith(("-k", "-m", "--lf", "--last-failed")) or (ROOT / argument.partition("::")[0]).exists()
+        for argument in arguments
+    )
 
 
 def steps(commands: list[list[str]], rest: list[str]) -> int:

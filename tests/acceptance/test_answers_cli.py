@@ -30,6 +30,7 @@ def folder_of(path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 async def test_d3_answers_are_measured_on_both_sides_with_what_they_cite(tmp_path: Path) -> None:
     """D3, A0-87: follow-ups are measured as they stand and as they are searched for."""
     report = await evaluate_answers(folder_of(tmp_path), KnowledgeSettings(), embedder=HashingEmbedder(dims=256))
@@ -41,6 +42,7 @@ async def test_d3_answers_are_measured_on_both_sides_with_what_they_cite(tmp_pat
         assert (report.citation_precision, report.citation_recall) == (1, 1)
 
 
+@pytest.mark.long
 async def test_a0_81_what_the_criteria_of_questions_bring_is_measured(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ async def assert_same_answers(one: Knowledge, other: Knowledge) -> None:
         assert [pattern.pattern_id for pattern in ours[:1]] == [pattern.pattern_id for pattern in theirs[:1]]
 
 
+@pytest.mark.long
 async def test_a_second_store_answers_the_same_with_the_same_ids_and_nothing_embedded_again(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -136,6 +137,7 @@ async def test_a_second_store_answers_the_same_with_the_same_ids_and_nothing_emb
         assert (await second.checkpoints.process_all()).embedded == 1, "what was staged there is staged here"
 
 
+@pytest.mark.long
 async def test_an_import_again_or_of_a_later_archive_doubles_nothing_and_brings_what_is_new(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -308,6 +310,7 @@ async def test_a_store_with_vectors_of_another_model_or_patterns_of_its_own_is_n
         assert await second.stats() == before
 
 
+@pytest.mark.long
 async def test_archives_go_over_http_both_ways_whatever_their_size(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -356,6 +359,7 @@ def server(second_url: str, tmp_path: Path, endpoint: OpenAIServer) -> Iterator[
         yield Commands(tmp_path / "unused", embedding_by(endpoint) | settings)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_an_embedded_store_moves_to_servers_through_a_pipe_and_a_killed_import_goes_on(
     database_url: str, home: Path, server: Commands, endpoint: OpenAIServer, tmp_path: Path

@@ -124,6 +124,7 @@ async def test_g18_what_is_refused_is_told_when_to_come_again_and_what_is_acknow
     assert len({row["task_id"] for row in stored}) == len(stored), "each once, though each was told twice"
 
 
+@pytest.mark.long
 async def test_clients_come_again_until_all_is_stored(commands: Commands) -> None:
     """G18, as those who capture see it: nothing but a little patience."""
     with commands.serving() as (_, url):
@@ -293,6 +294,7 @@ def test_what_grows_with_what_is_stored_keeps_no_capture_waiting(asked: str) -> 
     assert line(method, path) is line("POST", "/v1/checkpoints") is not line("GET", "/v1/patterns/7")
 
 
+@pytest.mark.long
 async def test_questions_to_a_slow_model_hold_up_nothing_but_questions(opens: Opens) -> None:
     with OpenAIServer(says=quotes_line_with("Convert a quote"), seconds_per_call=1.0) as server:
         async with opens(**with_model(server), max_concurrent=1, max_waiting=1) as knowledge:
@@ -943,6 +945,7 @@ def test_a_server_asks_for_as_many_files_as_it_may_have_and_no_more() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("over", ["tcp", "socket"])
 async def test_calls_that_are_given_up_leave_the_client_as_it_was(
     settings: KnowledgeSettings, tmp_path: Path, over: str

@@ -174,6 +174,7 @@ def wants_a_password(postgres_dsn: str) -> Iterator[str]:
         asyncio.run(ask("drop role if exists picky", "select pg_reload_conf()"))
 
 
+@pytest.mark.long
 async def test_a_wrong_password_is_told_without_it(home: Path, wants_a_password: str) -> None:
     refused = await refusal(at_postgres(home, wants_a_password.format(password="open-barley")))
     assert isinstance(refused, StorageUnavailable)
@@ -228,6 +229,7 @@ def test_a_command_names_a_data_directory_that_is_a_file(home: Path) -> None:
     assert "HARDWON_HOME" in sentence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mount", "says"), [("size=4m", "no space left"), ("ro", "read-only")])
 def test_a_disk_that_is_full_or_read_only_is_named(home: Path, mount: str, says: str) -> None:
     inside = f'mount -t tmpfs -o {mount},mode=755 none {home} && exec "$@"'
@@ -258,6 +260,7 @@ async def counts(knowledge: AnyKnowledge) -> tuple[dict[str, int], int]:
     return dict(stats.entries), stats.patterns
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("wrong", "kind", "says"),
     [
@@ -380,6 +383,7 @@ async def test_a_schema_of_a_later_hardwon_is_refused_and_left_as_it_is(home: Pa
         await connection.close()
 
 
+@pytest.mark.long
 @over("char", ["x", "é", "字", "🙈", "x🙈"], apart=True)
 async def test_a_long_question_is_cut_at_a_character_and_never_refused(knowledge: Knowledge, char: str) -> None:
     """Twenty thousand characters may be more bytes than a text may have."""
@@ -482,6 +486,7 @@ async def test_a_span_that_is_none_is_refused_by_its_name(knowledge: Knowledge, 
             assert refused.value.field == "overlap"
 
 
+@pytest.mark.long
 def test_a_variable_that_is_no_setting_is_told_once_and_stops_nothing(home: Path) -> None:
     typed = {"HARDWON_TASK_RELEVENCE": "0.9", "HARDWON_XYZZY": "1", "HARDWON_EMBEDDING_MODEL": " "}
     commands = Commands(home, typed)

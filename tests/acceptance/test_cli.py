@@ -78,6 +78,7 @@ def test_a_command_beside_a_server_loads_neither_stores_nor_documents(beside: Co
     assert services <= {"orchestrator.client.calls", "orchestrator.client.knowledge_client"}
 
 
+@pytest.mark.long
 def test_an_owner_that_only_counts_loads_no_model_and_no_api(alone: Commands) -> None:
     modules = loaded("from orchestrator.cli.commands import main; main()", "stats", **alone.environment())
     assert "knowledge.wiring" in modules
@@ -133,6 +134,7 @@ def test_a_usage_error_is_told_on_standard_error_with_exit_code_2(typed: list[st
     assert told.stderr.startswith("Usage: ")
 
 
+@pytest.mark.long
 def test_what_is_captured_and_embedded_is_found_each_step_one_json_document(beside: Commands, tmp_path: Path) -> None:
     workspace = ("--workspace", "json")
     situation = "the importer cannot read dates before 1900"
@@ -296,6 +298,7 @@ def test_an_owner_and_a_client_refuse_the_same_lines_with_the_same_words(
     assert of_client == of_owner
 
 
+@pytest.mark.long
 def test_entries_that_fill_more_than_one_request_are_all_stored(beside: Commands, tmp_path: Path) -> None:
     text = "x" * 65_000
     told = (entry(failure_description=text, error_message=text, task_id=str(n)) for n in range(200))
@@ -320,6 +323,7 @@ def test_an_empty_file_is_captured_as_nothing(beside: Commands, tmp_path: Path) 
     assert told == {"accepted": 0, "duplicate": 0, "refused": 0, "open": 0, "entries": []}
 
 
+@pytest.mark.long
 def test_text_is_utf_8_whatever_the_locale_says(beside: Commands) -> None:
     workspace = ("--workspace", "locale")
     told = "\ufeff" + json.dumps(entry(failure_description="Größe → 0", project_id="ü"), ensure_ascii=False)
@@ -339,6 +343,7 @@ def test_a_workspace_has_any_name(beside: Commands, tmp_path: Path) -> None:
     assert beside.here("stats", *workspace)["workspace"] == workspace[1]
 
 
+@pytest.mark.long
 def test_output_that_nobody_reads_to_its_end_is_no_error(beside: Commands) -> None:
     told = lines([{"entry_type": "poem"}] * 5_000)
     with tempfile.TemporaryFile("w+") as standard_input:
@@ -366,6 +371,7 @@ def test_output_that_cannot_be_written_is_told_in_one_sentence(beside: Commands)
     assert (done.returncode, done.stderr) == (1, b"error: No space left on device\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
@@ -396,6 +402,7 @@ def test_g21_work_is_done_whatever_becomes_of_what_is_told_beside_it(beside: Com
     assert "1 embedded" in done.stdout
 
 
+@pytest.mark.long
 def test_tens_of_thousands_of_lines_pass_through_in_little_memory(beside: Commands, tmp_path: Path) -> None:
     """G18: what is read is held a batch at a time, and so are the answers."""
 
@@ -416,6 +423,7 @@ def test_tens_of_thousands_of_lines_pass_through_in_little_memory(beside: Comman
     assert most_memory_kb(40_000) - most_memory_kb(1_000) < 15_000, "all of it at once would be 40,000 and more"
 
 
+@pytest.mark.long
 def test_lines_of_a_pipe_are_stored_before_it_ends_and_ctrl_c_ends_the_waiting(alone: Commands) -> None:
     with alone.start("capture", "-", "--json") as capturing:
         for number in range(200):  # a batch
@@ -428,6 +436,7 @@ def test_lines_of_a_pipe_are_stored_before_it_ends_and_ctrl_c_ends_the_waiting(a
     assert alone.json("stats")["entries"] == {"staged": 200}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not REAL_ENTRIES.exists(), reason="the stream of real entries is not beside this checkout")
 def test_a_stream_of_real_entries_is_taken_whole_and_once(beside: Commands) -> None:
     rows = [json.loads(line) for line in REAL_ENTRIES.read_text(encoding="utf-8").splitlines()]
@@ -448,6 +457,7 @@ def test_a_stream_of_real_entries_is_taken_whole_and_once(beside: Commands) -> N
     assert sum(beside.here("stats", "--workspace", "real")["entries"].values()) == told["accepted"]
 
 
+@pytest.mark.long
 def test_retrieval_is_measured_in_a_throwaway_data_directory(beside: Commands, tmp_path: Path) -> None:
     """A record that joined another's pattern, with which it shares text and resolution, is found with it."""
     corpus = [("a", "the cart total is wrong"), ("b", "the login page hangs"), ("c", "dates are off by one")]
@@ -531,6 +541,7 @@ def test_the_doctor_finds_a_postgres_that_takes_no_changes(alone: Commands) -> N
     assert "takes no changes" in found["stores"]["said"]
 
 
+@pytest.mark.long
 def test_the_doctor_finds_that_the_index_has_fewer_points_than_there_are_patterns(alone: Commands) -> None:
     """One that others with an index of their own share a Postgres with, or that was restored, looked well."""
     told = [entry(task_id=f"{n}", failure_description=f"part {n} fell", solution_steps=f"mend {n}") for n in range(3)]
@@ -566,6 +577,7 @@ def test_an_empty_database_is_migrated_once(postgres_dsn: str, endpoint: OpenAIS
         asyncio.run(drop_database(url))
 
 
+@pytest.mark.long
 def test_a_gate_is_asked_for_by_its_type_and_a_proposal(alone: Commands) -> None:
     proposal = "Rename the orders table in place"
     told = {"entry_type": "gate_rejection", "project_id": "shop", "gate_type": "design_review", "proposal": proposal}
@@ -576,6 +588,7 @@ def test_a_gate_is_asked_for_by_its_type_and_a_proposal(alone: Commands) -> None
     assert [pattern["solution"] for pattern in found["patterns"]] == ["Expand, migrate, contract"]
 
 
+@pytest.mark.long
 def test_an_open_entry_is_resolved_by_its_id(alone: Commands) -> None:
     unsolved = {"solution_steps": None, "success_verified": False}
     failure = entry(**unsolved)
@@ -612,6 +625,7 @@ def test_an_open_entry_is_resolved_by_its_id(alone: Commands) -> None:
         assert alone.run("resolve", first, *typed).returncode == 2
 
 
+@pytest.mark.long
 def test_conditions_are_captured_as_lines_and_facts_are_typed(alone: Commands) -> None:
     conditions = {"technology": "python", "version": ">=3.10"}
     told = alone.json(

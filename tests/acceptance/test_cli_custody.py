@@ -97,6 +97,7 @@ def test_an_outcome_is_kept_though_nothing_of_its_pattern_is_live_any_more(
     assert json.loads(typed("outcome", *ids, "--failed", "--json")) == {"pattern_id": ids[1]}
 
 
+@pytest.mark.long
 def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:
     assert json.loads(typed("revoke", "--key", "agent1", "--dry-run", "--json"))["entries"] == 3
     assert "3 entries and 0 outcomes were deleted" in typed("revoke", "--key", "agent1", "--since", "2020-01-01")
@@ -120,6 +121,7 @@ def test_a_revocation_is_tried_done_and_written_down(typed: Any) -> None:
     typed("audit", "verify", "--head", f"9:{'0' * 64}", code=1)
 
 
+@pytest.mark.long
 def test_an_empty_log_says_where_else_to_look_and_lists_are_cut_or_whole(typed: Any) -> None:
     assert "hardwon audit list --store" in typed("audit", "list")
     assert typed("audit", "list", "--store") == "nothing was decided of the whole store\n"

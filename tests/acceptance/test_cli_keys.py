@@ -28,6 +28,7 @@ def commands(database_url: str, endpoint: OpenAIServer, home: Path) -> Commands:
     return Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})
 
 
+@pytest.mark.long
 def test_a_newcomer_makes_a_key_and_serves_beyond_this_machine(commands: Commands) -> None:
     """The sentence of the refusal is what to do, and doing it is enough."""
     refused = commands.refused("serve", "--host", "0.0.0.0", "--port", str(free_port()))
@@ -61,6 +62,7 @@ def test_a_context_is_the_basic_one_where_the_server_of_its_workspace_does_not_a
     assert "\ndegraded: " in done.stderr
 
 
+@pytest.mark.long
 def test_keys_beside_a_running_server_count_at_once(commands: Commands) -> None:
     with commands.serving() as (_, url):
         assert httpx.get(f"{url}/v1/stats").status_code == 200
@@ -127,6 +129,7 @@ def test_who_makes_a_key_to_documents_without_a_name_is_told_that_it_stands_for_
         assert "stands for no user" not in made(*named).stderr
 
 
+@pytest.mark.long
 def test_a_pepper_that_was_lost_is_told_before_anybody_is_turned_away(commands: Commands) -> None:
     """After a dump was restored without it a server started, was ready, and took every key for unknown."""
 

@@ -113,6 +113,7 @@ def staged(commands: Commands, workspace: str, number: int, tmp_path: Path) -> N
     commands.here("capture", file, "--workspace", workspace)
 
 
+@pytest.mark.long
 def test_a_terminal_is_shown_a_bar_that_moves_and_gets_its_cursor_back(beside: Commands, tmp_path: Path) -> None:
     staged(beside, "shown", 600, tmp_path)
     with Terminal(("checkpoint", "--workspace", "shown"), beside.environment()) as terminal:
@@ -124,6 +125,7 @@ def test_a_terminal_is_shown_a_bar_that_moves_and_gets_its_cursor_back(beside: C
     assert "600" in ESCAPE.sub("", terminal.said)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("columns", [20, 40])
 def test_in_a_narrow_terminal_nothing_breaks_and_the_bar_stays_on_its_line(
     beside: Commands, tmp_path: Path, columns: int
@@ -156,6 +158,7 @@ def test_a_terminal_may_ask_for_no_colours(beside: Commands) -> None:
         assert bool(HUE.search(terminal.said)) is colours
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_a_checkpoint_with_130_gives_back_the_cursor_and_loses_nothing(
     database_url: str, home: Path, tmp_path: Path
 ) -> None:
@@ -178,6 +181,7 @@ def test_ctrl_c_stops_a_checkpoint_with_130_gives_back_the_cursor_and_loses_noth
         assert commands.json("stats")["entries"] == {"embedded": 20}
 
 
+@pytest.mark.long
 def test_ctrl_c_while_lines_are_typed_keeps_those_that_were(beside: Commands) -> None:
     with Terminal(("capture", "-", "--workspace", "typed"), beside.environment()) as terminal:
         terminal.type(json.dumps(entry()).encode() + b"\n")
@@ -236,6 +240,7 @@ def exit_code(commands: Commands, typed: list[str], told: bytes = b"") -> int:
     return done.exit_code
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_whatever_is_typed_a_command_ends_with_0_1_or_2_and_never_with_a_trace(
     beside: Commands, somewhere: Path

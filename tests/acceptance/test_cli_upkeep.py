@@ -56,6 +56,7 @@ def decided(commands: Commands) -> list[str]:
     return [row["what"] for row in reversed(commands.here("audit", "list", "--store")["decisions"])]
 
 
+@pytest.mark.long
 def test_the_index_is_verified_repaired_and_rebuilt_through_the_owner_and_alone(
     alone: Commands, endpoint: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -85,6 +86,7 @@ def test_the_index_is_verified_repaired_and_rebuilt_through_the_owner_and_alone(
     assert said.stdout == "30 points are back in the index, 0 of them embedded again\n"
 
 
+@pytest.mark.long
 def test_a_workspace_that_holds_nothing_is_told_of_as_its_name_may_be_mistyped(
     beside: tuple[Commands, str], tmp_path: Path
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_workspace_that_holds_nothing_is_told_of_as_its_name_may_be_mistyped(
     assert commands.here("workspace", "list")["workspaces"] == ["prod"]
 
 
+@pytest.mark.long
 def test_another_model_is_changed_to_and_back_at_no_cost_and_the_old_vectors_are_dropped_on_request(
     beside: tuple[Commands, str], endpoint: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -145,6 +148,7 @@ def test_another_model_is_changed_to_and_back_at_no_cost_and_the_old_vectors_are
     assert (forward["switched"], forward["embedded"]) == (True, 40)
 
 
+@pytest.mark.long
 def test_what_changed_while_a_model_was_not_in_use_is_right_when_it_is_gone_back_to(
     beside: tuple[Commands, str], tmp_path: Path
 ) -> None:
@@ -160,6 +164,7 @@ def test_what_changed_while_a_model_was_not_in_use_is_right_when_it_is_gone_back
     assert (verified["points"], verified["sound"]) == (24, True)
 
 
+@pytest.mark.long
 def test_a_process_that_starts_with_the_old_model_is_told_the_setting_and_the_command(
     alone: Commands, endpoint: OpenAIServer, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ async def remote(transport: Counted, knowledge: Knowledge) -> AsyncIterator[Know
         yield client
 
 
+@pytest.mark.long
 async def test_events_come_page_by_page_and_all_of_them(
     remote: KnowledgeClient, knowledge: Knowledge, transport: Counted
 ) -> None:

@@ -82,6 +82,7 @@ async def test_and_over_two_checkpoints(bundled: Knowledge) -> None:
     assert (found.success_count, found.project_count) == (2, 2)
 
 
+@pytest.mark.long
 async def test_one_repeated_in_its_own_words_comes_to_the_pattern_that_it_joined(bundled: Knowledge) -> None:
     """The decision is kept by its text: however common its words are later, a repetition is decided the same."""
     wordings = [in_two_wordings(name) for name in NAMES]
@@ -114,6 +115,7 @@ async def test_the_same_situation_with_another_resolution_is_a_rival(bundled: Kn
 WAYS = ("Run git branch -d for every merged branch", "Run git branch -D for every merged branch")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("checkpoints", [1, 2])
 async def test_code_that_is_put_otherwise_is_a_rival_and_stays_so_when_it_is_told_again(
     bundled: Knowledge, checkpoints: int

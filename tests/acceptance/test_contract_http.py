@@ -72,6 +72,7 @@ def test_the_document_says_which_key_an_operation_takes(document: dict[str, Any]
     assert by_name["healthz"]["security"] == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_generated_requests_meet_no_server_error_no_mismatch_and_no_open_door(postgres_dsn: str) -> None:
     """T6, T17, D46: a few requests an operation; `python -m tests.contract_http` tries a hundred a phase."""

@@ -159,6 +159,7 @@ def test_of_pages_without_an_end_the_first_are_kept(pages: list[str]) -> None:
     assert kept[0] == pages[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("most", "says"), [(1_000_000, "longer than a document may be"), (10**12, "took more than 1 seconds")]
 )

@@ -36,6 +36,7 @@ async def context_of(knowledge: Knowledge, project: str = "web-shop") -> Context
     return await OrchestratorContextBuilder(knowledge).build_context_for_task(task, "backend")
 
 
+@pytest.mark.long
 async def test_more_deletions_than_connections_at_once_hold_up_no_capture(knowledge: Knowledge) -> None:
     """Those that wait for each other's transactions hold no connection meanwhile."""
     ids = await learn(knowledge, *lessons(60))
@@ -95,6 +96,7 @@ async def test_g2_a_checkpoint_that_is_cancelled_twice_gives_back_what_it_leased
         assert report.embedded == 3
 
 
+@pytest.mark.long
 async def test_g4_checkpoints_beside_a_change_of_vectors_never_wait_in_a_circle(knowledge: Knowledge) -> None:
     """G4: known texts are told again in any order, while others are given vectors of another model."""
     count, rng = 128, random.Random(4)

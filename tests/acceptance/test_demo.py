@@ -44,6 +44,7 @@ def environment_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", [str(tmp_path / ".venv/bin/hardwon"), "demo"])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("environment_here")
 async def test_the_demo_learns_rules_and_meets_violations_and_stores_nothing_twice(
     knowledge: Knowledge, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -428,6 +428,7 @@ def filed(home: Path, entries: Sequence[object]) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_the_command_distils_and_a_query_shows_it(home: Path, database_url: str, server: OpenAIServer) -> None:
     ours = commands(home, database_url, server)
     question = ("query", "failure", str(entry()["failure_description"]), "--min-relevance", "0")

@@ -134,6 +134,7 @@ async def case(knowledge: Knowledge) -> Scope:
     return await readable(knowledge, "case", "42")
 
 
+@pytest.mark.long
 async def test_a_second_store_shows_the_same_documents_with_nothing_embedded_again(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -161,6 +162,7 @@ async def count(knowledge: Knowledge) -> int:
     return sum([await shown_points(each) for each in workspaces])
 
 
+@pytest.mark.long
 async def test_again_brings_nothing_and_a_later_archive_brings_what_is_later(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -185,6 +187,7 @@ async def test_again_brings_nothing_and_a_later_archive_brings_what_is_later(
         ) == await shown_points(second)
 
 
+@pytest.mark.long
 async def test_documents_of_its_own_in_the_same_place_are_named_and_nothing_is_written(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -229,6 +232,7 @@ async def cut_off(second: Knowledge, archive: bytes, after: int, monkeypatch: py
         return False
 
 
+@pytest.mark.long
 async def test_an_import_that_is_killed_anywhere_shows_no_half_document_and_is_run_again(
     knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +252,7 @@ async def test_an_import_that_is_killed_anywhere_shows_no_half_document_and_is_r
         assert await whole(second) == archive
 
 
+@pytest.mark.long
 async def test_an_import_that_is_never_run_again_leaves_documents_that_index_themselves(
     knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,6 +321,7 @@ async def test_a_long_text_has_room_in_a_line(knowledge: Knowledge, elsewhere: O
         assert (version[0].document_id, version[0].parsed.text) == (document.document_id, text)
 
 
+@pytest.mark.long
 async def test_a_rebuild_brings_documents_of_all_workspaces_back_and_keeps_no_answer_of_meanwhile(
     opens: Opens, embedder: HashingEmbedder
 ) -> None:
@@ -336,6 +342,7 @@ async def test_a_rebuild_brings_documents_of_all_workspaces_back_and_keeps_no_an
         assert (await knowledge.upkeep.verify()).sound
 
 
+@pytest.mark.long
 async def test_a_rebuild_embeds_again_what_has_no_vector_any_more(opens: Opens, embedder: HashingEmbedder) -> None:
     async with opens(embedder=embedder) as knowledge:
         await fill(knowledge)
@@ -348,6 +355,7 @@ async def test_a_rebuild_embeds_again_what_has_no_vector_any_more(opens: Opens, 
         assert await seen(knowledge) == wanted
 
 
+@pytest.mark.long
 async def test_a_change_of_model_takes_documents_along_before_it_switches(
     opens: Opens, embedder: HashingEmbedder
 ) -> None:
@@ -502,6 +510,7 @@ async def test_a_document_that_is_indexed_here_and_further_in_the_archive_is_tol
         assert "80" in (await find(second, "raise pool_size")).passages[0].text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("there", "here"), [(1, 1), (2, 1), (1, 2)])
 async def test_a_document_that_was_changed_on_both_sides_is_refused_however_often(
     knowledge: Knowledge, elsewhere: OpensElsewhere, there: int, here: int
@@ -520,6 +529,7 @@ async def test_a_document_that_was_changed_on_both_sides_is_refused_however_ofte
         assert "Zoe" in (await find(second, "call Zoe at night")).passages[0].text
 
 
+@pytest.mark.long
 async def test_a_document_that_was_changed_many_times_on_one_side_goes_there_and_back(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -575,6 +585,7 @@ async def of_version_5(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) ->
         return b"".join([*pieces, writer.end()])
 
 
+@pytest.mark.long
 async def test_what_a_killed_import_left_without_its_text_holds_up_nobody(
     knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,7 @@ async def test_an_event_told_again_with_its_secret_comes_to_the_same(knowledge: 
     assert OTHER not in everything
 
 
+@pytest.mark.long
 async def test_no_question_is_stored_with_its_secrets(knowledge: Knowledge, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     await add(knowledge, "push.md", GUIDE)

@@ -157,6 +157,7 @@ async def test_a_question_without_an_answer_is_told_what_to_do_and_no_more_than_
         assert (event.name, event.payload["question"]) == ("question_answered", OFFSIDE)
 
 
+@pytest.mark.long
 async def test_a4_06_a4_20_f8_seed_defect_the_picked_one_of_a_hundred_documents_is_found(
     opens: Opens, server: OpenAIServer
 ) -> None:

@@ -247,6 +247,7 @@ async def test_a0_02_a_new_kind_of_base_is_a_config_and_a_wrapper(knowledge: Kno
     assert (await ask(project, "p2", WHERE))["status"] == "empty_scope"
 
 
+@pytest.mark.long
 async def test_a0_05_a0_06_a0_16_fifty_questions_at_once_are_answered_as_one_by_one(knowledge: Knowledge) -> None:
     """Without the cache, which would give the same answer in any case."""
     for number in range(5):

@@ -573,6 +573,7 @@ async def test_a2_08_a2_29_x_20_our_own_part_of_an_answer_takes_little(
     assert quantiles(times[1:], n=20)[18] < 0.15, "0.10 s on two cores that had six other things to do"
 
 
+@pytest.mark.long
 async def test_a2_08_a2_13_a4_13_a4_20_an_embedder_at_an_endpoint_is_waited_for_and_its_failures_are_told(
     opens: Opens, server: OpenAIServer
 ) -> None:

@@ -267,6 +267,7 @@ async def test_three_times_as_many_are_looked_at_and_ranked_by_sense_and_words(
         assert each.score == pytest.approx(0.7 * each.relevance + 0.3 * (each.lexical or 0.0) / most)
 
 
+@pytest.mark.long
 async def test_a_chosen_document_is_found_among_a_hundred_others(knowledge: Knowledge) -> None:
     """A4-06, A4-03: the filter is the index's own."""
     for number in range(100):
@@ -323,6 +324,7 @@ async def point_of(knowledge: Knowledge, document: Document) -> PassagePoint:
     return point
 
 
+@pytest.mark.long
 async def test_an_index_that_was_put_back_from_a_copy_is_written_again(opens: Opens) -> None:
     """G15: it holds as many points as there should be, those of versions before."""
     async with opens(embedder=LocalEmbedder()) as knowledge:

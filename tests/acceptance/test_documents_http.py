@@ -83,6 +83,7 @@ async def test_members_of_a_team_are_kept_over_http(client: KnowledgeClient) -> 
     assert await client.kb.granted("team", "platform") == ["ann"]
 
 
+@pytest.mark.long
 async def test_the_scale_is_measured_on_what_is_indexed(client: KnowledgeClient, knowledge: Knowledge) -> None:
     """X-08: without questions. No answer is given any more that was found on the scale before."""
     with pytest.raises(Conflict, match="too few"):
@@ -100,6 +101,7 @@ async def test_the_scale_is_measured_on_what_is_indexed(client: KnowledgeClient,
     assert 0.4 < found.high < 0.8
 
 
+@pytest.mark.long
 def test_the_commands_add_a_folder_search_it_and_delete_from_it(database_url: str, home: Path, tmp_path: Path) -> None:
     """F7: hardwon kb."""
     commands = Commands(home, {"HARDWON_DATABASE_URL": database_url})

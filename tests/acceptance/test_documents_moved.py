@@ -124,6 +124,7 @@ async def test_what_is_deleted_goes_from_the_index_without_waiting_for_what_is_t
         assert embedder.texts == texts
 
 
+@pytest.mark.long
 async def test_verify_beside_documents_that_come_and_go_reports_no_fault(knowledge: Knowledge) -> None:
     """G14: what waits to be removed from the index is known, and no fault."""
     await learn(knowledge, failure())

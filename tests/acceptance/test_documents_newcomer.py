@@ -52,6 +52,7 @@ def commands(database_url: str, home: Path) -> Iterator[Commands]:
         yield run
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: Path) -> None:
     early = commands.run("kb", "ask", "How many connections does the pool hold?")
@@ -91,6 +92,7 @@ def test_what_a_newcomer_types_is_answered_in_words(commands: Commands, files: P
     assert "quoted word for word" not in strictly.stderr
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_documents_whose_files_are_gone_are_named_and_deleted_where_that_is_asked_for(
     commands: Commands, files: Path
@@ -116,6 +118,7 @@ def test_documents_whose_files_are_gone_are_named_and_deleted_where_that_is_aske
     assert commands.run("kb", "add", str(folder), "--delete-gone").stdout == "0 new or changed, 1 as before\n"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_names_that_are_none_are_told_and_options_that_contradict_each_other_are_refused(
     commands: Commands, files: Path
@@ -145,6 +148,7 @@ def test_names_that_are_none_are_told_and_options_that_contradict_each_other_are
     assert (closed.returncode, closed.stdout) == (0, "0 documents deleted; case 9 is closed and takes no more\n")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_documents_wait_for_a_key_that_is_refused_to_be_mended_and_say_so(
     database_url: str, home: Path, files: Path
@@ -178,6 +182,7 @@ def test_documents_wait_for_a_key_that_is_refused_to_be_mended_and_say_so(
         assert "pending  pool.md" in commands.run("kb", "list", "--team", "a").stdout, "others are not waited for"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_file_whose_name_no_document_may_have_stops_no_other(commands: Commands, files: Path) -> None:
     for name in (b"a\\b.md", b"a\nb.md", b"caf\xe9.md"):

@@ -178,6 +178,7 @@ async def written(opens: Opens) -> AsyncIterator[Knowledge]:
         yield opened
 
 
+@pytest.mark.long
 async def test_reworded_and_misspelt_questions_are_answered_and_near_ones_declined(written: Knowledge) -> None:
     tool = AnswerFromGlobalKB(written.answering, ADMIN)
     wrong = []

@@ -34,6 +34,7 @@ def test_all_three_integrations_are_shown() -> None:
     assert [example.stem for example in EXAMPLES] == ["langgraph_loop", "openai_agents", "plain_asyncio"]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_has_the_second_project_told_what_the_first_one_learned(

@@ -85,6 +85,7 @@ async def test_documents_are_not_indexed_with_another_model_under_the_name_and_w
         assert (await knowledge.documents.indexing.run()).indexed == 1
 
 
+@pytest.mark.long
 def test_an_operator_changes_over_to_what_answers_now_by_naming_it_and_back(
     database_url: str, home: Path, endpoint: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_an_operator_changes_over_to_what_answers_now_by_naming_it_and_back(
     assert commands.json("query", "failure", CART)["patterns"]
 
 
+@pytest.mark.long
 def test_a_change_back_to_a_model_that_is_not_served_any_more_is_refused(
     database_url: str, home: Path, endpoint: OpenAIServer, tmp_path: Path
 ) -> None:

@@ -415,6 +415,7 @@ def beside(settings: KnowledgeSettings) -> Iterator[Commands]:
         yield commands
 
 
+@pytest.mark.long
 async def test_the_commands_show_join_and_split(beside: Commands, tmp_path: Path) -> None:
     commands = beside
     rows = [
@@ -502,6 +503,7 @@ async def test_what_came_to_a_pattern_since_it_was_read_goes_along(knowledge: Kn
     assert await sound(knowledge)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["prune", "sweep", "repair"])
 async def test_a_pattern_is_found_for_as_long_as_any_of_its_entries_lives(
     knowledge: Knowledge, clock: SetClock, how: str

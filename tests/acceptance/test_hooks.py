@@ -597,6 +597,7 @@ async def test_an_event_with_all_the_text_it_may_have_is_kept_whatever_it_is_wri
     assert (kept.degraded, len(kept.entry_ids)) == (None, 1)
 
 
+@pytest.mark.long
 async def test_a_task_or_a_question_of_any_length_is_asked_for_by_its_ends(hooks: OrchestratorHooks) -> None:
     """Over HTTP a task with a log of megabytes in it got no knowledge, and a question raised."""
     await learned(hooks)
@@ -691,6 +692,7 @@ async def everything(hooks: OrchestratorHooks) -> list[str | None]:
     return told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wire", [Wire.REFUSE, Wire.HANG])
 async def test_a_store_that_is_down_stops_no_orchestrator_and_is_used_again_once_it_is_back(
     settings: KnowledgeSettings, postgres_dsn: str, database_url: str, wire: Wire

@@ -119,6 +119,7 @@ def broken() -> bytes:
     return office(b"<w:document")[:200]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -148,6 +149,7 @@ async def test_a_bomb_is_over_within_ten_seconds(name: str, make: Callable[[], b
     assert len(told) <= 10_000_000
 
 
+@pytest.mark.long
 async def test_others_are_answered_while_a_long_directory_is_read() -> None:
     loop, gaps = asyncio.get_running_loop(), [0.0]
 

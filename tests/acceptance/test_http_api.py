@@ -785,6 +785,7 @@ def test_two_that_start_on_one_port_are_told_apart_at_once() -> None:
         assert listener.proto == socket.IPPROTO_TCP
 
 
+@pytest.mark.long
 def test_a_server_that_is_told_to_stop_finishes_what_was_asked_and_exits_with_0(database_url: str, home: Path) -> None:
     """G16."""
     with OpenAIServer(dims=64, seconds_per_call=1.5) as slow:

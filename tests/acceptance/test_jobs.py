@@ -331,6 +331,7 @@ async def test_whoever_tried_a_slot_for_the_last_time_is_free_for_the_next(
         assert time.monotonic() - last < JOBS["sweep"].retry_after.total_seconds() * 2 ** (TRIES - 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas", [1, 3])
 async def test_a_job_that_fails_is_tried_again_within_its_slot_by_one_at_a_time(
     opens: Opens, clock: SetClock, database_url: str, soon: None, replicas: int
@@ -437,6 +438,7 @@ async def expired(opens: Opens, clock: SetClock) -> None:
         await knowledge.checkpoints.process_all()
 
 
+@pytest.mark.long
 def test_cron_prunes_with_one_command(expired: None, database_url: str, home: Path) -> None:
     commands = Commands(home, {"HARDWON_DATABASE_URL": database_url})
     with OpenAIServer() as endpoint:
@@ -476,6 +478,7 @@ async def forgotten(opens: Opens, clock: SetClock) -> None:
         await fail(knowledge)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("job", [["sweep"], []])
 def test_a_job_under_way_is_finished_on_sigterm(forgotten: None, database_url: str, home: Path, job: list[str]) -> None:
     """G16, by cron and in the scheduler of its own process."""

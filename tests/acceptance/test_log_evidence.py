@@ -70,6 +70,7 @@ async def _check_selected(knowledge: Knowledge, written: WrittenLog) -> None:
     assert total == sum(line.startswith(_when(since)) and " ERROR " in line for line in written.lines)
 
 
+@pytest.mark.long
 async def test_counts_times_lines_and_listings_of_a_long_log_are_exact(knowledge: Knowledge) -> None:
     """A0-48, A0-49, A0-50, A0-47: more lines than any answer, page or batch holds."""
     written = write_log(LINES, random.Random(3))
@@ -313,6 +314,7 @@ ZERO = b"""2025-10-19T14:00:00Z INFO started
 """
 
 
+@pytest.mark.long
 @pytest.mark.own_stores
 async def test_a_line_without_a_real_time_is_counted_and_breaks_nothing(knowledge: Knowledge) -> None:
     """What programs write where there is no time is, to Postgres, a time without an end; a version before stored it."""
@@ -825,6 +827,7 @@ The price of SKU-1099 is 4 euros, and /api/refund was added on 2024-03-01.
 """
 
 
+@pytest.mark.long
 @over(
     "question",
     [

@@ -128,12 +128,14 @@ async def the_loop(client: Client) -> None:
         await client.call_tool("delete_everything", {})
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 async def test_the_loop_on_standard_streams_as_the_owner_of_the_data_directory(commands: Commands) -> None:
     async with on_streams(commands) as client:
         await the_loop(client)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 async def test_the_loop_over_http_and_on_standard_streams_beside_the_server(commands: Commands) -> None:
     with commands.serving() as (_, url):
@@ -414,6 +416,7 @@ async def test_mcp_that_cannot_be_started_says_so_and_the_next_request_tries_aga
     assert len(made) == 2
 
 
+@pytest.mark.long
 def test_what_no_client_would_send_is_answered_with_errors_and_without_a_trace(commands: Commands) -> None:
     """Fuzzed lines on standard input: each answer is JSON-RPC, and the server goes on."""
     dice = random.Random(20261122)
@@ -462,6 +465,7 @@ async def test_a_text_that_was_cut_in_the_middle_of_a_character_is_answered(comm
         assert running.end() == (0, "", "")
 
 
+@pytest.mark.long
 def test_a_caller_that_reads_no_answer_any_more_ends_the_server_without_a_trace(commands: Commands) -> None:
     """As a host that was killed: its ends of both pipes are gone at once, while an answer is on its way."""
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
@@ -563,6 +567,7 @@ def test_the_server_on_standard_streams_ends_with_its_input_and_with_ctrl_c(comm
         assert running.process.wait(30) == 0  # with its input still open
 
 
+@pytest.mark.long
 def test_the_server_ends_where_there_is_no_input_at_all(commands: Commands) -> None:
     """As in a container that was started without one: it owned the data directory and waited for good."""
     command, none = [str(HARDWON), "mcp"], subprocess.DEVNULL

@@ -182,6 +182,7 @@ async def test_a0_24_what_is_wrong_with_a_call_is_told_by_the_name_of_its_argume
     assert (empty["status"], empty["citations"]) == ("empty_scope", [])
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 async def test_f7_on_standard_streams_documents_are_asked_as_the_owner_and_as_a_key_of_a_server(
     home: Path, database_url: str, tmp_path: Path

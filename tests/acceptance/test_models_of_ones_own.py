@@ -52,6 +52,7 @@ async def test_a_folder_that_is_not_there_is_named(settings: KnowledgeSettings, 
         await embedder.space()
 
 
+@pytest.mark.long
 def test_what_is_asked_and_what_is_stored_go_to_an_endpoint_with_their_prefixes(
     database_url: str, home: Path, endpoint: OpenAIServer, tmp_path: Path
 ) -> None:

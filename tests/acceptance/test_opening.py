@@ -65,6 +65,7 @@ async def open_and_wait(home: Path, opened: asyncio.Event) -> None:
         await asyncio.Event().wait()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("times", [1, 2])
 async def test_opening_that_is_cancelled_at_any_moment_leaves_no_server_running(home: Path, times: int) -> None:
@@ -89,6 +90,7 @@ async def test_opening_that_is_cancelled_at_any_moment_leaves_no_server_running(
         step = 0.1
 
 
+@pytest.mark.long
 def test_a_program_that_embeds_hardwon_and_sets_up_no_logs_sees_none(home: Path, database_url: str) -> None:
     with OpenAIServer(dims=64) as endpoint:
         commands = Commands(home, embedding_by(endpoint) | {"HARDWON_DATABASE_URL": database_url})

@@ -28,6 +28,7 @@ FOLDERS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FOLDERS)
 async def test_a_question_of_long_documents_holds_up_nobody(knowledge: Knowledge, name: str) -> None:
     files, question = FOLDERS[name]
@@ -59,6 +60,7 @@ async def test_a_solution_of_many_long_failures_holds_up_nobody(knowledge: Knowl
     assert seen.worst < MOST
 
 
+@pytest.mark.long
 async def test_a_split_and_a_join_of_a_large_pattern_hold_up_nobody(
     knowledge: Knowledge, settings: KnowledgeSettings
 ) -> None:

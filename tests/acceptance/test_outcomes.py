@@ -109,6 +109,7 @@ async def test_an_outcome_of_a_pattern_that_is_gone_says_so(knowledge: Knowledge
         await knowledge.queries.get(context.patterns[0].pattern_id)
 
 
+@pytest.mark.long
 async def test_fifty_rounds_of_inject_and_capture_add_no_entry_and_one_success_a_run(knowledge: Knowledge) -> None:
     """D34: a pattern does not feed on itself."""
     first = await learned(knowledge)
@@ -166,6 +167,7 @@ PUT_RIGHT = (
 """A solution that was handed out, and what solved the failure instead, in nearly the same words."""
 
 
+@pytest.mark.long
 @over("handed_out, put_right", PUT_RIGHT, apart=True)
 async def test_what_was_handed_out_and_put_right_is_a_solution_of_its_own(
     knowledge: Knowledge, handed_out: str, put_right: str

@@ -101,6 +101,7 @@ def statuses(commands: Commands) -> dict[str, int]:
     return told
 
 
+@pytest.mark.long
 def test_a_program_a_command_and_a_job_work_side_by_side(commands: Commands) -> None:
     with commands.program() as program:
         owner = read_owner(commands.home)
@@ -118,6 +119,7 @@ def test_a_program_a_command_and_a_job_work_side_by_side(commands: Commands) -> 
         assert program.end() == (0, "", "")
 
 
+@pytest.mark.long
 def test_the_next_client_takes_over_however_the_owner_leaves(commands: Commands) -> None:
     with contextlib.ExitStack() as running:
         programs = [running.enter_context(commands.program()) for _ in range(4)]
@@ -136,6 +138,7 @@ def test_the_next_client_takes_over_however_the_owner_leaves(commands: Commands)
         assert programs[-1].end() == (0, "", "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_checkpoint_goes_on_when_its_owner_leaves_in_the_middle(
     database_url: str, home: Path, how: signal.Signals
@@ -164,6 +167,7 @@ def test_a_checkpoint_goes_on_when_its_owner_leaves_in_the_middle(
         assert all(slow.batches.count(batch) <= 2 for batch in slow.batches), "what was embedded is not asked again"
 
 
+@pytest.mark.long
 def test_eight_that_start_at_once_on_an_empty_directory_all_succeed(endpoint: OpenAIServer, home: Path) -> None:
     """G19, with the embedded Postgres made on the way."""
     commands = Commands(home, embedding_by(endpoint))
@@ -194,6 +198,7 @@ async def test_stores_that_are_opened_twice_name_their_owner(commands: Commands,
         assert knowledge.workspace == "default"
 
 
+@pytest.mark.long
 def test_whoever_waits_for_a_stopped_owner_is_told_so_and_goes_on_with_it(commands: Commands) -> None:
     """A minute went by without a word."""
     with commands.program() as owner:
@@ -329,6 +334,7 @@ async def test_what_a_killed_owner_left_is_harmless(settings: KnowledgeSettings,
     assert (settings.home / OWNER_FILE).read_text() == ""
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can open what is another user's")
 def test_root_works_beside_another_user_and_writes_nothing_into_their_directory_alone(commands: Commands) -> None:
     """A checkpoint by root left an index that its user could not open any more."""
@@ -350,6 +356,7 @@ async def test_a_socket_that_cannot_be_made_is_named_and_the_stores_are_left(set
         pass
 
 
+@pytest.mark.long
 def test_a_program_that_left_forks_behind_leaves_the_directory_to_the_next(home: Path) -> None:
     """They have its locks: it waited for their end without a word, in the next `connect` or command."""
     ran = Commands(home).python(LEAVES_FORKS)
@@ -453,6 +460,7 @@ def test_a_client_loads_neither_stores_nor_models(commands: Commands) -> None:
         assert client.line() == ""
 
 
+@pytest.mark.long
 def test_a_command_that_is_interrupted_closes_its_stores_in_order(home: Path, tmp_path: Path) -> None:
     """G16: the embedded Postgres is stopped, what was embedded is there, and the next start finds everything."""
     with OpenAIServer(dims=64) as slow:

@@ -85,6 +85,7 @@ def told(answer: Answer) -> str:
     return "\n".join(claim.text for claim in answer.claims)
 
 
+@pytest.mark.long
 async def test_whoever_asks_how_something_is_done_is_told_all_of_its_steps(opens: Opens) -> None:
     ends = {
         "How do I restore the database?": ("1. Stop the app", "6. Start the app"),

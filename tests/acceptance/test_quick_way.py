@@ -140,6 +140,7 @@ def _values() -> st.SearchStrategy[Any]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", BODIES, ids=lambda kind: kind.__name__)
 @settings(max_examples=60, deadline=None)
 @given(drawn=st.data())

@@ -54,6 +54,7 @@ def typed(commands: list[str], home: Path) -> dict[str, str]:
     return said
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_the_python_of_the_readme_and_then_its_commands_work_one_after_the_other(home: Path) -> None:
     """The program and two commands alone, each the owner while it runs; the rest beside a server."""

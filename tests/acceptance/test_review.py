@@ -252,6 +252,7 @@ async def test_an_entry_nobody_reviews_goes_after_90_days(knowledge: Knowledge, 
     assert (await knowledge.pruning.prune()).never_resolved == 1
 
 
+@pytest.mark.long
 async def test_t2_10000_repeats_by_one_key_count_as_one_success(knowledge: Knowledge) -> None:
     agent = acting(knowledge, AGENT)
     for start in range(0, 10_000, 1000):

@@ -95,6 +95,7 @@ async def stored(knowledge: Knowledge) -> str:
     return "\n".join(rows)
 
 
+@pytest.mark.long
 async def test_none_of_2000_planted_secrets_is_stored_logged_or_sent_to_the_endpoint(
     settings: KnowledgeSettings, endpoint: OpenAIServer, clock: SetClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -132,6 +132,7 @@ async def test_a_threshold_means_the_same_for_a_model_that_finds_everything_alik
         assert await knowledge.queries.query_for_failure("quorum zygote xylophone") == []
 
 
+@pytest.mark.long
 async def test_an_endpoint_in_trouble_never_blocks_an_assignment(opens: Opens) -> None:
     """D36: the design's query raised or hung, and the orchestrator with it."""
     with OpenAIServer() as server:

@@ -90,6 +90,7 @@ async def test_g11_a_context_over_http_is_the_basic_one_in_time_while_postgres_i
                     assert (await http.post("/v1/contexts", json=HELD)).status_code == 401
 
 
+@pytest.mark.long
 async def test_the_operators_key_is_let_in_while_nobody_can_say_whose_others_are(
     settings: KnowledgeSettings, postgres_dsn: str, database_url: str
 ) -> None:

@@ -145,6 +145,7 @@ async def test_t12_over_http_it_is_a_429_that_says_when(
             assert (await client.stats()).tokens_per_day == BUDGET
 
 
+@pytest.mark.long
 async def test_what_the_endpoint_refuses_costs_nothing(
     settings: KnowledgeSettings, clock: SetClock, endpoint: OpenAIServer
 ) -> None:

@@ -203,6 +203,7 @@ async def test_a1_30_a1_31_relevance_may_be_of_sense_or_of_both(opens: Opens) ->
         assert both["x.md"] == pytest.approx(words["x.md"] + 2 * sense.get("x.md", 0.0))
 
 
+@pytest.mark.long
 async def test_a1_12_a1_13_a1_20_the_thirty_best_above_the_threshold_go_on_and_are_logged(
     knowledge: Knowledge, server: OpenAIServer
 ) -> None:

@@ -101,6 +101,7 @@ async def test_no_span_holds_a_word_of_what_is_stored_or_asked_not_even_of_an_er
     assert failed["hardwon.embedding"] == "EmbedderUnavailable"
 
 
+@pytest.mark.long
 def test_without_being_asked_for_nothing_of_it_is_loaded() -> None:
     script = (
         "import sys, orchestrator, orchestrator.context, orchestrator.tracing, knowledge.wiring;"
@@ -143,6 +144,7 @@ def test_a_server_sends_to_each_exporter_of_a_list_and_to_none_twice() -> None:
     assert _asked_for({"OTEL_TRACES_EXPORTER": "console,otlp, console,none,"}) == ["console", "otlp_proto_http"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     ["OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"],

@@ -65,6 +65,7 @@ async def test_g14_verify_finds_each_fault_and_a_second_repair_writes_nothing(kn
     assert await in_index(knowledge) == before
 
 
+@pytest.mark.long
 async def test_verify_beside_captures_and_checkpoints_reports_no_fault(knowledge: Knowledge) -> None:
     await learn(knowledge, 50)
 
@@ -259,6 +260,7 @@ async def test_a_workspace_whose_knowledge_is_gone_is_not_taken_for_lost(knowled
     assert await knowledge.queries.query_for_failure(CART) == []
 
 
+@pytest.mark.long
 async def test_nothing_is_taken_for_lost_while_checkpoints_and_deletions_come_and_go(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:

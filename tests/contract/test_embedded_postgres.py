@@ -362,6 +362,7 @@ def test_ensure_restarts_a_server_killed_under_a_living_holder(home: Path) -> No
     assert postmaster(home) is None
 
 
+@pytest.mark.long
 def test_a_server_that_stands_still_is_named_at_once_and_neither_started_again_nor_waited_for(home: Path) -> None:
     """Whoever came waited for two minutes, and whoever left for one."""
     with server(home) as held:
@@ -383,6 +384,7 @@ def test_a_server_that_stands_still_is_named_at_once_and_neither_started_again_n
         held.__enter__()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["sleep", "postgres"])
 def test_a_stale_pid_that_is_now_another_program_is_forgotten_and_that_program_left_alone(
     home: Path, place: Path, name: str
@@ -464,6 +466,7 @@ def test_a_path_too_long_for_a_socket_gets_a_private_directory_for_it(place: Pat
     assert not sockets.exists()
 
 
+@pytest.mark.long
 def test_a_directory_for_the_socket_that_others_can_open_is_refused(place: Path) -> None:
     home = place / ("long" * 20) / "home"
     with server(home) as far:
@@ -543,6 +546,7 @@ def test_what_postgres_logs_holds_no_stored_text(home: Path) -> None:
 # Refused in one sentence
 
 
+@pytest.mark.long
 def test_data_of_another_major_is_refused_with_both_named_and_left_as_it_is(home: Path) -> None:
     with server(home) as made:
         pass
@@ -679,6 +683,7 @@ def test_roots_server_runs_as_somebody_else(fresh: Path) -> None:
         assert fresh.stat().st_uid == 0
 
 
+@pytest.mark.long
 @only_root
 def test_programs_closed_to_the_servers_user_are_copied_once_and_stay_closed(
     fresh: Path, place: Path, monkeypatch: pytest.MonkeyPatch
@@ -733,6 +738,7 @@ def test_root_that_may_not_change_user_is_told_so(fresh: Path, hold: Hold) -> No
     assert "root may not change to" in answer["says"]
 
 
+@pytest.mark.long
 def test_root_and_a_user_share_the_users_data(place: Path, hold: Hold, ordinary_user: pwd.struct_passwd) -> None:
     home = place / "home"
     users = hold(home, user=ordinary_user)

@@ -199,6 +199,7 @@ def test_one_embedder_serves_event_loops_one_after_another() -> None:
     asyncio.run(embedder.aclose())
 
 
+@pytest.mark.long
 async def test_the_event_loop_goes_on_while_texts_are_embedded(embedder: LocalEmbedder) -> None:
     await embedder.space()
     call = asyncio.create_task(embedder.embed(["a text of some length " * 20] * 40, "document"))
@@ -247,6 +248,7 @@ async def test_half_of_what_is_read_of_a_text_twice_too_long_is_its_end(embedder
     np.testing.assert_array_equal(shorter, its_beginning)
 
 
+@pytest.mark.long
 async def test_memory_stays_where_it_is_over_many_texts(embedder: LocalEmbedder) -> None:
     def texts(first: int) -> list[str]:
         return [" ".join(f"word{n * k}" for k in range(n % 60)) + " end" for n in range(first, first + 50)]

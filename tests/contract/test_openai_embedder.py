@@ -491,6 +491,7 @@ async def test_a_caller_with_a_deadline_gets_its_answer_in_time(server: OpenAISe
 # Fuzzed replies
 
 
+@pytest.mark.long
 async def test_no_fuzzed_reply_ever_gives_a_text_another_vector(server: OpenAIServer) -> None:
     """G6 (D31): 1,000 replies broken at random; each is refused, or every text has its own vector."""
     seed = random.randrange(2**32)

@@ -463,6 +463,7 @@ async def test_expired_points_are_counted_exactly_and_only_they_are_deleted(
         assert left == {p.point_id for p in points if p.workspace == workspace} - expired
 
 
+@pytest.mark.long
 async def test_more_expired_points_than_any_page_holds_are_all_deleted(
     index: VectorIndex, request: pytest.FixtureRequest
 ) -> None:

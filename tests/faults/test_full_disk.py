@@ -47,6 +47,7 @@ def test_g21_a_full_disk_under_the_index_stops_checkpoints_alone_and_only_until_
     assert (told["embedded_after"], told["lost"], told["sound"]) == (5, 0, True), told
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_g21_a_full_disk_under_postgres_is_named_and_loses_nothing_acknowledged(home: Path) -> None:
     """G21."""

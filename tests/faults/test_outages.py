@@ -144,6 +144,7 @@ async def test_g11_an_open_breaker_answers_within_5_ms(stage: Stage, opens: Open
     assert statistics.median(took) <= 0.005, f"{1000 * max(took):.1f} ms at most"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("away", [0.01, 0.05])
 async def test_g11_with_postgres_far_away_contexts_have_their_knowledge_again_after_it_stood_still(
     settings: KnowledgeSettings, database_url: str, postgres_dsn: str, tmp_path: Path, away: float

@@ -142,6 +142,7 @@ async def test_g23_a_soak_of_random_operations_leaves_what_the_model_says(alone:
     assert min(soak.did[name] for name in CHANCES if CHANCES[name] >= 1) > 0
 
 
+@pytest.mark.long
 async def test_g23_joins_and_splits_among_all_else_leave_what_the_entries_say(alone: Ground) -> None:
     """G23."""
     walk = Regrouping(random.Random(23), ground=alone)

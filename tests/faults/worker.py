@@ -26,7 +26,6 @@ import sqlalchemy as sa
 import structlog
 from pydantic import SecretStr
 
-import knowledge.adapters.qdrant_server  # noqa: F401 - before the fork, so that no worker has to
 from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.errors import IndexUnavailable, NotFound, OwnerUnavailable
 from knowledge.memory import embedding_run

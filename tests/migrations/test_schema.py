@@ -141,6 +141,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 async def test_of_five_processes_on_an_empty_database_one_migrates_and_none_fails(empty: AsyncEngine) -> None:
     """G19."""
     address = empty.url.set(drivername="postgresql").render_as_string(hide_password=False)

@@ -79,6 +79,7 @@ WORDS = "cart fails with shop_total shop_total2 getCart getcart GetCart 42 3.7.2
 told = st.one_of(st.lists(st.sampled_from(WORDS.split()), max_size=9).map(" ".join), st.sampled_from(SITUATIONS))
 
 
+@pytest.mark.long
 @settings(max_examples=1500)
 @given(one=told, other=told, cosine=st.floats(-1, 1), opening=st.floats(0, 1))
 def test_no_text_is_more_alike_than_a_glance_allows(one: str, other: str, cosine: float, opening: float) -> None:
@@ -91,6 +92,7 @@ def test_no_text_is_more_alike_than_a_glance_allows(one: str, other: str, cosine
     assert not judged.same or at_best is AtBest.SAME
 
 
+@pytest.mark.long
 @settings(max_examples=1500)
 @given(one=told, other=told, cosine=st.floats(-1, 1))
 def test_texts_told_apart_by_their_openings_are_others_by_all_that_they_share(
@@ -113,6 +115,7 @@ def test_most_texts_are_told_apart_by_their_openings() -> None:
 FIX = "Pin shop to 3 in cart and run 42 again."
 
 
+@pytest.mark.long
 @settings(max_examples=500)
 @given(one=told, other=told, at=st.integers(0, 9), number=st.sampled_from(["7", "3.7.2", "0x1f", "42", "\u00b2"]))
 def test_what_a_number_tells_apart_at_once_would_be_told_apart_by_all_particulars(

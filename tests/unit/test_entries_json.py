@@ -86,6 +86,7 @@ def test_what_is_no_entry_is_refused_and_the_field_named(told: object, name: str
     assert refused.value.field == name
 
 
+@pytest.mark.long
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(), lambda j: st.lists(j) | st.dictionaries(st.text(), j)

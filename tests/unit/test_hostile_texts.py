@@ -66,6 +66,7 @@ def short_texts() -> dict[tuple[str, str, str], str]:
     return {told: hostile(told, 200) for told in product(BEFORE, REPEATED, AFTER)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", patterns())
 def test_no_text_makes_a_regular_expression_take_long(name: str) -> None:
     """What is slow for a short text is tried on a long one."""

@@ -31,6 +31,7 @@ _EDGES = [
 ]
 
 
+@pytest.mark.long
 def test_2000_planted_secrets_of_25_kinds_are_found() -> None:
     texts = planted(2000, seed=20260304)
     missed = Counter(each.kind for each in texts if survives(each.secret, redact(each.text).text))
