@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import queue
 import random
 import time
@@ -201,8 +200,6 @@ class Lane:
             port = int(made.qdrant_url.rpartition(":")[2])
             all_of = Contexts()
             async with staged(made.settings(), made.dsn, socket_of(made.dsn), port) as stage:
-                gc.collect()
-                gc.freeze()  # as a server does: a search for garbage took 0.2 s of CPU, twice that beside other work
                 for part in stage.wires:
                     for wire in (Wire.REFUSE, Wire.HANG, Wire.DRIP):
                         all_of += await asked_while(stage, part, wire, calls=calls // 9 + 1, at_once=8)

@@ -133,7 +133,7 @@ async def test_g11_whatever_is_down_a_context_comes_in_time_with_the_reason(stag
     for part in stage.wires:
         for wire in (Wire.REFUSE, Wire.HANG, Wire.DRIP):
             calls = 24 if wire is Wire.REFUSE else 22
-            found = await asked_while(stage, part, wire, calls=calls, at_once=6)
+            found = await asked_while(stage, part, wire, calls=calls, at_once=4)
             assert (found.degraded, found.in_time) == (calls, calls), f"{part}, {wire}: {found}"
         assert await comes_back(stage), f"{part} is back, and what was learned is not"
 
