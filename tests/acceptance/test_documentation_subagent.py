@@ -565,13 +565,13 @@ async def test_a2_08_a2_29_x_20_our_own_part_of_an_answer_takes_little(
     """
     slowest = []
     for _ in range(3):
-        times = []
+        asked, times = len(server.times), []
         for _ in range(41):
             began = time.perf_counter()
             told = await subagent(knowledge).answer(DocumentationRequest(question=QUESTION), ADMIN)
             times.append(time.perf_counter() - began)
             assert told["status"] == "success", "what is not answered is neither written nor verified"
-        assert len(server.times) >= len(times), "nothing was answered from memory"
+        assert len(server.times) >= asked + len(times), "nothing was answered from memory"
         slowest.append(quantiles(times[1:], n=20)[18])
         if slowest[-1] < 0.15:
             break

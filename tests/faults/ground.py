@@ -49,8 +49,8 @@ class Ground:
     kills: int = 0
     usual: dict[str, Any] = field(default_factory=dict)
     endpoint: OpenAIServer | None = None
-    _read: int = 0
-    _heard: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _read: int = field(default=0, init=False)
+    _heard: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list), init=False)
 
     def job(self, **changed: Any) -> Job:
         """Return a job with lessons of its own."""

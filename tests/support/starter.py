@@ -32,8 +32,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LOADED = (
     "alembic.command", "fastapi", "jobs.scheduler", "jobs.table", "knowledge.adapters.local_embedder",
     "knowledge.adapters.openai_embedder", "knowledge.adapters.postgres.embedded", "knowledge.adapters.qdrant_edge",
-    "knowledge.adapters.qdrant_server",
-    "knowledge.wiring", "openai", "orchestrator.cli.commands", "orchestrator.cli.start", "orchestrator.client.capture",
+    "knowledge.adapters.qdrant_server", "knowledge.wiring", "openai", "orchestrator.cli.commands",
+    "orchestrator.cli.start", "orchestrator.client.capture",
     "orchestrator.connection", "orchestrator.entries", "orchestrator.hooks", "orchestrator.http.app",
     "orchestrator.logs", "orchestrator.http.serving", "orchestrator.mcp.http", "orchestrator.mcp.server",
     "rich.console", "rich.markup", "rich.progress", "rich.table", "uvicorn",

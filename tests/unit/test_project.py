@@ -132,6 +132,23 @@ def test_an_older_python_can_read_run_far_enough_to_say_that_it_is_too_old() -> 
     ast.parse((ROOT / "run.py").read_text(encoding="utf-8"), feature_version=(3, 6))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "all_of_them"),
+    [
+        ("", False),
+        ("-x -n 0", False),
+        ("-n 0 -k lease", True),
+        ("-m long", True),
+        ("tests/unit/test_project.py", True),
+        ("tests/unit/test_project.py::test_the_lock_names_no_address", True),
+        ("-n 0 --last-failed --last-failed-no-failures=none", True),
+    ],
+)
+def test_tests_that_take_seconds_are_left_out_unless_some_are_chosen(arguments: str, *, all_of_them: bool) -> None:
+    run = runpy.run_path(str(ROOT / "run.py"))
+    assert run["chosen"](arguments.split()) is all_of_them
+
+
 def test_compose_has_the_four_services_with_health_checks_restarts_and_limits() -> None:
     services = compose()
     assert set(services) == SERVICES
