@@ -1,42 +1,30 @@
-"""A store for the contracts of the ports: the same tests on Postgres and in memory."""
+"""An empty store on Postgres for the contracts of the ports."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.ports import Stores
-from tests.conftest import TEMPLATE, SetClock
+from tests.conftest import SetClock
 from tests.support.embedders import HashingEmbedder
-from tests.support.postgres import create_database
-from tests.support.stores import Store, store_in_memory, store_on_postgres
+from tests.support.sharing import emptied_database, empty_engine, shared_engine
+from tests.support.stores import Store, store_on
+
+__all__ = ["emptied_database", "empty_engine", "shared_engine"]  # fixtures
 
 
-@pytest.fixture(scope="session")
-def contract_database(postgres_dsn: str) -> str:
-    """The address of one database for all contracts: emptying it costs a tenth of making another."""
-    return asyncio.run(create_database(postgres_dsn, template=TEMPLATE))
-
-
-@pytest.fixture(params=["memory", "postgres"])
-def database_of_store(request: pytest.FixtureRequest) -> str | None:
-    """The address of the database that the store is in; None for the store in memory, which starts no server."""
-    if request.param == "memory":
-        return None
-    dsn: str = request.getfixturevalue("contract_database")
-    return dsn
-
-
-@pytest.fixture
-async def store(database_of_store: str | None, embedder: HashingEmbedder, clock: SetClock) -> AsyncIterator[Store]:
+@pytest_asyncio.fixture(loop_scope="module")
+async def store(
+    empty_engine: AsyncEngine, home: Path, embedder: HashingEmbedder, clock: SetClock
+) -> AsyncIterator[Store]:
     """An empty store."""
-    if database_of_store is None:
-        yield store_in_memory(embedder, clock)
-        return
-    async with store_on_postgres(database_of_store, embedder, clock) as on_postgres:
-        yield on_postgres
+    async with store_on(empty_engine, home, embedder, clock) as opened:
+        yield opened
 
 
 @pytest.fixture

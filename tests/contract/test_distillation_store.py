@@ -1,4 +1,4 @@
-"""What every `DistillationStore` promises, asked of each adapter: what is due, what is shown, what has to go."""
+"""The contract of DistillationStore: what is due, what is shown, what has to go."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.postgres.database import make_engine, transaction
+from knowledge.adapters.postgres.database import transaction
 from knowledge.errors import NotFound
 from knowledge.memory.retention import add_years
 from knowledge.models import Distillation, Distilled, Entry, EntryId, PatternId
 from knowledge.ports import Stores, Undistilled
 from tests.support.entries import NOON, failure, rejection, stored
+from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import Store, learn, numbered
+
+pytestmark = OF_ONE_LOOP
 
 MODEL = "some-model"
 DAY = timedelta(days=1)
@@ -231,20 +235,17 @@ async def test_a_pattern_that_goes_takes_it_along(stores: Stores) -> None:
     assert await shown(stores, pattern_id) is None
 
 
-# by Postgres alone, whoever deletes
+# whoever deletes
 
 
 @pytest.fixture
-def runs(contract_database: str) -> Any:
+def runs(empty_engine: AsyncEngine) -> Any:
     """Run a statement as another process would, and return which patterns have a distillation then."""
 
     async def run(statement: str) -> list[Any]:
-        engine = make_engine(contract_database)
-        async with transaction(engine) as connection:
+        async with transaction(empty_engine) as connection:
             await connection.execute(sa.text(statement))
-            found = list((await connection.execute(sa.text("SELECT pattern_id FROM distillations"))).scalars())
-        await engine.dispose()
-        return found
+            return list((await connection.execute(sa.text("SELECT pattern_id FROM distillations"))).scalars())
 
     return run
 
@@ -253,7 +254,6 @@ ONE, ANOTHER = f"WHERE id = '{numbered(2)}'", f"WHERE id = '{numbered(4)}'"
 TO_THE_OTHER = "(SELECT id FROM patterns WHERE id <> pattern_id)"
 
 
-@pytest.mark.parametrize("database_of_store", ["postgres"], indirect=True)
 @pytest.mark.parametrize(
     ("statement", "left"),
     [

@@ -1,4 +1,4 @@
-"""What every `EntryStore` promises, asked of each adapter: Postgres, and the one in memory."""
+"""The contract of EntryStore: entries are stored once, resolved, claimed and let go of."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from knowledge.models import (
 )
 from knowledge.ports import Claim, Selection, Stores
 from tests.support.entries import NOON, approval, failure, rejection, stored
+from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import EVERYTHING, MINUTE, Store, claim_all, numbered
+
+pytestmark = OF_ONE_LOOP
 
 HOUR = timedelta(hours=1)
 MOMENT = timedelta(milliseconds=40)

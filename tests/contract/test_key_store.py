@@ -1,37 +1,29 @@
-"""What every `KeyStore` promises, asked of each adapter."""
+"""The contract of KeyStore: keys are found, listed, replaced, revoked and pruned."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.access.keys import ApiKey, KeyHash, KeyStore
 from knowledge.access.operations import Scope
-from knowledge.adapters.in_memory import InMemoryKeys
-from knowledge.adapters.postgres.database import make_engine, transaction
 from knowledge.adapters.postgres.keys import PostgresKeys
-from knowledge.adapters.postgres.tables import api_keys
 from tests.support.entries import NOON
+from tests.support.sharing import OF_ONE_LOOP
+
+pytestmark = OF_ONE_LOOP
 
 HASH = KeyHash(digest=b"\0" * 32, pepper="ours")
 DAY = timedelta(days=1)
 
 
 @pytest.fixture
-async def keys(database_of_store: str | None) -> AsyncIterator[KeyStore]:
-    if database_of_store is None:
-        yield InMemoryKeys()
-        return
-    engine = make_engine(database_of_store)
-    async with transaction(engine) as connection:
-        await connection.execute(sa.delete(api_keys))
-    yield PostgresKeys(engine)
-    await engine.dispose()
+def keys(empty_engine: AsyncEngine) -> KeyStore:
+    return PostgresKeys(empty_engine)
 
 
 def key(number: int, workspace: str | None = "ours", **told: object) -> ApiKey:

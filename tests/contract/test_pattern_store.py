@@ -1,4 +1,4 @@
-"""What every `PatternStore` promises, asked of each adapter; with it, what deleting an entry does to its pattern."""
+"""The contract of PatternStore; with it, the effect of deleting an entry on its pattern."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from knowledge.models import (
 from knowledge.ports import Claim, Selection, Stores
 from knowledge.search.calibration import shipped
 from tests.support.entries import NOON, approval, failure, rejection, stored
+from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import (
     EVERYTHING,
     MINUTE,
@@ -53,6 +54,8 @@ from tests.support.stores import (
     situation_point,
     text_point,
 )
+
+pytestmark = OF_ONE_LOOP
 
 DAY = timedelta(days=1)
 MOMENT = timedelta(milliseconds=40)

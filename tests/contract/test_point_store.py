@@ -14,6 +14,7 @@ from knowledge.models import MAX_POINTS, Entry, PatternId, PointId, TermStatisti
 from knowledge.ports import Stores, Unsettled
 from tests.contract.test_pattern_store import A_YEAR_LATER, DAY, told
 from tests.support.entries import NOON
+from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import (
     OTHER_SPACE,
     SPACE,
@@ -26,6 +27,8 @@ from tests.support.stores import (
     situation_point,
     text_point,
 )
+
+pytestmark = OF_ONE_LOOP
 
 HOUR = timedelta(hours=1)
 LATER = NOON + DAY

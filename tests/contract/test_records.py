@@ -1,4 +1,4 @@
-"""What every `CheckpointStore`, `ContextStore` and `JobStore` promises, asked of each adapter."""
+"""The contracts of CheckpointStore, ContextStore and JobStore."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from knowledge.models import (
 from knowledge.ports import CANCELLED, JobStore, Stores
 from knowledge.search.calibration import shipped
 from tests.support.entries import NOON, failure, pattern, stored
+from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import SPACE, Store, claim_all, learn, numbered
+
+pytestmark = OF_ONE_LOOP
 
 HOUR = timedelta(hours=1)
 SLOT = datetime(2026, 1, 16, 3, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What every `SpaceStore` promises, asked of each adapter."""
+"""The contract of SpaceStore: one space is bound, and terms are counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from knowledge.ports import SpaceStore, Stores
 from knowledge.search.calibration import shipped
 from tests.support.embedders import hashed_bag
 from tests.support.entries import failure, stored
+from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import OTHER_SPACE, SPACE, Store, claim_all, decide, learn, numbered, situation_point
+
+pytestmark = OF_ONE_LOOP
 
 CALIBRATION = shipped(SPACE.model)
 

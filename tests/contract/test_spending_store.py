@@ -1,4 +1,4 @@
-"""What every `SpendingStore` promises, asked of each adapter."""
+"""The contract of SpendingStore: tokens are counted by the day, up to a budget."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import asyncio
 from datetime import timedelta
 
 from tests.support.entries import NOON
+from tests.support.sharing import OF_ONE_LOOP
 from tests.support.stores import Store
+
+pytestmark = OF_ONE_LOOP
 
 TODAY = NOON.date()
 TOMORROW = TODAY + timedelta(days=1)

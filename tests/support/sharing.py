@@ -7,6 +7,7 @@ they are made of (`clock`, `opens` and such), or that is marked `own_stores` as 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import tempfile
 from collections.abc import AsyncIterator
@@ -14,8 +15,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+import sqlalchemy as sa
 from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.postgres.database import make_engine, transaction
+from knowledge.adapters.postgres.tables import metadata
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from tests.conftest import TEMPLATE, Opens, SetClock
@@ -68,3 +73,26 @@ async def knowledge(shared: Knowledge, own: tuple[Opens, HashingEmbedder] | None
     opens, embedder = own
     async with opens(embedder=embedder) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def emptied_database(postgres_dsn: str) -> str:
+    """The address of one database for tests that empty it first: that costs a tenth of making another."""
+    return asyncio.run(create_database(postgres_dsn, template=TEMPLATE))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_engine(emptied_database: str) -> AsyncIterator[AsyncEngine]:
+    """The connections of a module: another engine costs 17 ms of CPU, and compiles each statement anew."""
+    engine = make_engine(emptied_database)
+    yield engine
+    await engine.dispose()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def empty_engine(shared_engine: AsyncEngine) -> AsyncEngine:
+    """The engine of a migrated database without rows."""
+    async with transaction(shared_engine) as connection:
+        for table in reversed(metadata.sorted_tables):
+            await connection.execute(sa.delete(table))
+    return shared_engine

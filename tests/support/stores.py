@@ -1,4 +1,4 @@
-"""One store, on Postgres or in memory, and the steps of a checkpoint by hand, for the contracts of the ports."""
+"""One store on Postgres, and the steps of a checkpoint by hand, for the contracts of the ports."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from knowledge.adapters.in_memory import InMemoryJobs, InMemoryState, in_memory_stores
 from knowledge.adapters.postgres.checkpoints import PostgresJobs
 from knowledge.adapters.postgres.database import make_engine, reading, transaction
-from knowledge.adapters.postgres.tables import contexts, knowledge_staging, metadata
+from knowledge.adapters.postgres.tables import contexts, knowledge_staging
+from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.memory import texts
 from knowledge.memory.retention import add_years
 from knowledge.models import (
@@ -57,37 +58,10 @@ class Store:
     recorded: Callable[[], Awaitable[list[Mapping[str, Any]]]]
 
 
-def store_in_memory(embedder: Embedder, clock: Clock) -> Store:
-    state = InMemoryState()
-
-    async def recorded() -> list[Mapping[str, Any]]:
-        return [
-            {
-                "id": row.context.context_id,
-                "workspace": row.workspace,
-                "project_id": row.task.project_id,
-                "task_id": row.task.task_id,
-                "run_id": row.task.run_id,
-                "agent_type": row.agent_type,
-                "pattern_ids": [pattern.pattern_id for pattern in row.context.patterns],
-                "entry_ids": [entry_id for pattern in row.context.patterns for entry_id in pattern.entry_ids],
-                "created_at": row.created_at,
-            }
-            for row in state.contexts.values()
-        ]
-
-    return Store(
-        of=lambda workspace, budget=None: in_memory_stores(workspace, embedder, clock, state=state, budget=budget),
-        jobs=InMemoryJobs(state),
-        recorded=recorded,
-    )
-
-
 @asynccontextmanager
-async def store_on_postgres(dsn: str, embedder: Embedder, clock: Clock) -> AsyncIterator[Store]:
-    engine = make_engine(dsn)
-    await _empty(engine)
-    index = InMemoryState().index
+async def store_on(engine: AsyncEngine, home: Path, embedder: Embedder, clock: Clock) -> AsyncIterator[Store]:
+    """Open the ports of a migrated database, with an index of the embedded engine in `home`."""
+    index = QdrantEdgeIndex(home)
 
     def of(workspace: str, budget: int | None = None) -> Stores:
         settings = KnowledgeSettings(tokens_per_day=budget)
@@ -100,13 +74,7 @@ async def store_on_postgres(dsn: str, embedder: Embedder, clock: Clock) -> Async
     try:
         yield Store(of=of, jobs=PostgresJobs(engine), recorded=recorded)
     finally:
-        await engine.dispose()
-
-
-async def _empty(engine: AsyncEngine) -> None:
-    async with transaction(engine) as connection:
-        for table in reversed(metadata.sorted_tables):
-            await connection.execute(sa.delete(table))
+        await index.aclose()
 
 
 async def claim_all(stores: Stores, *, lease: timedelta = MINUTE) -> Claim:

@@ -27,7 +27,7 @@ class Settings:
 
 @dataclass
 class Answers:
-    """Knowledge in memory: what a query answers, or does instead, and which contexts were kept."""
+    """Services that follow a script: a query answers, waits or fails as it is told; contexts are noted."""
 
     answer: Callable[[], Sequence[Pattern]]
     settings: Settings = field(default_factory=Settings)
@@ -137,20 +137,6 @@ async def test_the_patterns_of_a_context_are_those_in_its_text() -> None:
         assert 1 <= len(context.patterns) <= settings.context_max_patterns
         assert context.text.count("- Problem: ") == len(context.patterns)
         assert tokens(context.text.removeprefix(f"{BASIC}\n\n")) <= settings.context_max_tokens
-
-
-async def test_a_late_or_failing_answer_leaves_the_basic_context_and_says_why() -> None:
-    """D36."""
-
-    def fails() -> list[Pattern]:
-        raise IndexUnavailable("The index does not answer.")
-
-    late = Answers(lambda: [pattern()], settings=Settings(query_deadline_ms=50), seconds=30)
-    context = await OrchestratorContextBuilder(late).build_context_for_task(TASK, "backend")
-    assert (context.text, context.patterns, context.degraded) == (BASIC, (), "no answer within 50 ms")
-
-    context = await OrchestratorContextBuilder(Answers(fails)).build_context_for_task(TASK, "backend")
-    assert (context.text, context.patterns, context.degraded) == (BASIC, (), "The index does not answer.")
 
 
 async def test_a_task_may_be_anything_with_a_description() -> None:

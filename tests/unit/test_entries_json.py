@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import fields
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.errors import InvalidInput
-from knowledge.models import AppliesWhen, Captured, CaptureOutcome, EntryType, NewEntry
-from orchestrator.entries import capture_rows, read_entry, write_entry
+from knowledge.models import AppliesWhen, EntryType, NewEntry
+from orchestrator.entries import read_entry, write_entry
 from tests.support.entries import approval, failure, rejection
 
 OPTIONAL = {entry_field.name for entry_field in fields(NewEntry)} - {
@@ -95,35 +93,3 @@ def test_what_is_no_entry_is_refused_and_the_field_named(told: object, name: str
 def test_no_json_breaks_the_reader(told: object) -> None:
     with suppress(InvalidInput):
         read_entry(told)
-
-
-@dataclass
-class Takes:
-    """A capture service in memory that takes everything."""
-
-    taken: list[NewEntry] = field(default_factory=list)
-
-    async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
-        self.taken.extend(entries)
-        return [Captured(outcome=CaptureOutcome.ACCEPTED, field=entry.project_id) for entry in entries]
-
-
-async def test_rows_are_answered_in_order_and_a_refused_one_stops_no_other() -> None:
-    rows: list[Any] = [TOLD, {"nonsense": 1}, failure(project_id="second"), 7, TOLD | {"project_id": "third"}]
-    capture = Takes()
-    answers = await capture_rows(capture, rows)
-    assert [(answer.outcome, answer.field) for answer in answers] == [
-        ("accepted", "web-shop"),
-        ("refused", "entry_type"),
-        ("accepted", "second"),
-        ("refused", "entry"),
-        ("accepted", "third"),
-    ]
-    assert [entry.project_id for entry in capture.taken] == ["web-shop", "second", "third"]
-
-
-async def test_where_nothing_is_an_entry_nothing_is_captured() -> None:
-    capture = Takes()
-    assert [answer.outcome for answer in await capture_rows(capture, [1, 2])] == ["refused", "refused"]
-    assert await capture_rows(capture, []) == []
-    assert capture.taken == []

@@ -5,51 +5,62 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.postgres.database import transaction
+from knowledge.adapters.postgres.spaces import PostgresSpaces, add_terms
 from knowledge.memory import commonness
 from knowledge.memory.commonness import Commonness
 from knowledge.models import LeaseToken, TermStatistics
+from tests.support.sharing import OF_ONE_LOOP, emptied_database, empty_engine, shared_engine
+
+__all__ = ["emptied_database", "empty_engine", "shared_engine"]  # fixtures
+pytestmark = OF_ONE_LOOP
 
 CART, TOTAL, COUPON = 1, 2, 3
 ONE, OTHER = LeaseToken(uuid4()), LeaseToken(uuid4())
 
 
-class Lexicon:
-    """The two calls of a store that count."""
+class Lexicon(PostgresSpaces):
+    """Notes which terms the store is asked for, and counts some as it does."""
 
-    def __init__(self) -> None:
-        self.documents = 0
-        self.frequencies: Counter[int] = Counter()
+    def __init__(self, engine: AsyncEngine) -> None:
+        super().__init__(engine, "default")
+        self.engine = engine
         self.asked: list[Sequence[int]] = []
 
     async def statistics(self, terms: Sequence[int]) -> TermStatistics:
         self.asked.append(terms)
-        return TermStatistics(
-            documents=self.documents, frequencies={t: self.frequencies[t] for t in terms if t in self.frequencies}
-        )
+        return await super().statistics(terms)
 
     async def count(self, situations: Sequence[Mapping[int, int]]) -> None:
-        await asyncio.sleep(0)
-        self.documents += len(situations)
-        self.frequencies.update(term for counts in situations for term in counts)
+        frequencies = Counter(term for counts in situations for term in counts)
+        async with transaction(self.engine) as connection:
+            await add_terms(connection, "default", frequencies, len(situations))
 
 
-class Only:
-    def __init__(self, spaces: Lexicon) -> None:
-        self.spaces = spaces
+@pytest.fixture
+def lexicon(empty_engine: AsyncEngine) -> Lexicon:
+    return Lexicon(empty_engine)
+
+
+@pytest.fixture
+def common(lexicon: Lexicon) -> Commonness:
+    return Commonness(stores=SimpleNamespace(spaces=lexicon))  # type: ignore[arg-type]
 
 
 FIRST = [{CART: 2, TOTAL: 1}, {CART: 1}]
 SECOND = [{CART: 1, COUPON: 1}]
 
 
-async def test_what_was_seen_counts_once_before_and_after_the_lexicon_counted_it() -> None:
-    lexicon = Lexicon()
-    lexicon.documents, lexicon.frequencies = 10, Counter({CART: 5})
-    common = Commonness(stores=Only(lexicon))  # type: ignore[arg-type]
+async def test_what_was_seen_counts_once_before_and_after_the_lexicon_counted_it(
+    common: Commonness, lexicon: Lexicon
+) -> None:
+    await lexicon.count([{CART: 1}] * 5 + [{}] * 5)
     common.saw(ONE, FIRST)
     common.saw(OTHER, SECOND)
     known = TermStatistics(documents=13, frequencies={CART: 8, TOTAL: 1, COUPON: 1})
@@ -63,20 +74,16 @@ async def test_what_was_seen_counts_once_before_and_after_the_lexicon_counted_it
     assert lexicon.asked == [[CART, TOTAL, COUPON], [], []], "each term is asked for once"
 
 
-async def test_who_asks_while_the_lexicon_counts_counts_nothing_twice() -> None:
-    lexicon = Lexicon()
-    common = Commonness(stores=Only(lexicon))  # type: ignore[arg-type]
+async def test_who_asks_while_the_lexicon_counts_counts_nothing_twice(common: Commonness, lexicon: Lexicon) -> None:
     common.saw(ONE, FIRST)
     async with common.counting([ONE]):
-        asking = asyncio.create_task(common.of([CART]))
         await lexicon.count(FIRST)
-        await asyncio.sleep(0)
+        asking = asyncio.create_task(common.of([CART]))
+        await asyncio.wait({asking}, timeout=0.2)  # without its turn it would find them in the lexicon, too
     assert (await asking).frequencies == {CART: 2}
 
 
-async def test_a_count_that_failed_leaves_what_was_seen_as_it_was() -> None:
-    lexicon = Lexicon()
-    common = Commonness(stores=Only(lexicon))  # type: ignore[arg-type]
+async def test_a_count_that_failed_leaves_what_was_seen_as_it_was(common: Commonness) -> None:
     common.saw(ONE, FIRST)
     with pytest.raises(OSError, match="gone"):
         async with common.counting([ONE]):
@@ -84,10 +91,8 @@ async def test_a_count_that_failed_leaves_what_was_seen_as_it_was() -> None:
     assert (await common.of([CART])).frequencies == {CART: 2}
 
 
-async def test_a_batch_that_was_given_back_and_comes_again_counts_once() -> None:
+async def test_a_batch_that_was_given_back_and_comes_again_counts_once(common: Commonness, lexicon: Lexicon) -> None:
     """It stayed at the head of the line: what was counted then was another one, and it counted twice to the end."""
-    lexicon = Lexicon()
-    common = Commonness(stores=Only(lexicon))  # type: ignore[arg-type]
     common.saw(ONE, FIRST)
     common.forget(ONE)
     common.saw(OTHER, FIRST)
@@ -97,10 +102,10 @@ async def test_a_batch_that_was_given_back_and_comes_again_counts_once() -> None
     assert await common.of([CART]) == TermStatistics(documents=2, frequencies={CART: 2})
 
 
-async def test_no_more_terms_are_kept_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_terms_are_kept_than_memory_allows(
+    common: Commonness, lexicon: Lexicon, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(commonness, "_MOST_KEPT", 2)
-    lexicon = Lexicon()
-    common = Commonness(stores=Only(lexicon))  # type: ignore[arg-type]
     await common.of([CART, TOTAL, COUPON])
     await common.of([CART])
     assert lexicon.asked == [[CART, TOTAL, COUPON], [CART]]
