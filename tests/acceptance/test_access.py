@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
@@ -19,7 +18,6 @@ from knowledge.errors import AccessDenied, HardwonError
 from knowledge.models import NewEntry
 from knowledge.wiring import SERVICES, Knowledge
 from orchestrator.measuring import doctor
-from tests.conftest import Opens
 from tests.support.processes import entry
 
 IN_PROCESS = {"upkeep.refill", "upkeep.backfill", "store_upkeep.reembed"}
@@ -159,23 +157,3 @@ async def test_the_doctor_asks_with_any_key_that_may_query(knowledge: Knowledge)
 def test_the_owner_and_a_server_without_keys_have_the_services_as_they_are(knowledge: Knowledge) -> None:
     assert knowledge.acting_for(OWNER) is knowledge
     assert knowledge.acting_for(ANYONE).principal is ANYONE
-
-
-@pytest.fixture
-async def two(opens: Opens) -> AsyncIterator[tuple[Knowledge, str]]:
-    """The stores, and a key of the workspace `ours`."""
-    async with opens() as knowledge:
-        made = await knowledge.keys.create(["capture", "query"], workspace="ours")
-        yield knowledge, made.secret
-
-
-async def test_a_key_of_the_store_makes_the_principal_that_the_services_see(two: tuple[Knowledge, str]) -> None:
-    knowledge, secret = two
-    principal = await knowledge.authenticator.principal(secret)
-    acting = knowledge.in_workspace("ours").acting_for(principal)
-    await acting.capture.capture(a_failure())
-    assert (await acting.stats()).entries == {"staged": 1}
-    await asyncio.sleep(0)
-    await knowledge.authenticator.aclose()
-    (key,) = await knowledge.keys.list()
-    assert key.last_used_at == knowledge.stores.clock.now()

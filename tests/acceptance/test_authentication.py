@@ -15,7 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from knowledge.access import authentication
 from knowledge.access.authentication import Authenticator
-from knowledge.access.first_uses import LOOK_EVERY_SECONDS
 from knowledge.access.keys import ApiKey, KeyHash, KeyService
 from knowledge.access.operations import Scope
 from knowledge.access.pepper import Pepper
@@ -42,10 +41,6 @@ class CountingKeys(PostgresKeys):
     async def find(self, key_id: str) -> tuple[ApiKey, KeyHash] | None:
         self.asked += 1
         return await super().find(key_id)
-
-    async def find_all(self, key_ids: Collection[str]) -> dict[str, tuple[ApiKey, KeyHash]]:
-        self.asked += 1
-        return await super().find_all(key_ids)
 
 
 @dataclass
@@ -181,22 +176,6 @@ async def test_a_key_that_is_revoked_while_the_store_is_asked_for_it_is_not_reme
         await ring.doors.principal(made.secret)
     await ring.doors.principal(other.secret)
     assert ring.doors.remembered(other.secret) is not None
-
-
-async def test_keys_that_are_shown_for_the_first_time_are_looked_up_together(ring: Ring) -> None:
-    """One look for all that wait, the next one a moment later; each is told of its own key alone."""
-    made = [await ring.keys.create(["capture"], workspace="w") for _ in range(5)]
-    wrong = [f"hw_{number:012x}_{'A' * 43}" for number in range(500)]
-    wrong.append(made[0].secret[:-1] + ("A" if made[0].secret[-1] != "A" else "B"))
-    texts = [*wrong, *(each.secret for each in made), made[0].secret]
-    began = asyncio.get_running_loop().time()
-    for _ in range(2):
-        told = await asyncio.gather(*map(ring.doors.introduced, texts), return_exceptions=True)
-        assert all(isinstance(each, AccessDenied) for each in told[:501])
-        known = [each.key_id for each in told[501:] if isinstance(each, Principal)]
-        assert known == [*(each.key.key_id for each in made), made[0].key.key_id]
-    assert ring.store.asked == 2
-    assert asyncio.get_running_loop().time() - began >= 0.9 * LOOK_EVERY_SECONDS
 
 
 async def test_a_look_that_fails_is_told_to_whoever_waits_for_it_and_the_next_one_is_a_new_one(

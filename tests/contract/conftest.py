@@ -9,11 +9,12 @@ import pytest
 import pytest_asyncio
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
 from knowledge.ports import Stores
 from tests.conftest import SetClock
 from tests.support.embedders import HashingEmbedder
 from tests.support.sharing import emptied_database, empty_engine, shared_engine
-from tests.support.stores import Store, store_on
+from tests.support.stores import Store
 
 __all__ = ["emptied_database", "empty_engine", "shared_engine"]  # fixtures
 
@@ -23,8 +24,9 @@ async def store(
     empty_engine: AsyncEngine, home: Path, embedder: HashingEmbedder, clock: SetClock
 ) -> AsyncIterator[Store]:
     """An empty store."""
-    async with store_on(empty_engine, home, embedder, clock) as opened:
-        yield opened
+    index = QdrantEdgeIndex(home)
+    yield Store(engine=empty_engine, index=index, embedder=embedder, clock=clock)
+    await index.aclose()
 
 
 @pytest.fixture

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -48,33 +46,26 @@ OTHER_SPACE = replace(SPACE, model="new-model", fingerprint="test-new")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """A store with nothing in it: the ports of each of its workspaces, its jobs, the contexts it has recorded.
+    """A store on Postgres and the embedded engine: the ports of each of its workspaces, its jobs."""
 
-    `of`: takes the workspace and, where it has one, its `budget`.
-    """
+    engine: AsyncEngine
+    index: QdrantEdgeIndex
+    embedder: Embedder
+    clock: Clock
 
-    of: Callable[..., Stores]
-    jobs: JobStore
-    recorded: Callable[[], Awaitable[list[Mapping[str, Any]]]]
+    @property
+    def jobs(self) -> JobStore:
+        return PostgresJobs(self.engine)
 
-
-@asynccontextmanager
-async def store_on(engine: AsyncEngine, home: Path, embedder: Embedder, clock: Clock) -> AsyncIterator[Store]:
-    """Open the ports of a migrated database, with an index of the embedded engine in `home`."""
-    index = QdrantEdgeIndex(home)
-
-    def of(workspace: str, budget: int | None = None) -> Stores:
+    def of(self, workspace: str, budget: int | None = None) -> Stores:
+        """Return the ports of a workspace, that may spend `budget` tokens a day."""
         settings = KnowledgeSettings(tokens_per_day=budget)
-        return stores_on(settings, engine, workspace, index=index, embedder=embedder, clock=clock)
+        return stores_on(settings, self.engine, workspace, index=self.index, embedder=self.embedder, clock=self.clock)
 
-    async def recorded() -> list[Mapping[str, Any]]:
-        async with reading(engine) as connection:
+    async def recorded(self) -> list[Mapping[str, Any]]:
+        """Return the contexts on record, of all workspaces."""
+        async with reading(self.engine) as connection:
             return [dict(row) for row in (await connection.execute(sa.select(contexts))).mappings()]
-
-    try:
-        yield Store(of=of, jobs=PostgresJobs(engine), recorded=recorded)
-    finally:
-        await index.aclose()
 
 
 async def claim_all(stores: Stores, *, lease: timedelta = MINUTE) -> Claim:
