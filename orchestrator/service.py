@@ -24,7 +24,7 @@ from orchestrator.connection import Membership
 from orchestrator.http.access import Doorway
 from orchestrator.http.app import make_app
 from orchestrator.http.kb import stop_indexing
-from orchestrator.http.serving import UNREAD_SECONDS, Listener, raise_file_limit, serve_on
+from orchestrator.http.serving import UNREAD_SECONDS, raise_file_limit, serve_on
 from orchestrator.mcp.http import serving_mcp
 from orchestrator.metrics import metrics_of_process
 from orchestrator.tracing import tracing
@@ -131,7 +131,7 @@ def _listen(host: str, port: int) -> sockets.socket:
     """Listen on an address."""
     family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
     # asyncio switches Nagle's algorithm off only where the protocol is told: else an answer takes 44 ms (measured)
-    listener = Listener(family, sockets.SOCK_STREAM, sockets.IPPROTO_TCP)
+    listener = sockets.socket(family, sockets.SOCK_STREAM, sockets.IPPROTO_TCP)
     with contextlib.ExitStack() as undo:
         undo.callback(listener.close)
         listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)

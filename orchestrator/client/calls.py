@@ -57,7 +57,6 @@ ONE = "-"
 REJECTION = "/reject"
 """How the paths end by which a person has an entry go."""
 PROBLEM = "application/problem+json"
-FULL = "hardwon has as much to do as it can hold: come again in a moment"
 MOST_AT_ONCE = 100
 """How many requests a client has on their way, long work apart; others wait for one of them to end."""
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
@@ -353,15 +352,3 @@ def _error(response: httpx.Response, place: str) -> HardwonError:
 def nothing_at(path: str) -> str:
     """Return how a server says that it has no such path."""
     return f"there is nothing at {path}"
-
-
-def overloaded(seconds: int, request_id: str) -> bytes:
-    """Return the problem details of a request that is refused because there is too much to do."""
-    return _OVERLOADED % (seconds, request_id.encode())
-
-
-_OVERLOADED = (
-    b'{"type":"about:blank","title":"Overloaded","status":429,"retry_after_seconds":%d.0,"detail":"'
-    + FULL.encode()
-    + b'","request_id":"%s"}'
-)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -25,7 +26,6 @@ from orchestrator.client.calls import MCP_PATH
 from orchestrator.deadline import within
 from orchestrator.http.page import FILES
 from orchestrator.http.problems import answer
-from orchestrator.http.rates import Rates
 
 PRINCIPAL = "hardwon.principal"
 """Where in the scope of a request its principal stands."""
@@ -40,6 +40,7 @@ OPERATORS = Principal(trust=Trust.KEY, scopes=frozenset(KeyScope), key_id=OPERAT
 STRANGERS_AT_ONCE = 1000
 """Requests of one address that wait to be told whose keys they have, ours: more than a server can parse between two
 looks. All that wait are asked for in one statement, so those of an address hold up no other's."""
+MAX_BUCKETS = 10_000
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]+)?")
 """A Host header: a name or an address, and perhaps a port."""
 _BEARER = re.compile(r"bearer +(?P<key>\S+) *", re.IGNORECASE | re.ASCII)  # a byte of a letter may be Unicode's blank
@@ -60,6 +61,27 @@ class Doorway:
     host: str
     requests_per_second: float
     patience_seconds: float | None = None
+
+
+class TokenBuckets:
+    """A rate limit for each key: `per_second` at length, twice as much in a burst. The longest unused is forgotten."""
+
+    def __init__(self, per_second: float, *, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._burst = max(1.0, 2 * per_second)
+        self._seconds = seconds
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key_id: str) -> float:
+        """Take a token; return 0, or the seconds until there is one."""
+        now = self._seconds()
+        tokens, filled_at = self._buckets.pop(key_id, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - filled_at) * self._per_second)
+        wait = 0.0 if tokens >= 1 else (1 - tokens) / self._per_second
+        self._buckets[key_id] = (tokens if wait else tokens - 1, now)
+        if len(self._buckets) > MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+        return wait
 
 
 class OwnersDoor:
@@ -85,8 +107,7 @@ class GuardedDoor:
         self._app = app
         self._doorway = doorway
         self._names = {"localhost", name_of(doorway.host)}
-        rate = doorway.requests_per_second
-        self._rates = Rates(per_second=rate, burst=max(1.0, 2 * rate))
+        self._buckets = TokenBuckets(doorway.requests_per_second)
         self._strangers = Counter[str]()
         self._breaker = CircuitBreaker()
 
@@ -212,7 +233,7 @@ class GuardedDoor:
     def _limit(self, principal: Principal) -> None:
         if principal is OPERATORS or principal.key_id is None:
             return
-        if wait := self._rates.take(principal.key_id):
+        if wait := self._buckets.take(principal.key_id):
             rate = self._doorway.requests_per_second
             raise Overloaded(f"this key may ask {rate:g} times a second", retry_after_seconds=wait)
 

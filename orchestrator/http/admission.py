@@ -1,200 +1,243 @@
-"""How much a server takes on at a time: what does not fit is told at once to come again, and costs no memory."""
+"""Admission control: limits on concurrent requests (429), and on the size and the time of their bodies (413, 408)."""
 
 from __future__ import annotations
 
-import math
+import asyncio
 import re
-import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from fastapi import Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from knowledge.errors import Overloaded
-from knowledge.logs import get_logger
-from orchestrator.client.calls import ARCHIVE_PATH
-from orchestrator.http.access import PRINCIPAL, address_of
-from orchestrator.http.arriving import RETRY_AFTER_SECONDS, Arrival, Arriving, Line
-from orchestrator.http.bodies import most_bytes
-from orchestrator.http.problems import answer, refusal
-from orchestrator.http.serving import PAUSE
-
-log = get_logger(__name__)
-
-_FREE = ("/healthz", "/readyz", "/metrics", "/v1/operations/")
-"""What must be answered however much there is to do, and costs next to nothing."""
-_LONG = (
-    "/v1/checkpoints",
-    "/v1/sweeps",
-    "/v1/prune",
-    "/v1/jobs/",
-    "/v1/verify",
-    "/v1/rebuild",
-    "/v1/reembed",
-    "/v1/revocations",
-    "/api/kb:",
-    "/mcp",  # which tool is called, a checkpoint too, only its body says
+from knowledge.errors import InvalidInput, Overloaded
+from orchestrator.client.calls import (
+    ARCHIVE_PATH,
+    BATCH_PATH,
+    MAX_BATCH_BYTES,
+    MAX_BODY_BYTES,
+    MAX_DOCUMENT_BYTES,
+    MAX_MCP_BYTES,
+    MAX_TEXTS_BYTES,
+    MCP_PATH,
 )
-"""What may take minutes stands in a line of its own, so that captures and queries never wait for it."""
-_ASKS = re.compile("/api/(?:ask|agent|kb/query|kb/[^/]+/[^/]+/ask)|/subagents/documentation-qa(?::best-effort)?")
-"""What waits for a chat model, for seconds, stands in another: nor does it wait for checkpoints, or they for it."""
-_LONG_TOO = re.compile(
-    rf"(?:GET|POST) {re.escape(ARCHIVE_PATH)}"
-    "|POST /api/kb/[^/]+/[^/]+/sync"
-    "|POST /v1/patterns(?::split|/[^/]+/join)"
-    "|GET /v1/audit:verify"
-    "|DELETE /v1/(?:projects|patterns/[^/]+)"
-)
+from orchestrator.http.problems import answer
 
-
-REFUSALS_PER_SECOND = 250.0
-"""How many requests are refused a second before whoever is refused is kept waiting. Each costs 0.5 ms, for its head is
-read, and its body where it came along (20 KB, measured): at this rate an eighth of a core."""
-MOST_PAUSE_SECONDS = 10.0
-"""How long at most a connection is not read from after a refusal, and so what a refused caller is told at most."""
-TELL_SECONDS = 10.0
-"""How often at most the log is told of refusals."""
-
+QUEUE_SECONDS = 30.0
+"""Longest wait in a queue: half of what the client gives a short request, so that it can try once more."""
+RETRY_AFTER_SECONDS = 1
+BODY_SECONDS = 120.0
+"""Longest time for a body to arrive, and for the next piece of an archive: 16 MiB need 140 KB/s; ours."""
+BUFFER_BYTES = 4 * MAX_BATCH_BYTES
+"""Memory for bodies, from their arrival to the response, beyond the first 64 KiB of each; ours."""
+SMALL_BYTES = 64 * 1024
+"""Part of a body that takes none of `BUFFER_BYTES`, so that large bodies never keep out small ones. uvicorn buffers as
+much of each connection in any case."""
+FULL = "hardwon has as much to do as it can hold: come again in a moment"
 
 _READS_NO_BODY = frozenset({"GET", "HEAD"})
+_EXEMPT = ("/healthz", "/readyz", "/metrics", "/v1/operations/")
+_DOCUMENTS = re.compile(r"/api/kb/[^/]+/[^/]+/documents")
+_TEXTS = re.compile(r"/v1/(?:entries(?:/[^/]+/resolution)?|tasks:[^/]+|gates:decided|contexts|queries/[^/]+)")
+_LONG = re.compile(
+    r"""
+      POST\ /v1/(?:checkpoints|sweeps|prune|jobs/|verify|rebuild|reembed|revocations|patterns:split)
+    | POST\ /v1/patterns/[^/]+/join$
+    | (?:GET|POST)\ /v1/archive$
+    | GET\ /v1/audit:verify$
+    | DELETE\ /v1/(?:projects|patterns/[^/]+)$
+    | POST\ /api/(?:ask|agent|kb/query)$
+    | POST\ /api/kb(?::|/[^/]+/[^/]+/(?:ask|sync)$)
+    | POST\ /subagents/documentation-qa
+    | POST\ /mcp  # only its body tells which tool is called, a checkpoint or a question to a model among them
+    """,
+    re.VERBOSE,
+)
+"""Work that takes seconds to minutes: embedding, chat models, archives, and what grows with the store."""
 
 
-class Lines:
-    """Where requests stand that are worked on a few at a time; what takes minutes, or a model's time, on its own."""
-
-    def __init__(self, *, at_work: int, waiting: int) -> None:
-        self._quick, self._long, self._asking = (_Place(at_work=at_work, waiting=waiting) for _ in range(3))
-
-    def of(self, scope: Scope) -> _Place | None:
-        """Return the line of a request, None for one that is answered however much there is to do."""
-        if scope["type"] != "http" or scope["path"].startswith(_FREE):
-            return None
-        if scope["method"] == "POST" and _ASKS.fullmatch(scope["path"]):
-            return self._asking
-        return self._long if _is_long(scope) else self._quick
+def max_body_bytes(path: str) -> int | None:
+    """Return the size limit of a body, None for an archive, which is written to a file as it arrives."""
+    if path == ARCHIVE_PATH:
+        return None
+    if _DOCUMENTS.fullmatch(path):
+        return MAX_DOCUMENT_BYTES
+    if path == BATCH_PATH:
+        return MAX_BATCH_BYTES
+    if path.removesuffix("/") == MCP_PATH:
+        return MAX_MCP_BYTES
+    return MAX_TEXTS_BYTES if _TEXTS.fullmatch(path) else MAX_BODY_BYTES
 
 
-class _Place:
-    """A line, and the bodies of requests that are to stand in it."""
+class Queue:
+    """A semaphore for the requests at work, with a queue that is bounded by length and by time."""
 
-    def __init__(self, *, at_work: int, waiting: int) -> None:
-        self.line = Line(at_work, waiting)
-        self.arriving = Arriving(at_work=at_work, waiting=waiting)
+    def __init__(self, *, concurrent: int, waiting: int) -> None:
+        self._semaphore = asyncio.Semaphore(concurrent)
+        self._max_waiting = waiting
+        self._waiting = 0
 
-    @property
-    def full(self) -> bool:
-        """Whether nobody else is taken."""
-        return self.line.full or self.arriving.full
+    def check(self) -> None:
+        """Raise Overloaded where the queue is full."""
+        if self._semaphore.locked() and self._waiting >= self._max_waiting:
+            raise _overloaded()
+
+    @asynccontextmanager
+    async def admit(self) -> AsyncIterator[None]:
+        """Hold a permit for a block. Raises Overloaded where the queue is full or the wait too long."""
+        self.check()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(QUEUE_SECONDS):
+                await self._semaphore.acquire()
+        except TimeoutError:
+            raise _overloaded() from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._semaphore.release()
 
 
 class Admission:
-    """ASGI middleware: so many requests are worked on at a time, so many more wait in line, any other gets a 429.
+    """ASGI middleware: two queues, of short requests and of long work, so that long work never delays an answer.
 
-    Who brings a body stands in line once that has come, whole: how slowly it comes holds up nobody but its caller.
+    A body is read whole, as far as the route asks for it, before its request enters the queue: a slow caller holds no
+    permit. An archive, which no buffer holds, arrives while its request is at work.
     """
 
-    def __init__(self, app: ASGIApp, *, lines: Lines) -> None:
+    def __init__(self, app: ASGIApp, *, concurrent: int, waiting: int) -> None:
         self._app = app
-        self._lines = lines
+        self._short, self._long = (Queue(concurrent=concurrent, waiting=waiting) for _ in range(2))
+        self._buffered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        place = self._lines.of(scope)
-        if place is None:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        weight = 0 if scope["method"] in _READS_NO_BODY else _weight(scope)
-        if not weight:
-            await self._in_line(place.line, scope, receive, send)
+        headers = dict(scope["headers"])
+        max_bytes = max_body_bytes(scope["path"])
+        if refusal := _invalid_length(headers, max_bytes):
+            await refusal(scope, receive, send)
             return
-        coming = Arrival(place.line, place.arriving, caller=_caller(scope), weight=weight, receive=receive)
-        try:
-            await self._app(scope, coming.receive, send)
-        finally:
-            coming.end()
-
-    async def _in_line(self, line: Line, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await line.enter()
-        except Overloaded as error:  # it was not full when this request came
-            await answer(error)(scope, receive, send)
-            return
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            line.leave()
-
-
-class Overflow:
-    """ASGI middleware, the outermost: answers 429 where the line is full, before anything else is done for a request.
-
-    No key is looked at, no body read, no line of the log written for each. A refusal is cheap, and still as dear as the
-    caller's next try: beyond REFUSALS_PER_SECOND whoever was refused is told to come again later, and not read from
-    until then (`serving.py`), so that a flood leaves the processor to the requests that are at work.
-    """
-
-    def __init__(self, app: ASGIApp, *, lines: Lines, refused: Callable[[str], None]) -> None:
-        self._app = app
-        self._lines = lines
-        self._refused = refused
-        self._pace = _Pace()
-        self._told_at = -math.inf
-        self._untold = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        place = self._lines.of(scope)
-        if place is None or not place.full:
+        if scope["path"].startswith(_EXEMPT):
             await self._app(scope, receive, send)
             return
-        now = time.monotonic()
-        pause = self._pace.after(now)
-        scope[PAUSE] = pause
-        self._refused(scope["method"])
-        self._tell(now)
-        start, body = refusal(scope, max(RETRY_AFTER_SECONDS, math.ceil(pause)))
-        await send(start)
-        await send(body)
+        has_body = scope["method"] not in _READS_NO_BODY and _declares_body(headers)
+        queue = self.queue(scope["method"], scope["path"])
+        async with AsyncExitStack() as held:
+            try:
+                if has_body and max_bytes is not None:
+                    queue.check()
+                    receive = self._read_first(receive, max_bytes, queue, held)
+                else:
+                    await held.enter_async_context(queue.admit())
+                    receive = _in_time(receive) if has_body else receive
+            except Overloaded as error:
+                await answer(error)(scope, receive, send)
+                return
+            await self._app(scope, receive, send)
 
-    def _tell(self, now: float) -> None:
-        self._untold += 1
-        if now - self._told_at >= TELL_SECONDS:
-            log.warning("requests_refused", number=self._untold, reason="as much to do as the server can hold")
-            self._told_at, self._untold = now, 0
+    def queue(self, method: str, path: str) -> Queue:
+        """Return the queue of a request."""
+        return self._long if _LONG.match(f"{method} {path}") else self._short
+
+    def _read_first(self, receive: Receive, max_bytes: int, queue: Queue, held: AsyncExitStack) -> Receive:
+        """Return a `receive` that reads the whole body and then waits for a permit; `held` releases both.
+
+        Its errors are HTTPExceptions, the only ones that FastAPI does not take for a body that cannot be parsed.
+        """
+        received = False
+
+        async def read() -> Message:
+            nonlocal received
+            if received:
+                return await receive()  # the disconnect, whenever that is
+            received = True
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    message = await self._read(receive, max_bytes, held)
+                if message["type"] == "http.request":
+                    await held.enter_async_context(queue.admit())
+            except TimeoutError:
+                raise _too_slow() from None
+            except Overloaded as error:
+                headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+                raise HTTPException(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers) from error
+            return message
+
+        return read
+
+    async def _read(self, receive: Receive, max_bytes: int, held: AsyncExitStack) -> Message:
+        """Return the whole body as one message, or the disconnect of its caller."""
+        pieces: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return message
+            piece, more = message.get("body", b""), message.get("more_body", False)
+            pieces.append(piece)
+            size += len(piece)
+            if size > max_bytes:
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(max_bytes))
+            self._buffer(min(len(piece), size - SMALL_BYTES), held)
+        return {"type": "http.request", "body": b"".join(pieces), "more_body": False}
+
+    def _buffer(self, size: int, held: AsyncExitStack) -> None:
+        """Count bytes until the request ends. Raises Overloaded where the buffer is full."""
+        if size <= 0:
+            return
+        if self._buffered + size > BUFFER_BYTES:
+            raise _overloaded()
+        self._buffered += size
+        held.callback(self._release, size)
+
+    def _release(self, size: int) -> None:
+        self._buffered -= size
 
 
-class _Pace:
-    """A token bucket of refusals that goes into debt: how long the next one's connection is to be left alone."""
-
-    def __init__(self) -> None:
-        self._due = -math.inf
-
-    def after(self, now: float) -> float:
-        """Count a refusal; return for how many seconds its connection is not read from."""
-        self._due = max(self._due, now) + 1 / REFUSALS_PER_SECOND
-        ahead = min(self._due - now, MOST_PAUSE_SECONDS)
-        self._due = now + ahead
-        return ahead
+def _overloaded() -> Overloaded:
+    return Overloaded(FULL, retry_after_seconds=RETRY_AFTER_SECONDS)
 
 
-def _is_long(scope: Scope) -> bool:
-    method, path = scope["method"], scope["path"]
-    posted = method == "POST" and path.startswith(_LONG)
-    return posted or _LONG_TOO.fullmatch(f"{method} {path}") is not None
+def _invalid_length(headers: dict[bytes, bytes], max_bytes: int | None) -> Response | None:
+    """Return the refusal of a body that has two lengths, or declares one that is too large."""
+    declared = headers.get(b"content-length")
+    if declared is not None and b"transfer-encoding" in headers:  # RFC 9112, 6.1: a proxy may go by the other one
+        told = InvalidInput("body", "has both a Content-Length and a Transfer-Encoding: send one of them")
+        return answer(told, status=HTTPStatus.BAD_REQUEST, headers={"Connection": "close"})
+    if max_bytes is not None and declared is not None and declared.isdigit() and int(declared) > max_bytes:
+        return answer(InvalidInput("body", _too_large(max_bytes)), status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    return None
 
 
-def _caller(scope: Scope) -> str:
-    """Return by whom a request is: its key, or its address where it has none."""
-    principal = scope.get(PRINCIPAL)
-    return address_of(scope) if principal is None or principal.key_id is None else f"key {principal.key_id}"
+def _declares_body(headers: dict[bytes, bytes]) -> bool:
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
 
-def _weight(scope: Scope) -> int:
-    """Return how many bytes the body of a request may have: all that are allowed, where it does not say."""
-    most = most_bytes(scope["path"])
-    if most is None:
-        return 0
-    headers = dict(scope["headers"])
-    declared = headers.get(b"content-length", b"")
-    if declared.isdigit():
-        return min(int(declared), most)
-    return most if b"transfer-encoding" in headers else 0
+def _in_time(receive: Receive) -> Receive:
+    """Return a `receive` that gives up a body whose next piece does not come."""
+
+    async def receive_in_time() -> Message:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                return await receive()
+        except TimeoutError:
+            raise _too_slow() from None
+
+    return receive_in_time
+
+
+def _too_slow() -> HTTPException:
+    return HTTPException(
+        HTTPStatus.REQUEST_TIMEOUT, "did not come in time: send all of it again", {"Connection": "close"}
+    )
+
+
+def _too_large(max_bytes: int) -> str:
+    return f"has more than the {max_bytes:,} bytes allowed"

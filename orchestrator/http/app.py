@@ -20,10 +20,9 @@ from orchestrator.breaker import Breakers
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.deadline import within
 from orchestrator.http.access import Doorway, GuardedDoor, OwnersDoor
-from orchestrator.http.admission import Admission, Lines, Overflow
+from orchestrator.http.admission import Admission
 from orchestrator.http.allowed import add_access
 from orchestrator.http.answers import add_answers
-from orchestrator.http.bodies import BodyCap
 from orchestrator.http.custody import add_custody
 from orchestrator.http.document import document_of
 from orchestrator.http.entries import add_entries
@@ -77,9 +76,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     app.state.breakers = Breakers()
     app.state.opened = OrderedDict()
     settings = knowledge.settings
-    lines = Lines(at_work=settings.max_concurrent, waiting=settings.max_waiting)
-    app.add_middleware(Admission, lines=lines)
-    app.add_middleware(BodyCap)
+    app.add_middleware(Admission, concurrent=settings.max_concurrent, waiting=settings.max_waiting)
     if doorway is None:
         app.add_middleware(OwnersDoor)
     else:
@@ -94,8 +91,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     add_custody(app)
     add_operations(app)
     add_upkeep(app)
-    count_refused = add_metrics(app)
-    app.add_middleware(Overflow, lines=lines, refused=count_refused)  # the last is the first that a request meets
+    add_metrics(app)
     add_access(app)
     add_page(app)
     add_keys(app)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from http import HTTPMethod, HTTPStatus
+from http import HTTPMethod
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -91,8 +90,8 @@ def _route(scope: Scope) -> str:
     return str(getattr(route, "path", None) or _OTHER)
 
 
-def add_metrics(app: FastAPI) -> Callable[[str], None]:
-    """Add the route and the middleware to an app; return what counts a request that does not come as far as that."""
+def add_metrics(app: FastAPI) -> None:
+    """Add the route and the middleware to an app."""
     metrics = metrics_of_process()
     staged = _Staged(app.state.knowledge)
     app.add_middleware(MetricsWatch, metrics=metrics)
@@ -106,8 +105,3 @@ def add_metrics(app: FastAPI) -> Callable[[str], None]:
         metrics.breakers.set(app.state.breakers.open())
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return Response(encode(metrics.registry), media_type=content_type)
-
-    def refused(method: str) -> None:
-        metrics.answered(_known(method), _OTHER, HTTPStatus.TOO_MANY_REQUESTS, 0.0)
-
-    return refused

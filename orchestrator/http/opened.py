@@ -20,13 +20,10 @@ from knowledge.ports import Progress
 from knowledge.wiring import Knowledge
 from orchestrator.client.calls import WORKSPACE_HEADER, Done
 from orchestrator.http.access import PRINCIPAL
-from orchestrator.http.bodies import ShallowRequest
-from orchestrator.http.quick import quick_way
-from orchestrator.http.unread import refuses_unread
+from orchestrator.http.unread import ShallowRequest, refuses_unread
 
 _MOST_OPEN = 1000
 _LONGEST_WORKSPACE = 1200
-_WORKSPACE = WORKSPACE_HEADER.lower().encode()
 _PERFORMED = "_hardwon_performed"
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
@@ -84,7 +81,6 @@ class OperationRoute(APIRoute):
         answer = super().get_route_handler()
         operation = performed(self).operation
         refuse_unread = refuses_unread(self)
-        quick = quick_way(self, Open, opened, workspace=_WORKSPACE, longest_workspace=_LONGEST_WORKSPACE)
 
         async def guarded(request: Request) -> Response:
             shallow = ShallowRequest(request.scope, request.receive)
@@ -92,7 +88,7 @@ class OperationRoute(APIRoute):
                 _principal(request).check(operation)  # the service, which looks again, requires it
                 _workspace(request)
                 await refuse_unread(shallow)
-            return (await quick(shallow) if quick else None) or await answer(shallow)
+            return await answer(shallow)
 
         return guarded
 

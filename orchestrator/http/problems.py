@@ -39,7 +39,7 @@ from knowledge.errors import (
     Unavailable,
 )
 from knowledge.logs import get_logger
-from orchestrator.client.calls import LEAVING_HEADER, PROBLEM, nothing_at, overloaded
+from orchestrator.client.calls import LEAVING_HEADER, PROBLEM, nothing_at
 from orchestrator.entries import in_our_words
 
 log = get_logger(__name__)
@@ -131,22 +131,6 @@ def answer(error: HardwonError, *, status: int | None = None, headers: dict[str,
     if request_id := REQUEST_ID.get(None):
         body["request_id"] = request_id
     return JSONResponse(body, status, headers, media_type=PROBLEM)
-
-
-def refusal(scope: Scope, seconds: int) -> tuple[Message, Message]:
-    """Return the answer to a request that is refused because there is too much to do, as `answer` has it, but cheap."""
-    request_id = _request_id(scope)
-    body = overloaded(seconds, request_id)
-    headers = [
-        (b"content-type", PROBLEM.encode()),
-        (b"content-length", b"%d" % len(body)),
-        (b"retry-after", b"%d" % seconds),
-        (b"x-request-id", request_id.encode()),
-    ]
-    if _body_of(scope):
-        headers.append((b"connection", b"close"))
-    start = {"type": "http.response.start", "status": HTTPStatus.TOO_MANY_REQUESTS.value, "headers": headers}
-    return start, {"type": "http.response.body", "body": body}
 
 
 async def _told(_: Request, error: Exception) -> JSONResponse:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import asyncpg
 import httpx
@@ -28,34 +28,18 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge
 from orchestrator import service
 from orchestrator.client import KnowledgeClient
-from orchestrator.client.calls import FULL, MOST_AT_ONCE, PROBLEM
+from orchestrator.client.calls import MOST_AT_ONCE, PROBLEM
 from orchestrator.connection import _to_socket
-from orchestrator.http import bodies, problems, serving
+from orchestrator.http import admission, serving
 from orchestrator.http.access import Doorway
-from orchestrator.http.admission import (
-    MOST_PAUSE_SECONDS,
-    REFUSALS_PER_SECOND,
-    Admission,
-    Lines,
-    Overflow,
-    _Pace,
-    _Place,
-    _weight,
-)
+from orchestrator.http.admission import BUFFER_BYTES, FULL, SMALL_BYTES, Admission, Queue
 from orchestrator.http.app import make_app
-from orchestrator.http.arriving import BODY_BYTES, SHARE_BYTES, Arrival, Arriving, Line
-from orchestrator.http.problems import REQUEST_ID
-from orchestrator.http.serving import LEAST_CONNECTIONS, MOST_FILES, OTHER_FILES, PAUSE, raise_file_limit, serve_on
+from orchestrator.http.serving import MAX_FILES, MIN_CONNECTIONS, OTHER_FILES, raise_file_limit, serve_on
 from orchestrator.http.upkeep import _WhileRead
 from orchestrator.mcp.http import serving_mcp
-from orchestrator.metrics import metrics_of_process
 from orchestrator.service import _listen
 from tests.acceptance.test_access import io_counted
-from tests.acceptance.test_document_tools import with_model
-from tests.acceptance.test_documentation_subagent import QUESTION, QUOTES, STEP
 from tests.conftest import Opens
-from tests.support.answering import quotes_line_with
-from tests.support.documents import add
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by, entry
 
@@ -84,11 +68,11 @@ def rss_mb(pid: int) -> float:
 async def test_g18_what_is_refused_is_told_when_to_come_again_and_what_is_acknowledged_is_stored_once(
     commands: Commands, database_url: str
 ) -> None:
-    """G18. Eight hundred captures of 180 KB at once, at a server that works on two and lets four wait."""
+    """G18. Four hundred captures of 180 KB at once, at a server that works on two and lets four wait."""
     text = "x" * 60_000
     bodies = [
         json.dumps(entry(failure_description=text, error_message=text, solution_steps=text, task_id=str(n))).encode()
-        for n in range(400)
+        for n in range(200)
     ]
     with commands.serving() as (server, url):
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
@@ -112,9 +96,8 @@ async def test_g18_what_is_refused_is_told_when_to_come_again_and_what_is_acknow
             if answer.status_code == 429:
                 assert answer.json()["title"] == "Overloaded"
                 assert answer.json()["retry_after_seconds"] == float(answer.headers["retry-after"])
-                assert 1 <= int(answer.headers["retry-after"]) <= MOST_PAUSE_SECONDS
         acknowledged = {answer.json()["entry_id"] for answer in answers if answer.status_code == 201}
-        assert most - before < 60, "all bodies together are 144 MB"
+        assert most - before < 40, "all bodies together are 72 MB"
     connection = await asyncpg.connect(database_url)
     try:
         stored = await connection.fetch("select id, task_id from knowledge_staging")
@@ -214,272 +197,176 @@ async def test_after_a_429_that_says_postgres_was_busy_only_what_comes_to_the_sa
     assert asked["DELETE"] == asked["PUT"] == 1
 
 
-async def test_long_work_keeps_no_capture_waiting_and_health_is_told_whatever_there_is_to_do(
-    knowledge: Knowledge,
-) -> None:
-    release, at_work = asyncio.Event(), Counter[str]()
+class Work:
+    """An app whose requests are at work until they are released; it reads each body first, as routes do."""
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        at_work[scope["path"]] += 1
-        await release.wait()
-        await send({"type": "http.response.start", "status": 204, "headers": []})
-        await send({"type": "http.response.body"})
+    def __init__(self) -> None:
+        self.release = asyncio.Event()
+        self.at_work = Counter[str]()
 
-    lines = Lines(at_work=1, waiting=1)
-    door = Overflow(Admission(app, lines=lines), lines=lines, refused=lambda _: None)
-    transport = httpx.ASGITransport(app=cast("Any", door))
-    async with httpx.AsyncClient(transport=transport, base_url="http://hardwon") as http:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["method"] == "POST":
+            try:
+                await receive()
+            except HTTPException as error:
+                await answered(send, error.status_code)
+                return
+        self.at_work[scope["path"]] += 1
+        await self.release.wait()
+        await answered(send, 204)
+
+
+async def answered(send: Any, status: int) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+def client_of(app: Any) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://hardwon")
+
+
+async def turns() -> None:
+    """Let other tasks go on until they all wait."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+async def test_long_work_delays_no_capture_and_health_is_told_whatever_there_is_to_do() -> None:
+    work = Work()
+    async with client_of(Admission(work, concurrent=1, waiting=1)) as http:
         asked = [
-            asyncio.ensure_future(http.request(method, path))
+            asyncio.ensure_future(http.request(method, path, content=b"{}" if method == "POST" else None))
             for method, path in [("POST", "/v1/checkpoints")] * 3
             + [("POST", "/v1/entries")] * 3
             + [("GET", "/healthz")] * 3
         ]
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert at_work == {"/v1/checkpoints": 1, "/v1/entries": 1, "/healthz": 3}
-        release.set()
+        await turns()
+        assert work.at_work == {"/v1/checkpoints": 1, "/v1/entries": 1, "/healthz": 3}
+        work.release.set()
         statuses = [answer.status_code for answer in await asyncio.gather(*asked)]
     assert statuses == [204, 204, 429, 204, 204, 429, 204, 204, 204]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/api/ask",
-        "/api/agent",
-        "/api/kb/query",
-        "/api/kb/team/a/ask",
-        "/subagents/documentation-qa",
-        "/subagents/documentation-qa:best-effort",
-        "/api/kb/team/a/sync",
-        "/v1/revocations",
-        "/mcp",
-    ],
-)
-def test_what_waits_for_a_model_or_a_repository_keeps_no_capture_waiting(path: str) -> None:
-    """Two questions to a model that takes four seconds held up every other request for six, where two are at work."""
-    lines = Lines(at_work=1, waiting=1)
-
-    def line(method: str, asked: str) -> _Place | None:
-        return lines.of({"type": "http", "method": method, "path": asked})
-
-    quick, long = line("POST", "/v1/entries"), line("POST", "/v1/checkpoints")
-    own = line("POST", path)
-    assert own is not quick
-    if path.startswith(("/api/kb/team/a/sync", "/v1", "/mcp")):
-        assert own is long
-    else:
-        assert own is line("POST", "/api/ask") is not long, "nor checkpoints, nor does it wait for them"
-    assert line("GET", "/v1/patterns") is line("POST", "/api/kb/team/a/documents") is quick
+async def test_a_request_waits_in_the_queue_for_a_while_and_one_that_is_given_up_leaves_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admission, "QUEUE_SECONDS", 0.2)
+    queue = Queue(concurrent=1, waiting=1)
+    async with queue.admit():
+        with pytest.raises(Overloaded, match="come again") as refused:
+            await queue.admit().__aenter__()
+        assert refused.value.retry_after_seconds == 1
+        given_up = asyncio.create_task(queue.admit().__aenter__())
+        await turns()
+        with pytest.raises(Overloaded):
+            queue.check()
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        queue.check()
+    async with asyncio.timeout(1), queue.admit():
+        pass
 
 
 @pytest.mark.parametrize(
     "asked",
     [
-        "DELETE /v1/patterns/7",
-        "DELETE /v1/projects",
-        "GET /v1/audit:verify",
+        "POST /v1/checkpoints",
+        "POST /v1/jobs/prune:run",
+        "POST /v1/revocations",
         "POST /v1/patterns:split",
         "POST /v1/patterns/7/join",
+        "POST /v1/archive",
+        "GET /v1/archive",
+        "GET /v1/audit:verify",
+        "DELETE /v1/patterns/7",
+        "DELETE /v1/projects",
+        "POST /api/ask",
+        "POST /api/agent",
+        "POST /api/kb/query",
+        "POST /api/kb:reconcile",
+        "POST /api/kb/team/a/ask",
+        "POST /api/kb/team/a/sync",
+        "POST /subagents/documentation-qa",
+        "POST /subagents/documentation-qa:best-effort",
+        "POST /mcp",
     ],
 )
-def test_what_grows_with_what_is_stored_keeps_no_capture_waiting(asked: str) -> None:
-    lines = Lines(at_work=1, waiting=1)
-
-    def line(method: str, path: str) -> _Place | None:
-        return lines.of({"type": "http", "method": method, "path": path})
-
-    method, _, path = asked.partition(" ")
-    assert line(method, path) is line("POST", "/v1/checkpoints") is not line("GET", "/v1/patterns/7")
+def test_what_embeds_asks_a_model_or_grows_with_the_store_is_long_work(asked: str) -> None:
+    door = Admission(Work(), concurrent=1, waiting=1)
+    assert door.queue(*asked.split()) is door.queue("POST", "/v1/checkpoints")
 
 
-@pytest.mark.long
-async def test_questions_to_a_slow_model_hold_up_nothing_but_questions(opens: Opens) -> None:
-    with OpenAIServer(says=quotes_line_with("Convert a quote"), seconds_per_call=1.0) as server:
-        async with opens(**with_model(server), max_concurrent=1, max_waiting=1) as knowledge:
-            await add(knowledge, "quotes.md", QUOTES)
-            room = await knowledge.documents.search.room()
-            await knowledge.documents.quotes.keep_scale(room.space, 0.0, 0.2, 100)
-            transport = httpx.ASGITransport(app=make_app(knowledge))
-            async with httpx.AsyncClient(transport=transport, base_url="http://hardwon", timeout=60) as http:
-                steps = [STEP | {"question": f"{QUESTION} {'Please. ' * number}"} for number in range(3)]
-                asked = [asyncio.create_task(http.post("/subagents/documentation-qa", json=step)) for step in steps]
-                done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-                assert {task.result().status_code for task in done} == {429}
-                assert (await http.get("/v1/patterns")).status_code == 200
-                assert not all(task.done() for task in asked), "the others are still at it"
-                answers = await asyncio.gather(*asked)
-    refused = [answer for answer in answers if answer.status_code == 429]
-    assert len(refused) == 1
-    assert refused[0].headers["Retry-After"] == "1"
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "POST /v1/entries",
+        "POST /v1/entries:batch",
+        "POST /v1/contexts",
+        "POST /v1/queries/task",
+        "GET /v1/patterns/7",
+        "DELETE /v1/patterns/7/entries",
+        "GET /v1/checkpoints/7",
+        "POST /api/kb/team/a/documents",
+    ],
+)
+def test_captures_and_queries_are_short_work(asked: str) -> None:
+    door = Admission(Work(), concurrent=1, waiting=1)
+    assert door.queue(*asked.split()) is not door.queue("POST", "/v1/checkpoints")
 
 
-async def test_large_bodies_are_worked_on_a_few_at_a_time_and_who_leaves_the_line_holds_up_nobody() -> None:
-    line = Line(100, 100, BODY_BYTES)
-    half = 40 * 1024 * 1024
-    await line.enter(half)
-    second = asyncio.create_task(line.enter(half))
-    third = asyncio.create_task(line.enter(10))
-    await asyncio.sleep(0)
-    assert not second.done()
-    assert not third.done(), "first come, first served"
-    second.cancel()
-    await asyncio.sleep(0)
-    await asyncio.wait_for(third, 1)
-    line.leave(half)
-    line.leave(10)
-    fourth = asyncio.create_task(line.enter(half))
-    await asyncio.wait_for(fourth, 1)
-    fifth = asyncio.create_task(line.enter(half))
-    await asyncio.sleep(0)
-    line.leave(half)  # it is called, and cancelled before it knows
-    fifth.cancel()
-    await asyncio.gather(fifth, return_exceptions=True)
-    await asyncio.wait_for(line.enter(half), 1)
+async def test_g18_large_bodies_fill_a_buffer_of_64_mib_and_small_ones_are_taken_even_so() -> None:
+    """G18. What is only declared takes none of it, and what was taken is given back with the response."""
+    work = Work()
+    async with client_of(Admission(work, concurrent=100, waiting=0)) as http:
+        large = bytes(BUFFER_BYTES // 4)
+        asked = [asyncio.ensure_future(http.post("/v1/entries:batch", content=large)) for _ in range(4)]
+        await turns()
+        assert (await http.post("/v1/entries", content=bytes(SMALL_BYTES + 300_000))).status_code == 429
+        asked.append(asyncio.ensure_future(http.post("/v1/entries", content=bytes(SMALL_BYTES))))
+        await turns()
+        work.release.set()
+        assert {answer.status_code for answer in await asyncio.gather(*asked)} == {204}
+        assert (await http.post("/v1/entries:batch", content=large)).status_code == 204
 
 
-def arriving_of(size: int, *, declared: int = 0, at_once: bool = True) -> tuple[dict[str, Any], Any]:
-    """Return the scope of a request with long texts, which declares no length by default, and what receives it."""
-    told = (b"content-length", b"%d" % declared) if declared else (b"transfer-encoding", b"chunked")
-    scope = {"type": "http", "path": "/v1/tasks:failed", "headers": [told]}
-    pieces = [bytes(size)] if at_once else [bytes(size // 2), bytes(size - size // 2)]
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
-
-    return scope, receive
-
-
-async def test_bodies_of_one_caller_are_read_as_far_as_they_declare_half_of_64_mib_together() -> None:
-    """G18. A body that does not say how large it is counts as the largest there may be."""
-    line, arriving = Line(100, 100), Arriving(at_work=100, waiting=100)
-
-    def arrival(caller: str) -> Arrival:
-        scope, receive = arriving_of(10)
-        return Arrival(line, arriving, caller=caller, weight=_weight(scope), receive=receive)
-
-    held = [arrival("a") for _ in range(16)]
-    for each in held:
-        assert len((await asyncio.wait_for(each.receive(), 1))["body"]) == 10
-    one_more = arrival("a")
-    waits = asyncio.create_task(one_more.receive())
-    await asyncio.sleep(0)
-    assert not waits.done()
-    other = arrival("b")
-    await asyncio.wait_for(other.receive(), 1)
-    held.pop().end()
-    await asyncio.wait_for(waits, 1)
-    for each in (*held, one_more, other):
-        each.end()
-    assert not arriving._shares
-    assert arriving._bytes == BODY_BYTES
-
-
-async def test_bodies_of_all_callers_hold_64_mib_together_and_small_ones_are_taken_even_so() -> None:
-    """G18. What only says how large it is takes none of it."""
-    line, arriving = Line(100, 100), Arriving(at_work=100, waiting=100)
-
-    def arrival(caller: str, size: int, *, declared: int = 0, at_once: bool = False) -> Arrival:
-        _, receive = arriving_of(size, declared=declared, at_once=at_once)
-        return Arrival(line, arriving, caller=caller, weight=declared or size, receive=receive)
-
-    held = [arrival(caller, SHARE_BYTES) for caller in "ab"]
-    for each in held:
-        await asyncio.wait_for(each.receive(), 1)
-    late = arrival("c", 1000)
-    with pytest.raises(HTTPException) as refused:
-        await asyncio.wait_for(late.receive(), 1)
-    assert refused.value.status_code == 429
-    late.end()
-    small = arrival("c", 60_000, at_once=True)
-    await asyncio.wait_for(small.receive(), 1)
-    held.pop().end()
-    declares = arrival("d", 10, declared=SHARE_BYTES, at_once=True)
-    fits = arrival("c", SHARE_BYTES - 100_000)
-    for each in (declares, fits):
-        await asyncio.wait_for(each.receive(), 1)
-
-
-async def test_a_turn_that_comes_in_the_moment_its_waiter_is_cancelled_is_the_next_ones() -> None:
-    line = Line(1, 10)
-    await line.enter(0)
-    waiting = asyncio.create_task(line.enter(0))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    line.leave(0)  # before the one who waits knows that it is cancelled
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    await asyncio.wait_for(line.enter(0), 1)
-
-
-async def nothing_is_read() -> Any:
-    raise AssertionError("a refusal reads no body")
-
-
-async def refused(app: Any, *headers: tuple[bytes, bytes], key: str = "") -> tuple[dict[str, Any], list[Any]]:
-    """Call an app with a capture that it is to refuse; return its scope and what was sent."""
-    told = [(b"content-type", b"application/json"), (b"host", b"localhost"), *headers]
-    told += [(b"authorization", f"Bearer {key}".encode())] if key else []
-    scope: dict[str, Any] = {
-        "type": "http",
-        "http_version": "1.1",
-        "method": "POST",
-        "path": "/v1/entries",
-        "raw_path": b"/v1/entries",
-    }
-    scope |= {"query_string": b"", "headers": told, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2)}
-    scope |= {"scheme": "http", "root_path": "", "asgi": {"version": "3.0"}, "state": {}}
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await app(scope, nothing_is_read, send)
-    return scope, sent
-
-
-async def test_g18_a_refusal_reads_no_body_looks_at_no_key_and_asks_postgres_nothing(opens: Opens) -> None:
-    """G18. The only request that may be worked on is; hundreds of others are refused meanwhile."""
+async def test_g18_a_refusal_reads_no_body_and_asks_postgres_nothing(opens: Opens) -> None:
+    """G18. The only request that may be worked on is; others are refused meanwhile, as problem details."""
     async with opens(max_concurrent=1, max_waiting=0) as knowledge:
         doorway = Doorway(
             authenticator=knowledge.authenticator, operator_key="k" * 40, host="localhost", requests_per_second=1e6
         )
         app = make_app(knowledge, doorway=doorway)
-        transport = httpx.ASGITransport(app=app)
-        bearer = {"Authorization": f"Bearer {'k' * 40}", "Content-Type": "application/json"}
-        async with (
-            httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=bearer) as http,
-            knowledge.engine.connect() as other,
-        ):
+        pieces: list[bytes] = []
+
+        async def body() -> AsyncIterator[bytes]:
+            pieces.append(b"{")
+            yield b"{"
+
+        async with client_of(app) as http, knowledge.engine.connect() as other:
+            http.headers.update({"Authorization": f"Bearer {'k' * 40}", "Content-Type": "application/json"})
             await other.execute(sa.text("lock table knowledge_staging in exclusive mode"))
             with io_counted(knowledge) as statements:
                 held = asyncio.create_task(http.post("/v1/entries", json=entry()))
                 while not any("INSERT INTO knowledge_staging" in each for each in statements):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
-            counted = metrics_of_process().requests.labels("POST", "other", "429")
-            before = counted._value.get()
             with io_counted(knowledge) as statements:
-                scope, sent = await refused(app, (b"x-request-id", b"mine"), key="a key that nobody knows")
-                began = time.process_time()
-                for _ in range(300):
-                    await refused(app, key="k" * 40)
-                each = (time.process_time() - began) / 300
+                refused = await http.post("/v1/entries", content=body(), headers={"X-Request-ID": "mine"})
             assert statements == []
-            assert each < 0.001, "0.05 ms where it was measured"
-            assert counted._value.get() == before + 301
+            assert pieces == []
             assert (await http.get("/healthz")).status_code == 200
             await other.rollback()
             assert (await held).status_code == 201
             assert (await http.post("/v1/entries", json=entry())).status_code == 201, "there is room again"
-        start, body = sent
-        assert start["status"] == 429
-        token = REQUEST_ID.set("mine")
-        usual = problems.answer(Overloaded(FULL, retry_after_seconds=1.0))
-        REQUEST_ID.reset(token)
-        assert json.loads(body["body"]) == json.loads(bytes(usual.body))
-        assert set(start["headers"]) - {(b"x-request-id", b"mine")} == set(usual.raw_headers)
-        assert 0 < scope[PAUSE] < 0.1
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+    assert refused.headers["Content-Type"] == PROBLEM
+    assert refused.json() == {
+        "type": "about:blank",
+        "title": "Overloaded",
+        "status": 429,
+        "retry_after_seconds": 1,
+        "detail": FULL,
+        "request_id": "mine",
+    }
 
 
 @asynccontextmanager
@@ -524,13 +411,9 @@ INITIALIZE = {
 
 SLOW: list[tuple[str, int | None, int]] = [
     ("/v1/entries:batch", 16 * 1024 * 1024, 12),
-    ("/v1/entries", 2_000_000, 200),
-    ("/v1/entries", 2, 40),
+    ("/v1/entries", 2_000_000, 600),
     ("/v1/entries", None, 40),
-    ("/mcp", 2_000_000, 40),
     ("/mcp", 2, 40),
-    ("/v1/checkpoints", 2, 40),
-    ("/api/ask", 2, 40),
 ]
 """What is declared, and on how many connections; it never comes."""
 
@@ -559,28 +442,10 @@ async def test_g18_whoever_sends_bodies_slowly_holds_up_nobody_else(opens: Opens
                         assert answer.status_code in {200, 201}, (path, declared, asked, answer.text)
 
 
-async def test_g18_a_key_that_sends_more_bodies_at_once_than_its_share_is_told_to_come_again(opens: Opens) -> None:
-    """G18. Those of others go on."""
-    async with served_with_keys(opens) as (port, theirs, ours):
-        head = f"POST /v1/entries HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {theirs}\r\nContent-Length: 2\r\n"
-        async with slow_bodies(port, head, 32 + 512 + 1) as readers:
-            answers = [asyncio.create_task(reader.readuntil(b"\r\n\r\n")) for reader in readers]
-            done, waiting = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
-            assert len(waiting) == 32 + 512
-            told = done.pop().result()
-            assert told.startswith(b"HTTP/1.1 429")
-            assert b"retry-after: 1\r\n" in told.lower()
-            async with httpx.AsyncClient(headers={"Authorization": f"Bearer {ours}"}, timeout=10) as http:
-                assert (await http.post(f"http://127.0.0.1:{port}/v1/entries", json=entry())).status_code == 201
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-
-
 TWICE = "Transfer-Encoding: chunked\r\nContent-Length: 6\r\n"
 
 
-@pytest.mark.parametrize("path", ["/v1/entries", "/v1/archive", "/mcp", "/nowhere", "/healthz"])
+@pytest.mark.parametrize("path", ["/v1/entries", "/v1/archive", "/healthz"])
 async def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(knowledge: Knowledge, path: str) -> None:
     """RFC 9112, 6.1: a proxy that goes by the other length takes the rest for a request of somebody else."""
     app = make_app(knowledge)
@@ -595,33 +460,10 @@ async def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(know
     assert answers.count(b"HTTP/1.1 ") == 1, "and it is closed"
 
 
-@pytest.mark.parametrize("size", ["f" * 18, "f" * 16, "f" * 40, "-1", "x"])
-async def test_a_chunk_of_a_size_that_nobody_sends_is_refused_at_once(size: str) -> None:
-    """It was waited for as long as a body may take."""
-    ended = asyncio.Event()
-
-    async def app(_: Any, receive: Any, __: Any) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        ended.set()
-
-    with _listen("127.0.0.1", 0) as listener:
-        async with serve_on(app, listener, grace_seconds=1), asyncio.timeout(10):
-            reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
-            writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n")
-            await asyncio.sleep(0.1)
-            writer.write(f"{size}\r\n{{".encode())
-            assert (await reader.read()).startswith(b"HTTP/1.1 400")
-            await ended.wait()
-            writer.close()
-
-
 @asynccontextmanager
 async def waiting_half_a_second(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
-    """Serve one request at a time, whose body may take half a second and one more for each 100 bytes; give the port."""
-    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.5)
-    monkeypatch.setattr(bodies, "BODY_BYTES_PER_SECOND", 100)
-    monkeypatch.setattr(bodies, "ARCHIVE_SECONDS", 0.5)
+    """Serve one request at a time, whose body may take half a second; give the port."""
+    monkeypatch.setattr(admission, "BODY_SECONDS", 0.5)
     async with opens(max_concurrent=1, max_waiting=8) as knowledge:
         app = make_app(knowledge)
         with _listen("127.0.0.1", 0) as listener:
@@ -634,9 +476,7 @@ def head_of(path: str, body: bytes) -> bytes:
     return f"{head}Accept: application/json, text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n".encode()
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/entries", "/v1/entries:batch", "/api/kb/global/-/documents?uri=a.md", "/mcp", "/v1/archive"]
-)
+@pytest.mark.parametrize("path", ["/v1/entries", "/mcp", "/v1/archive"])
 async def test_g18_a_body_that_stops_coming_is_given_up_and_lets_others_in(
     opens: Opens, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
@@ -664,42 +504,6 @@ async def test_an_archive_is_waited_for_as_long_as_it_comes(opens: Opens, monkey
         writer.close()
 
 
-async def test_a_body_that_comes_slowly_is_waited_for(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = json.dumps(entry(failure_description="x" * 500)).encode()
-    async with waiting_half_a_second(opens, monkeypatch) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(head_of("/v1/entries", body))
-        for at in range(0, len(body), 100):
-            writer.write(body[at : at + 100])
-            await asyncio.sleep(0.3)
-        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 201")
-        writer.close()
-
-
-@pytest.mark.parametrize(
-    ("headers", "closed"),
-    [
-        ([(b"content-length", b"20000")], False),
-        ([(b"content-length", b"200000")], True),
-        ([(b"transfer-encoding", b"chunked")], True),
-        ([], False),
-    ],
-)
-async def test_a_refused_body_that_costs_more_than_a_connection_ends_it(headers: Any, *, closed: bool) -> None:
-    lines = Lines(at_work=0, waiting=0)
-    _, (start, _) = await refused(Overflow(cast("Any", None), lines=lines, refused=lambda _: None), *headers)
-    assert ((b"connection", b"close") in start["headers"]) is closed
-
-
-def test_who_is_refused_now_and_then_is_not_kept_waiting_and_a_flood_is_to_the_bound() -> None:
-    pace = _Pace()
-    assert [round(pace.after(float(now)), 3) for now in range(5)] == [1 / REFUSALS_PER_SECOND] * 5
-    at_once = [pace.after(10.0) for _ in range(10_000)]
-    assert at_once[int(REFUSALS_PER_SECOND) - 1] == pytest.approx(1.0)
-    assert max(at_once) == MOST_PAUSE_SECONDS
-    assert pace.after(10.0 + MOST_PAUSE_SECONDS) == pytest.approx(1 / REFUSALS_PER_SECOND), "forgiven by then"
-
-
 async def test_a_request_that_is_cut_at_the_end_is_no_defect_in_the_logs(caplog: pytest.LogCaptureFixture) -> None:
     """Of two commands at once the first ended with stack traces, though all had gone well in both."""
     begun = asyncio.Event()
@@ -715,33 +519,6 @@ async def test_a_request_that_is_cut_at_the_end_is_no_defect_in_the_logs(caplog:
             await begun.wait()
         writer.close()
     assert [record.getMessage() for record in caplog.records if record.levelname != "INFO"] == []
-
-
-async def test_a_connection_is_not_read_from_for_as_long_as_its_caller_was_told_and_others_are() -> None:
-    """G18. What a flood sends stays with it: the server does not look at it."""
-
-    async def app(scope: Any, _: Any, send: Any) -> None:
-        scope[PAUSE] = 0.5 if scope["path"] == "/refused" else 0.0
-        await send({"type": "http.response.start", "status": 204, "headers": []})
-        await send({"type": "http.response.body"})
-
-    async def asks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str) -> float:
-        began = time.monotonic()
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
-        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
-        return time.monotonic() - began
-
-    with _listen("127.0.0.1", 0) as listener:
-        port = listener.getsockname()[1]
-        async with serve_on(app, listener, grace_seconds=1):
-            one, other = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-            assert await asks(*one, "/refused") < 0.4
-            assert await asks(*other, "/") < 0.4
-            assert await asks(*one, "/") >= 0.4
-            assert await asks(*one, "/") < 0.4
-            for _, writer in (one, other):
-                writer.close()
-                await writer.wait_closed()
 
 
 async def test_g18_a_connection_on_which_no_request_comes_is_closed_however_much_of_one_came(
@@ -785,8 +562,8 @@ async def test_g18_a_connection_on_which_no_request_comes_is_closed_however_much
 
 
 async def test_t13_a_head_that_does_not_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """T13. Who has no key sends it, and httptools, which uvicorn takes where it is installed, keeps all of it."""
-    monkeypatch.setattr(serving, "MOST_HEAD_BYTES", 1000)
+    """T13. Who has no key sends it, and httptools, which uvicorn prefers where it is installed, keeps all of it."""
+    monkeypatch.setattr(serving, "HEAD_BYTES", 1000)
 
     async def app(_: Any, receive: Any, send: Any) -> None:
         while (await receive()).get("more_body"):
@@ -808,7 +585,7 @@ async def test_t13_a_head_that_does_not_end_is_not_kept(monkeypatch: pytest.Monk
     with _listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         async with serve_on(app, listener, grace_seconds=1), asyncio.timeout(10):
-            assert b"HTTP/1.1" not in await told(head, *[b"a: " + b"b" * 300 + b"\r\n"] * 4)
+            assert (await told(head, *[b"a: " + b"b" * 300 + b"\r\n"] * 4)).startswith(b"HTTP/1.1 400")
             long_body = [b"Content-Length: 4000\r\n", b"\r\n", *[b"b" * 500] * 8, head, last, b"\r\n"]
             assert (await told(head, *long_body)).count(b"HTTP/1.1 204") == 2
 
@@ -882,7 +659,7 @@ async def nothing(_: Any, __: Any, send: Any) -> None:
 
 
 async def test_g18_more_connections_than_a_server_has_files_for_are_told_to_come_again_and_the_others_go_on() -> None:
-    """G18. A server with files for 276 in all, of which 256 are for its stores: it takes 64 connections."""
+    """G18. A server whose files are for its stores: it takes fewer than 64 connections."""
 
     async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
@@ -894,13 +671,13 @@ async def test_g18_more_connections_than_a_server_has_files_for_are_told_to_come
         undo.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         port = listener.getsockname()[1]
         async with asyncio.timeout(20), serve_on(nothing, listener, grace_seconds=1):
-            callers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(LEAST_CONNECTIONS)]
+            callers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MIN_CONNECTIONS - 1)]
             assert all([(await answered(*caller)).startswith(b"HTTP/1.1 204") for caller in callers])
             for _ in range(5):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 head = await reader.readuntil(b"\r\n\r\n")
                 assert head.startswith(b"HTTP/1.1 429")
-                assert b"\r\nretry-after: 1\r\n" in head
+                assert b"\r\nRetry-After: 1\r\n" in head
                 assert json.loads(await reader.read())["title"] == "Overloaded"
                 writer.close()
             assert all([(await answered(*caller)).startswith(b"HTTP/1.1 204") for caller in callers])
@@ -912,35 +689,14 @@ async def test_g18_more_connections_than_a_server_has_files_for_are_told_to_come
                 writer.close()
 
 
-async def test_g18_a_burst_of_more_connections_than_there_are_files_is_told_of_in_a_line(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """G18. They come at once, before any is looked at; asyncio logged 2,048 lines each second."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with _listen("127.0.0.1", 0) as listener, contextlib.ExitStack() as undo:
-        undo.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        callers = [socket.create_connection(listener.getsockname()) for _ in range(60)]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (callers[-1].fileno() + 20, hard))
-        async with asyncio.timeout(20), serve_on(nothing, listener, grace_seconds=1):
-            await asyncio.sleep(1.5)
-            told = [record for record in caplog.records if "out of system resource" in record.message]
-            assert 1 <= len(told) <= 3
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            for caller in callers:
-                caller.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
-                reader, writer = await asyncio.open_connection(sock=caller)
-                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
-                writer.close()
-
-
 def test_a_server_asks_for_as_many_files_as_it_may_have_and_no_more() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
         raise_file_limit()
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, MOST_FILES), hard)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, MAX_FILES), hard)
         raise_file_limit()
-        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, MOST_FILES), hard)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, MAX_FILES), hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

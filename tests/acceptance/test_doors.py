@@ -42,12 +42,11 @@ from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.client.calls import MAX_BODY_BYTES
 from orchestrator.http import access
-from orchestrator.http.access import Doorway
+from orchestrator.http.access import MAX_BUCKETS, Doorway, TokenBuckets
 from orchestrator.http.app import make_app
-from orchestrator.http.bodies import deeper_than
 from orchestrator.http.examples import REQUESTS, VALUES
 from orchestrator.http.opened import free, performed, performs
-from orchestrator.http.rates import _MOST_KEPT, Rates
+from orchestrator.http.unread import deeper_than
 from orchestrator.logs import configure_logs
 from orchestrator.service import _listen, _loopback, _must_have_keys
 from tests.acceptance.test_access import ALL_SCOPES, io_counted
@@ -340,10 +339,12 @@ async def test_t12_a_key_that_asks_too_often_is_told_when_to_come_again_and_dist
     door = Door(knowledge, per_second=10)
     busy, calm = await door.key("query"), await door.key("query")
     async with door.http(busy) as http, door.http(calm) as other:
-        answers = [await http.get("/v1/stats") for _ in range(200)]
+        began = time.monotonic()
+        answers = await asyncio.gather(*(http.get("/v1/stats") for _ in range(200)))
+        allowed = 21 + 10 * (time.monotonic() - began)
         counts = Counter(answer.status_code for answer in answers)
         assert set(counts) == {200, 429}
-        assert 20 <= counts[200] <= 60
+        assert 20 <= counts[200] <= allowed
         limited = next(answer for answer in answers if answer.status_code == 429)
         assert limited.headers["retry-after"] == "1"
         assert limited.json()["title"] == "Overloaded"
@@ -437,13 +438,13 @@ async def test_t12_so_many_of_an_address_wait_to_be_known_and_those_of_another_b
 
 def test_t12_buckets_are_kept_in_bounded_memory_and_fill_again() -> None:
     now = 0.0
-    rates = Rates(per_second=2, burst=4, seconds=lambda: now)
-    assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.5]
+    buckets = TokenBuckets(2, seconds=lambda: now)
+    assert [buckets.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.5]
     now = 1.0
-    assert [rates.take("a") for _ in range(3)] == [0, 0, 0.5]
-    for number in range(2 * _MOST_KEPT):
-        rates.take(str(number))
-    assert len(rates._left) == _MOST_KEPT
+    assert [buckets.take("a") for _ in range(3)] == [0, 0, 0.5]
+    for number in range(2 * MAX_BUCKETS):
+        buckets.take(str(number))
+    assert len(buckets._buckets) == MAX_BUCKETS
 
 
 async def test_the_client_comes_again_when_a_rate_is_exceeded(knowledge: Knowledge) -> None:
@@ -501,20 +502,16 @@ def test_t13_a_gigabyte_in_chunks_and_a_hundred_thousand_levels_cost_no_memory(d
 @pytest.mark.parametrize(
     ("body", "deep"),
     [
-        (b"[" * 20 + b"]" * 20, False),
-        (b"[" * 21, True),
-        (b'{"a":' * 21, True),
-        (b'["' + b"[" * 1000 + b'"]', False),
-        (b'["\\"' + b"[" * 1000 + b'"]', False),
-        (b'["\\\\",' + b"[" * 1000, True),
-        (b"[" + b"[]," * 1000 + b"[]]", False),
-        (b'"' + b"[" * 1000, False),
-        (b"", False),
+        ("[" * 20 + "]" * 20, False),
+        ("[" * 21 + "]" * 21, True),
+        ('{"a":' * 21 + "0" + "}" * 21, True),
+        ("[" + "[]," * 1000 + "[]]", False),
+        ('["' + "[" * 1000 + '"]', False),
+        ("7", False),
     ],
-    ids=repr,
 )
-def test_t13_depth_is_counted_outside_of_texts(body: bytes, *, deep: bool) -> None:
-    assert deeper_than(body, 20) is deep
+def test_t13_depth_is_counted_in_objects_and_lists(body: str, *, deep: bool) -> None:
+    assert deeper_than([json.loads(body)], 20) is deep
 
 
 @pytest.mark.parametrize("path", ["/v1/entries", "/v1/contexts"])
