@@ -240,9 +240,9 @@ class KnowledgeSettings(BaseSettings):
     checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1, le=100 * 366 * 86_400)
     """After which a checkpoint ends; what is left stays staged for the next."""
     max_concurrent: int = Field(default=32, ge=1, le=10_000)
-    """Requests a server works on at a time; beside them as many long ones, and as many that ask a chat model."""
+    """Short requests that a server works on at a time; beside them as many of long work."""
     max_waiting: int = Field(default=512, ge=0, le=100_000)
-    """Requests that wait for that; any more are told to come again."""
+    """Requests in each of the two queues; any more are refused with 429."""
     lease_seconds: int = Field(default=60, ge=1, le=86_400)
     """How long a checkpoint keeps what it claimed without a sign of life."""
 

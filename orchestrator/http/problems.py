@@ -150,7 +150,7 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     return answer(in_our_words(first["loc"][1:], first))
 
 
-async def _refused(request: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> Response:
     """Answer what the framework refuses: no such path, another method, a body that cannot be read."""
     if not isinstance(error, HTTPException):
         raise error
@@ -158,6 +158,8 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
     match error.status_code:
         case HTTPStatus.NOT_FOUND:
             return answer(NotFound(nothing_at(request.url.path)), headers=headers)
+        case HTTPStatus.BAD_REQUEST if isinstance(error.__cause__, ClientDisconnect):  # FastAPI takes it for bad JSON
+            return Response(status_code=_CLIENT_LEFT)
         case HTTPStatus.BAD_REQUEST:  # FastAPI's own for any JSON it cannot read
             return answer(InvalidInput("body", "cannot be read: is it JSON, and not nested too deeply?"))
         case HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.REQUEST_ENTITY_TOO_LARGE | HTTPStatus.UNPROCESSABLE_ENTITY:
