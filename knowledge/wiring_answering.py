@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final, Literal
 
 from pydantic import SecretStr
@@ -101,6 +101,7 @@ def make_answering(
         synthesis = await allowed(models.synthesis)
         return None if synthesis is None else Entailment(synthesis)
 
+    evidence = replace(documents.evidence, model=lambda: allowed(models.synthesis))
     cache = documents.upkeep.answers
     journal = PostgresJournal(engine, stores.workspace)
     return Answering(
@@ -116,7 +117,7 @@ def make_answering(
             entailment=entailment if settings.verify_entailment else None,
         ),
         lists=DocumentLists(documents.quotes),
-        direct=DirectFinder(searcher=documents.search, evidence=documents.evidence),
+        direct=DirectFinder(searcher=documents.search, evidence=evidence),
         by_queries=MultiQueryFinder(searcher=documents.search, rewriter=rewriter),
         by_keywords=KeywordFinder(
             store=documents.quotes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,8 @@ from typing import Literal
 from knowledge.documents.access import Scope
 from knowledge.documents.answering import Rewriters, best_mean
 from knowledge.documents.keyword_score import SEEDED, KeywordDocument, KeywordQuestion, KeywordWeights, keyword_score
-from knowledge.documents.log_questions import asked_of_logs
+from knowledge.documents.log_query import LogQuery
+from knowledge.documents.log_questions import parse_log_question
 from knowledge.documents.models import (
     DocumentId,
     Finding,
@@ -38,29 +40,46 @@ _SCALE_OF_RELEVANCE = 2.0
 """What a relevance of 1 counts beside the keyword score in hybrid mode; ours: as much as a whole query in a title, and
 half as much again."""
 
+_REFERS = re.compile(r"(?i)\b(?:they|them|their|its?|th(?:is|at|[eo]se)|ones?|such|both|same)\b")
 Relevance = Literal["keyword", "embedding", "hybrid"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectFinder(Finder):
-    """One search, and before what it finds the exact facts of logs that the question asks for."""
+    """One search, and before what it finds the exact facts of logs that the question asks for.
+
+    `logs`: the plan of what is asked of them; without one it is read from the question.
+    """
 
     searcher: Searcher
     evidence: EvidenceSource | None = None
+    logs: LogQuery | None = None
 
     async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:  # noqa: ARG002 - one search is all
         """Return facts, then passages."""
         found = await self.searcher.search(query, scope)
         if self.evidence is None or found.empty_scope:
             return found
-        asked = asked_of_logs(query.asked, query.question) if query.asked else query.question
-        facts = await self.evidence.facts(asked, scope, query.documents)
+        asked = query.question if query.asked is None else words_for_logs(query.asked, query.question)
+        facts = await self.evidence.facts(asked, scope, query.documents, query=self.logs)
         return replace(
             found,
             passages=(*facts.passages, *found.passages),
             trace=(*found.trace, *facts.trace),
             notes=(*found.notes, *facts.notes),
         )
+
+
+def words_for_logs(own: str, searched: str) -> str:
+    """Return the words to read of a follow-up: the user's own unless they refer to what only `searched` names.
+
+    "When did they start?" is about the errors that the conversation spoke of; "How many CRITICAL entries are there?"
+    stands by itself.
+    """
+    if _REFERS.search(own) is None:
+        return own
+    plan = parse_log_question(own)
+    return own if plan is not None and (plan.selects or plan.lines) else searched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

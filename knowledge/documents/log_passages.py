@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from knowledge.amounts import noun
 from knowledge.documents.log_lines import zone_of
-from knowledge.documents.models import LISTED, Document, LogLine, Passage, PassageKind, Severity, Wanted
-from knowledge.documents.statuses import status_told
+from knowledge.documents.log_query import LineFilter
+from knowledge.documents.models import LISTED, Document, LogLine, Passage, PassageKind, Severity
 from knowledge.documents.texts import computed_id
 
 
@@ -28,15 +28,9 @@ def counted_passage(
     return computed_passage(log, "\n".join(told), lines, (None, *lines), section="counted")
 
 
-def unheld_passage(log: Document, lacking: str) -> Passage:
-    """Return that no line holds what a question says: a 0 would say that there was nothing of the kind."""
-    told = f"{log.name}: no line holds {lacking}: what it says in other words is not counted."
-    return computed_passage(log, told, (), (), section="counted")
-
-
 def worded(words: Sequence[str]) -> str:
     """Return words as they are told."""
-    return " and ".join(map(_named, words))
+    return " and ".join(map(repr, words))
 
 
 def listing_passage(log: Document, what: str, total: int, lines: Sequence[LogLine], *, end: str = "first") -> Passage:
@@ -54,15 +48,19 @@ def listed_lines(lines: Sequence[LogLine], *, mark: int | None = None) -> str:
     return "\n".join(f"{'>' if line.line == mark else ' '} {line.line}: {line.text}" for line in lines)
 
 
-def described(number: int, only: Sequence[Severity], terms: Collection[str], wish: Wanted) -> str:
-    """Return in words which lines are meant: of these severities, with these terms, in the time that is wished.
-
-    `number`: how many there are.
-    """
-    told = noun(number, f"{'/'.join(only)} entry" if only else "line")
-    told += f" with {worded(tuple(terms))}" if terms else ""
-    told += f" since {told_time(wish.since)}" if wish.since else ""
-    return told + (f" until {told_time(wish.until)}" if wish.until else "")
+def described(number: int, only: LineFilter) -> str:
+    """Return in words which lines fit a filter; `number`: how many there are."""
+    told = noun(number, f"{'/'.join(only.severities)} entry" if only.severities else "line")
+    held = [repr(each) for each in only.terms]
+    if only.status is not None:
+        held.append(
+            f"status {only.status.replace('x', '0')}-{only.status.replace('x', '9')}"
+            if "x" in only.status
+            else f"status {only.status}"
+        )
+    told += f" with {' and '.join(held)}" if held else ""
+    told += f" since {told_time(only.since)}" if only.since else ""
+    return told + (f" until {told_time(only.until)}" if only.until else "")
 
 
 def told_time(moment: datetime) -> str:
@@ -70,8 +68,9 @@ def told_time(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _named(term: str) -> str:
-    return status_told(term) or repr(term)
+def text_passage(log: Document, told: str) -> Passage:
+    """Return what is told of a log as a whole, or that it tells nothing."""
+    return computed_passage(log, told, (), (), section="counted")
 
 
 def computed_passage(

@@ -1,196 +1,350 @@
-"""What a question asks of logs: how many, when, which, of which severities, with which words; pure."""
+"""Read the plan of a question about logs from its plain words; pure.
+
+A question with a condition that no plan holds, such as a comparison, a negation or a time in words, has no plan: the
+ordinary search answers it, and nothing is counted without that condition.
+"""
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import MAXYEAR, MINYEAR, date, datetime, time, timedelta, timezone
 from typing import Final
 
-from knowledge.documents.asked_times import names_a_time
-from knowledge.documents.asking_words import wanted
-from knowledge.documents.log_lines import severity_named
-from knowledge.documents.models import Document, Severity, Wanted
-from knowledge.documents.plain_words import PlainWords, Spoken, in_plain_words, says_failed, spoken
-from knowledge.documents.statuses import names_a_status
-from knowledge.documents.uncountable import gathers
+from knowledge.documents.log_lines import ZONES, offset_of, severity_named
+from knowledge.documents.log_query import MOST_LINES, MOST_LISTED, Group, LogQuery, Moment, Order, ends_before
+from knowledge.documents.models import Severity
 
-QUANTITY = re.compile(
-    r"(?i)\b(how many|how often|number of|count(?:s|ed)?|total|frequen\w+|distribution|breakdown"
-    r"|most (?:common|frequent)|summar\w+|overview|statistics)\b"
+_NAME: Final = "~"
+"""Stands in a question where it named a file."""
+_TERM: Final = "\0"
+"""Stands where it named a text that lines hold as it stands."""
+
+_LINES: Final = re.compile(
+    r"(?i)\blines?\s+(?:number\s+|no\.?\s*|#\s*)?(\d{1,9})(?:\s*(?:-|to|through|until|and)\s*(\d{1,9}))?"
 )
-TIMES = re.compile(r"(?i)\b(first|last|earliest|latest|begin\w*|began|start\w*|end(?:ed|s)?|stop\w*|when|timeline)\b")
-LISTING = re.compile(r"(?i)\b(all|every|each|list|show|which|what)\b")
-ALL = re.compile(r"(?i)\b(all|every|each|list|show)\b")
-ENTRIES = re.compile(
-    r"(?i)\b(entries|entry|lines?|messages?|logs?|events?|errors?|warnings?|timestamps?|occurrences?)\b"
+_SEVERITY: Final = re.compile(
+    r"\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|CRIT|CRITICAL|FATAL|ALERT|EMERG|PANIC)[sS]?\b"
+    r"|(?i:\b(critical|fatal|warning|debug|info)s?[ -](?:entries|entry|lines?|messages?|logs?|events?|level)\b)"
+    r"|(?i:\b(?:severity|level)\s*(?:=|:|is|of)?\s*(critical|fatal|error|warning|warn|info|debug)\b)"
 )
-_MANY: Final = (
-    r"(?:errors|warnings|lines|entries|messages|events|requests|responses|occurrences|records|logs"
-    r"|(?-i:[A-Z]{4,9}s?))\b"
+_PLAIN: Final = re.compile(
+    r"(?i)(?<![\w./-])(critical |fatal )?(error|warning)s?(?![\w/-]|\.\w)"
+    r"(?!\s+(?:handl(?:ers?|ing)|codes?|pages?|middlewares?|queues?)\b)(?!(?<!s)\s+(?:messages?\s+)?\0)"
 )
-_ENDMOST = re.compile(
-    r"(?i)\b(?:first|last|earliest|latest|newest|oldest|most recent|top)\s+"
-    rf"(?:(?![1-5]\d\d\b)\d+\b|\d+(?=\s+(?:(?!(?:in|of|from|on|at|to)\b)\w+\s+)?{_MANY}))|\b\d+\s+(?=(?:first|last|earliest|latest|newest|oldest|most)\b)"
+"""Errors and warnings, neither as a part of a name nor as what says of a quoted text or a code what it is."""
+_OF_PLAIN: Final[Mapping[str, tuple[Severity, ...]]] = {
+    "error": (Severity.ERROR, Severity.CRITICAL),
+    "warning": (Severity.WARN,),
+}
+_STATUS: Final = re.compile(
+    r"(?i)(?<![\w./:-])(?:([1-5](?:\d\d|xx))(?:e?s)?(?![\w./:-]|\.\w)|(server|client)(?=[ -](?:side )?errors?\b))"
+    r"(?:\s+(?:side\s+)?errors?\b)?"
 )
-"""How many of the ends are asked for; the first 502 is one of status 502."""
-ONE_END = re.compile(
-    r"(?i)\b(?:first|last|final|earliest|latest|newest|oldest)(?: and (?:the )?last)? "
-    r"(?:log )?(?:line|entry|message|event|record)\b"
+_CLASSES: Final = {"server": "5xx", "client": "4xx"}
+QUOTED: Final = re.compile(r"\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)|`([^`\n]{2,200})`")
+_EXACT: Final = re.compile(
+    r"(?<![\w/])/[\w./-]{2,}|(?<![\w./@:-])(?:(?=[A-Za-z_.:@/-]{0,60}\d)[\w.:@/-]{1,100}|[A-Z]{3,60}|[A-Za-z]{0,60}_\w{1,100}"
+    r"|[A-Za-z]{0,30}[a-z][A-Z]\w{0,60}|[\w.-]{1,60}[@.:][\w.-]{1,60}\w)(?![\w@/-])"
 )
-"""Asks for the line where a log begins or ends."""
-SOME_OF_AN_END = re.compile(
-    r"(?i)\b(first|last|final|earliest|latest|newest|oldest|most recent) (\d{1,4}) "
-    r"(?:log )?(?:lines|entries|messages|events|records)\b"
+"""A path, a number, an address, a word with a digit or in capitals, a name of code."""
+_NUMBER: Final = re.compile(r"(?i)[\d.,/:]+(?:[ap]m|m?s|st|nd|rd|th)?")
+_JOINED: Final = re.compile(r"(?i)\0(?:\s*(?:,|&|/|\band/or\b|\band\b|\bor\b)[\s,]*(?:from |on |to )?\0)+")
+
+_KINDS: Final = (
+    r"(?:(?:\w+\s)?(?:errors?|warnings?|messages?|lines?|entries|kinds?|types?|templates?|severit(?:y|ies)|levels?"
+    r"|paths?|endpoints?|routes?|urls?|events?)|(?-i:[A-Z]{4,9}s?))\b"
 )
-LAST: Final = frozenset({"last", "final", "latest", "newest", "most recent"})
-_PLACES = re.compile(
-    r"(?i)\b(?:api\s{1,9})?(?:endpoint|path|route|url)s?\b|\b[\w-]{1,60}\s{1,9}(?=logs?\b(?!\s{1,9}(?:entries|entry|lines?|messages?)\b))"
+_QUANTITY: Final = re.compile(
+    r"(?i)\b(?:how many|how often|number of|counts?|counted|total|frequen\w+|distribution|breakdown|most common"
+    r"|summar\w+|overview|statistics)\b"
 )
-"""Where things are counted, and a log by its name: "the application log"."""
-_GRADE: Final = r"(?:(?-i:[A-Z]{4,8}s?)|critical|fatal|warnings?|info|debug|errors?)"
-BOTH = re.compile(
-    rf"(?i)\b{_GRADE}(?:\s{{1,9}}(?:entries|entry|lines?|messages?|events?))?\s{{0,9}}(?:,|&|\band\b|\bor\b)"
-    rf"\s{{0,9}}(?:(?:all|any|the|how|many)\s{{1,9}}){{0,3}}{_GRADE}\b"
+_WHEN: Final = re.compile(
+    r"(?i)\b(?:first|last|earliest|latest|newest|oldest|begin\w*|began|start\w*|end(?:ed|s)?|stop\w*|when|timeline)\b"
 )
-"""Names severities together, so that a plain one is meant as the one in capitals is."""
-_JOINED = re.compile(
-    r"[\s\"'`]{0,9}(?:\b(?:errors?|requests?|responses?|statuses|lines?|entries)\s{1,9})?"
-    r"(?:,|&|/|\b(?:and/or|and|or|vs|versus)\b)[\s,]{0,9}"
-    r"(?:(?:also|and|or|how|many|much|often|on|in|at|to|of|from|for|with|the)\s{1,9}){0,5}[\"'`]?"
+_LISTING: Final = re.compile(r"(?i)\b(?:all|every|each|list|show|give|which|what)\b")
+_ALL: Final = re.compile(r"(?i)\b(?:all|every|list|show)\b")
+_SOUGHT: Final = re.compile(
+    r"(?i)\b(?:what|which|any|all|every|list|show|give)\b[^?!]{0,60}\b(?:errors|warnings)\b"
+    r"|\b(?:errors|warnings)\s+(?:(?:are|were|is|was|there|found)\s+){0,2}(?:in|from|of)\b"
 )
-"""Stands between terms that are told one by one."""
-_REFERS = re.compile(r"(?i)\b(they|them|their|it|its|th(?:is|at|[eo]se)|ones?|such|both|same)\b")
-_TERM = re.compile(
-    r"\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)|`([^`\n]{2,200})`|(?<![\w/])(/[\w./-]{2,})|\b([A-Z]{2,}[-_]?\d{2,}\w*)\b"
+_PATHS: Final = re.compile(r"(?i)\b(?:api\s+)?(?:endpoint|path|route|url)s?\b")
+_LOG: Final = re.compile(
+    r"(?i)(?<![\w.-])(?:logs?|entries)\b|\b(?:how many|number of|all) lines\b"
+    r"|\b(?:endpoint|path|route|url|request)s?\s+(?:ha(?:ve|s|d)|with|show(?:s|ed)?|got)\s+(?:[\w-]+\s+){0,3}(?:error|warning)s?\b"
 )
+_TOP: Final = re.compile(
+    rf"(?i)(?<!first and )(?<!first and the )\b(?!top\s+\d+\s+(?!{_KINDS}))"
+    r"(first|last|final|earliest|latest|newest|oldest|most recent|top)"
+    rf"(?:\s+(?:((?![1-5]\d\d\b)\d{{1,4}})\b|(\d{{1,4}})(?=\s+{_KINDS}))"
+    r"|(?=\s+(?:log )?(?:line|entry|message|event|record)\b))"
+)
+_LAST: Final = frozenset({"last", "latest", "newest", "most recent", "final"})
+_NAMED_LOG: Final = re.compile(
+    r"(?i)\b(?!the\b|a\b|all\b|of\b|in\b)[\w-]{1,60}\s+(?=logs?\b(?!\s+(?:entries|entry|lines?|messages?)\b))"
+)
+_LOGGED: Final = re.compile(r"(?i)\blogged (?=(?:in|to)\s+(?:the\s+)?(?:[\w-]+\s+){0,2}(?:~|logs?\b|files?\b))")
+
+_UNREAD: Final = re.compile(
+    # what documents tell, or what somebody is to do
+    r"(?i)\b(?:can|could|may|might|should|would|must|why)\b|\bhow\s+(?:do|does|did|can|to|is|are|long|much)\b"
+    r"|\b(?:fix|handl|avoid|prevent|solv)(?:e?s|ed?|ing)?\b|\bdo(?:es)?\b[^?!]*\b(?:mean|return|throw|raise|cause)s?\b"
+    # comparisons
+    r"|[<>\u2264\u2265]|\b(?:than|least|most|fewest|beyond|exceed\w*|above|below|within|between|around|about \d|nearly"
+    r"|almost|roughly|approx\w*|circa|near|shortly|soon)\b|\b(?:up to|over|under) \d"
+    r"|\b(?:or|and) (?:more|less|fewer|worse|higher|lower|later|earlier|over|under|up)\b"
+    # negations
+    r"|\bnot\b|n['\u2019]t\b|\bno\b|\bnon-\w|\b(?:none|never|neither|nor|except\w*|exclud\w*|besides|without|instead|other"
+    r"|apart|aside|missing|lack\w*|same)\b"
+    # times in words
+    r"|\b(?:since|before|after|until|till|during|while|today|yesterday|tonight|tomorrow|recently|lately|overnight|noon"
+    r"|midday|midnight|morning|afternoon|evening|night|weekend|ago|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|(?:milli|micro)?second|minute|hour|day|week|month|quarter|year"
+    r"|january|february|march|april|june|july|august|september|october|november|december)s?\b"
+    r"|\bon (?:the )?(?:\d{1,2}(?:st|nd|rd|th)|(?-i:Mon|Tue|Wed|Thu|Fri|Sat|Sun))\b|[\d,]\s?[ap]\.?m\b"
+    r"|o['\u2019]?clock|\b(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b|(?<![\w./])\d{1,4}[./]\d{1,2}[./]\d{2,4}(?![\w./])|\d{1,2}:\d\d"
+    r"|\b(?:at|from|to) \d{1,2}(?![\w.:-])|\b(?:in|from|of) (?:19|20)\d\d\b"
+    # what several lines come to together
+    rf"|\b(?:per|by each|for each|of each|for every|group(?:ed)? by|down by|breakdown by) (?!{_KINDS})"
+    rf"|\b(?:distinct|unique|different|various) (?!errors|warnings|kinds|types|messages)|\btop\b|\brates?\b(?! limit)"
+    r"|\b(?:hourly|daily|weekly|monthly|average|mean|median|percent\w*|ratio|proportion|sum|throughput|p\d\d|who|whose"
+    r"|(?:long|short|slow|fast|larg|small|high|low|bigg|busi|quiet|heavi)est)\b"
+    r"|\b(?:how many|total) (?:[kmgt]i?b|(?:kilo|mega|giga)?bytes?|data|traffic|bandwidth|memory|time|ms)\b"
+)
+"""Says what no plan holds."""
+_POLITE: Final = re.compile(r"(?i)^\s*(?:please\s+)?(?:can|could|would|will) you\s+")
+_MOST: Final = re.compile(
+    rf"(?i)\bmost (?:common|frequent|recent)\b(?=\s+(?:\d+\s+)?{_KINDS})|\b(?:the )?most (?:often|frequently)\b"
+)
+_MOST_OF_PATHS: Final = re.compile(r"(?i)\b(?:the )?most (?=errors|warnings|requests|lines|entries)")
+
+_WORD: Final = re.compile(r"[^\W\d_][\w-]*(?:['\u2019]\w+)?")
+_STOP: Final = re.compile(
+    r"(?i)(?:a|an|the|of|in|on|at|to|by|as|is|are|was|were|be|been|being|did|do|does|has|have|had|and|or|and-or|with|for|from"
+    r"|into|per|it|its|this|that|these|those|there|here|they|them|their|you|your|i|me|my|we|us|our|so|if|then|any|anything"
+    r"|all|every|each|both|some|such|one|ones|which|what|when|where|whether|how|many|much|often|number|total|most|top|main|new"
+    r"|list|show|give|get|tell|find|see|look\w*|please|want|need|like|know|first|last|final|earliest|latest|newest|oldest"
+    r"|recent|common|frequen\w+|different|distinct|unique|various|serious|severe|worst|actual|overall|altogether|whole|entire"
+    r"|full|exact\w*|precise\w*|together|combined|just|only|also|too|still|ever|already|now|far|yet|up|out|through|inside"
+    r"|across|according|(?:count|contain|mention|hold|name|record|writ|report|return|receiv|exist|happen|occur|appear"
+    r"|belong|relat|caus|summar|detail)\w*|overview|distribution|breakdown|statistics|information|content|said|say"
+    r"|logs?|logfiles?|files?|logging|lines?|entries|entry|records?|rows?|messages?|events?|requests?|responses?|errors?"
+    r"|warnings?|status(?:es)?|codes?|hits?|calls?|cases?|occasions?|severit(?:y|ies)|levels?|kinds?|types?|sorts?|templates?"
+    r"|time(?:s|stamps?|line)?|start(?:s|ed)?|beg[aiu]n|begins|stop(?:s|ped)?|end(?:s|ed)?|come|comes|came|go|goes|went|gone"
+    r"|made|make|makes|seen|visible|present|available|encountered|thrown|raised|generated|emitted|produced|listed|displayed"
+    r"|printed|found|wrong|can|api|can|will|\w)"
+)
+"""Words that say that lines are counted or listed, and not which."""
+_MOST_WORDS: Final = 5
+
+_CLOCK: Final = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,6})?)?"
+_ZONE: Final = rf"(?-i:{'|'.join(sorted(ZONES, key=len, reverse=True))})(?!\w)|\+\d\d:?\d\d|-\d{{4}}(?!\d)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is asked of each log: `question` is without its times, `terms` are to be held as they stand.
+def _at(number: int, zone: str = _ZONE) -> str:
+    return rf"(?P<clock{number}>{_CLOCK})(?:\s?(?P<zone{number}>{zone}))?(?!\w|:\d)"
 
-    `beside`: other words that say of what lines. `meant`: it is a log that is asked; `addressed`: the question says so.
+
+_MOMENT: Final = re.compile(
+    r"(?i)(?:\b(?P<lead>since|after|from|between|within|before|until|till|to|through|and|on|at|in)\s+(?:on\s+|at\s+)?"
+    rf"|(?P<dash>[-\u2013])\s*)?(?<![\w.:/])(?:(?P<day>\d{{4}}-\d\d-\d\d)"
+    rf"(?:T{_at(1, _ZONE + '|-[0-9]{2}:[0-9]{2}')}|,?\s+(?:at\s+)?{_at(2)}|(?![\w-]|[.:]\w))|{_at(3)})"
+)
+_RANGE: Final = frozenset({"from", "between", "within"})
+_LOWER: Final = frozenset({"since", "after", "from"})
+_UPPER: Final = frozenset({"before", "until", "till", "to", "through", "-", "\u2013"})
+
+
+def may_ask_logs(question: str) -> bool:
+    """Return whether a question has any word with which logs are asked: only then it is worth to read it for a plan."""
+    cues = (_QUANTITY, _WHEN, _ALL, _LINES, _SOUGHT, _MOMENT, _LOG, _PATHS, _SEVERITY, _EXACT, QUOTED)
+    return any(each.search(question) for each in cues)
+
+
+def addresses_logs(question: str) -> bool:
+    """Return whether a question says that it asks a log: it names logs, entries or a severity in capitals."""
+    return _LOG.search(question) is not None or _SEVERITY.search(question) is not None
+
+
+def parse_log_question(question: str, names: Collection[str] = (), *, addressed: bool = True) -> LogQuery | None:
+    """Return the plan of a question about logs, None where it asks nothing of the kind or has a condition besides.
+
+    `names`: the files that may be named. Unless a log is `addressed` for certain, only counts, times and lists of
+    severities, statuses and texts have a plan.
     """
-
-    question: str
-    terms: Sequence[str]
-    plain: Sequence[PlainWords]
-    counted: bool
-    listing: bool
-    meant: bool
-    addressed: bool
-    beside: tuple[str, ...] = ()
-    access: bool = False
-
-    @property
-    def only_when(self) -> bool:
-        """Return whether nothing but when something was is asked, which a document may answer as well."""
-        return not (self.listing or self.plain or QUANTITY.search(self.question))
+    rest = _POLITE.sub("", question)
+    documents = [name for name in sorted(names, key=len, reverse=True) if names_file(rest, name)]
+    for name in documents:
+        rest = _name_in(name).sub(_NAME, rest)
+    if lines := line_numbers_in(QUOTED.sub(" ", rest)):
+        return LogQuery(documents=tuple(documents), lines=lines)
+    quoted = [str(each[1] or each[2] or each[3]) for each in QUOTED.finditer(rest)]
+    try:
+        since, until, rest = times_in(QUOTED.sub(_TERM, rest))
+    except ValueError:
+        return None
+    query = LogQuery(documents=tuple(documents), since=since, until=until)
+    return _Reading(rest=rest, quoted=quoted).plan(query, addressed=addressed or bool(documents))
 
 
-def words_beside(question: str, log: Document, terms: Collection[str]) -> Spoken:
-    """Return what a question says of the lines that it counts beside what it names exactly."""
-    told = _PLACES.sub(" ", TIMES.sub(" ", QUANTITY.sub(" ", _ENDMOST.sub(" ", question))))
-    for term in terms:
-        told = told.replace(term, " ")
-    parts = {part for name in (log.name, log.uri) for part in (name.lower(), *re.split(r"[\W_]+", name.lower()))}
-    return spoken(told, parts)
+@dataclass(slots=True)
+class _Reading:
+    """A question while it is read: `rest` is what is left of it."""
+
+    rest: str
+    quoted: list[str]
+
+    def plan(self, query: LogQuery, *, addressed: bool) -> LogQuery | None:
+        asked = self.rest
+        ends = self._take(_TOP)
+        statuses = [_CLASSES.get((each[2] or "").lower(), each[1] or "").lower() for each in self._take(_STATUS)]
+        by_path = bool(self._take(_PATHS))
+        counted = bool(_QUANTITY.search(asked)) or (by_path and bool(self._take(_MOST_OF_PATHS)))
+        self._take(_MOST)
+        terms = [*self.quoted, *self._take_terms(numbers=False)]
+        if _UNREAD.search(_SEVERITY.sub(" ", self.rest)):
+            return None
+        terms += self._take_terms(numbers=True)
+        any_term = any(each[0].count(_TERM) == len(terms) > 1 for each in _JOINED.finditer(self.rest))
+        severities = list(severities_in(self.rest))
+        self._take(_SEVERITY)
+        for each in (plain := self._take(_PLAIN)):
+            severities += [Severity.CRITICAL] if each[1] else _OF_PLAIN[each[2].lower()]
+        when, named = bool(_WHEN.search(asked)), bool(severities or statuses or terms)
+        sought = bool(plain and _SOUGHT.search(asked))
+        which = _ALL.search(asked) or (addressed and not plain and not when and _LISTING.search(asked))
+        timed = not when and (query.since is not None or query.until is not None)
+        listed = bool(ends) or (not counted and bool(timed or (named and which)))
+        if not (counted or when or sought or listed) or not (addressed or (named and (counted or when or listed))):
+            return None
+        groups: tuple[Group, ...] = (Group.SEVERITY,) if len(severities) > 1 and not when else ()
+        if by_path and not named:
+            groups = (Group.PATH,)
+        elif plain and (counted or sought):
+            groups = tuple(Group)
+        return replace(
+            query,
+            severities=tuple(dict.fromkeys(severities)),
+            statuses=tuple(dict.fromkeys(statuses)),
+            terms=tuple(dict.fromkeys(terms)),
+            any_term=any_term,
+            words=self._words(),
+            listed=listed,
+            group_by=() if listed else groups,
+            top=max(1, min(int(ends[0][2] or ends[0][3] or 1), MOST_LISTED)) if ends else None,
+            order=Order.LAST if ends and ends[0][1].lower() in _LAST else Order.FIRST,
+        )
+
+    def _take(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+        """Return what matches in the rest, and leave it out of that."""
+        found = list(pattern.finditer(self.rest))
+        self.rest = pattern.sub(" ", self.rest)
+        return found
+
+    def _take_terms(self, *, numbers: bool) -> list[str]:
+        """Return the paths, codes, addresses and names, or the numbers, that lines have to hold as they stand."""
+        found: list[str] = []
+
+        def take(match: re.Match[str]) -> str:
+            named = severity_named(match[0].removesuffix("S")) or severity_named(match[0])
+            if named or numbers != bool(_NUMBER.fullmatch(match[0])):
+                return match[0]
+            found.append(match[0].rstrip("./:"))
+            return _TERM
+
+        self.rest = _EXACT.sub(take, self.rest)
+        return found
+
+    def _words(self) -> tuple[str, ...]:
+        """Return the words that say which lines are meant, in the singular."""
+        told = _NAMED_LOG.sub(" ", _LOGGED.sub(" ", _PATHS.sub(" ", self.rest)))
+        words = (re.sub(r"['\u2019]s?\Z", "", each) for each in _WORD.findall(told))
+        meant = (_singular(each) for each in words if not _STOP.fullmatch(each) and severity_named(each) is None)
+        return tuple(dict.fromkeys(meant))[:_MOST_WORDS]
 
 
-def words_of_errors(question: str, terms: Collection[str], plain: Sequence[PlainWords]) -> Spoken:
-    """Return what a question says of the errors that it asks for beside what it names exactly, and that some failed."""
-    if not terms:
-        return Spoken()
-    said = [word for each in plain if each.sought for word in each.topic if severity_named(word) is None]
-    if LISTING.search(question) or QUANTITY.search(question):
-        said += filter(says_failed, re.findall(r"\w+", question))
-    return Spoken(words=tuple(word for word in dict.fromkeys(said) if not any(word in term for term in terms)))
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 5:
+        return word[:-3] + "y"
+    return re.sub(r"(?<=ss|sh|ch)es\Z|(?<=\w\w[^\Ws])s\Z", "", word)
 
 
-def severities_asked(
-    wish: Wanted, plain: Sequence[PlainWords], counts: Mapping[str, int]
-) -> tuple[list[Severity], list[str]]:
-    """Return the severities that are asked for by name or in plain words, those in a log whose lines name any.
+def severities_in(question: str) -> Iterator[Severity]:
+    """Yield the severities that are named in capitals, or in words where it is clear that entries are meant."""
+    for match in _SEVERITY.finditer(question):
+        if severity := severity_named(next(filter(None, match.groups()))):
+            yield severity
 
-    Beside them words such as fatal, where they are none of its severities.
+
+def line_numbers_in(question: str) -> tuple[int, ...]:
+    """Return the numbers of the lines that a question names."""
+    found: set[int] = set()
+    for match in _LINES.finditer(question):
+        first, last = int(match[1]), int(match[2] or match[1])
+        found.update(range(first, min(max(first, last), first + MOST_LINES) + 1))
+    return tuple(sorted(found))[:MOST_LINES]
+
+
+def names_file(question: str, *names: str) -> bool:
+    """Return whether a question names a file by one of its names; a name without an ending is a word like others."""
+    return any("." in name.strip(".") and _name_in(name).search(question) for name in names)
+
+
+def _name_in(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?i)(?<![\w-]){re.escape(name)}(?![\w-])")
+
+
+def times_in(question: str) -> tuple[Moment | None, Moment | None, str]:
+    """Return the first and the last moment that a question names, and the question with a comma for each.
+
+    Raises ValueError for times that are not one time, and for days and hours that do not exist.
     """
-    named, said = set(wish.severities), list[str]()
-    for each in plain if any(map(counts.get, Severity)) else ():
-        severities, topic = each.in_a_log(counts)
-        named.update(severities)
-        said += [word for word in topic if severity_named(word)]
-    return sorted(named, key=list(Severity).index), said
+    found = list(_MOMENT.finditer(question))
+    rest = _MOMENT.sub(" , ", question)
+    if found and re.search(r",\s+[A-Z]{1,4}T\b", rest):
+        raise ValueError("the zone may be one of several")
+    days = {each["day"] for each in found if each["day"]}
+    if len(days) == 1 and any(_part(each, "clock") for each in found):
+        found = [each for each in found if _part(each, "clock")]
+    zones = {zone for each in found if (zone := _part(each, "zone"))}
+    shared = (days.pop() if len(days) == 1 else None, zones.pop() if len(zones) == 1 else None)
+    match [_span(each, *shared) for each in found]:
+        case []:
+            return None, None, rest
+        case [(lead, begins, ends)] if lead not in {"between", "within"}:
+            return None if lead in _UPPER else begins, None if lead in _LOWER else ends, rest
+        case [(first, begins, _), (second, _, ends)] if second in _UPPER or (second == "and" and first in _RANGE):
+            alike = isinstance(begins, time) == isinstance(ends, time)
+            if first not in _UPPER and alike and not ends_before(begins, ends):
+                return begins, ends, rest
+    raise ValueError("the times are not one time")
 
 
-def alternatives(terms: Sequence[str], question: str) -> list[tuple[str, ...]]:
-    """Return which terms belong together, as of "errors on /api/pay and /api/cart with ERR-4521" the code to each."""
-    groups: list[list[str]] = []
-    end = 0
-    for start, stop, term in _placed(terms, question):
-        if groups and _JOINED.fullmatch(question, end, start):
-            groups[-1].append(term)
-        else:
-            groups.append([term])
-        end = stop
-    return list(itertools.product(*groups))
+def _part(match: re.Match[str], name: str) -> str | None:
+    return match[f"{name}1"] or match[f"{name}2"] or match[f"{name}3"]
 
 
-def _placed(terms: Sequence[str], question: str) -> list[tuple[int, int, str]]:
-    """Return where terms stand in a question first, in its order."""
-    found: dict[str, tuple[int, int, str]] = {}
-    for match in _TERM.finditer(question):
-        found.setdefault(_term(match), (match.start(), match.end(), _term(match)))
-    rest = _TERM.sub(lambda match: " " * len(match[0]), question)
-    for term in terms:
-        if term not in found:
-            place = re.search(rf"(?i)(?<!\w){re.escape(term)}(?:e?s\b|(?!\w))", rest)
-            start, end = place.span() if place else (len(question), len(question))
-            found[term] = (start, end, term)
-    return sorted(place for term, place in found.items() if term in terms)
+def _span(match: re.Match[str], day: str | None, zone: str | None) -> tuple[str, Moment, Moment]:
+    """Return the word before a moment, the moment, and the last one that it includes after this word.
 
-
-def plainly_asked(plain: Sequence[PlainWords], question: str) -> list[PlainWords]:
-    """Return what a question asks of the errors or warnings of a log, and not of what such are like."""
-    counted = QUANTITY.search(question) or TIMES.search(question)
-    return [each for each in plain if each.sought or counted]
-
-
-def asked_of_logs(own: str, searched: str) -> str:
-    """Return which words to take of a follow-up: the user's own, unless what is meant by them stands in the others.
-
-    "When did they start?" is about the errors that the conversation spoke of; "How many CRITICAL entries are there?"
-    stands by itself.
+    `day`, `zone`: those of the question, where the moment names none.
     """
-    meant = bool(wanted(own)) or _TERM.search(own) is not None or bool(in_plain_words(own))
-    return own if meant or _REFERS.search(own) is None else searched
-
-
-def is_cued(question: str) -> bool:
-    """Return whether a question asks for something that can be counted or looked up in a log."""
-    patterns = (QUANTITY, TIMES, _TERM)
-    return (
-        bool(wanted(question))
-        or names_a_time(question)
-        or gathers(question)
-        or bool(LISTING.search(question) and names_a_status(question))
-        or any(pattern.search(question) for pattern in patterns)
-        or bool(plainly_asked(in_plain_words(question), question))
-    )
-
-
-def terms_of(question: str, documents: Sequence[Document]) -> list[str]:
-    """Return the exact words a question asks for: quoted ones, paths, codes. Names of files of the scope are none."""
-    names = names_of(documents)
-    found = map(_term, _TERM.finditer(question))
-    return [term for term in dict.fromkeys(found) if term and term.lower() not in names][:5]
-
-
-def _term(match: re.Match[str]) -> str:
-    return str(next(filter(None, match.groups()))).rstrip("./")
-
-
-def names_of(documents: Sequence[Document]) -> set[str]:
-    """Return what documents are called, in small letters: by their names and by their addresses."""
-    return {each.name.lower() for each in documents} | {each.uri.lower() for each in documents}
+    lead = (match["lead"] or match["dash"] or "").lower()
+    clock, zone, day = _part(match, "clock"), _part(match, "zone") or zone, match["day"] or day
+    on = date.fromisoformat(day) if day else None
+    if on is not None and not MINYEAR < on.year < MAXYEAR:
+        raise ValueError("there is no such year")
+    if clock is None and on is not None:
+        return lead, on, datetime.combine(on, time()) - datetime.resolution if lead == "before" else on
+    clock = str(clock)
+    at = time.fromisoformat(f"0{clock}" if clock[1] == ":" else clock)
+    begins = datetime.combine(on or date(2000, 1, 2), at, timezone(offset_of(zone)) if zone else None)
+    ends = begins
+    if lead == "before":
+        ends -= datetime.resolution
+    elif lead not in _UPPER | {"and"} and "." not in clock:
+        ends += timedelta(minutes=1 if len(clock) < 6 else 0, seconds=len(clock) >= 6) - datetime.resolution
+    if on is None and ends.date() != begins.date():
+        raise ValueError("the time ends on the day before")
+    return (lead, begins, ends) if on else (lead, begins.timetz(), ends.timetz())

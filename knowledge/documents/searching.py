@@ -8,15 +8,19 @@ the best lexical score: 0.7 and 0.3 as seeded. On natural questions the choice h
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from knowledge.documents.access import Scope
-from knowledge.documents.asking_words import names_a_file, wanted
 from knowledge.documents.indexing import Room, Rooms
+from knowledge.documents.log_query import instant
+from knowledge.documents.log_questions import QUOTED, line_numbers_in, names_file, severities_in, times_in
 from knowledge.documents.misspelt import Known, Respelt, respelt, words_that_may_be_misspelt
 from knowledge.documents.models import (
+    Document,
     DocumentType,
     Finding,
     Passage,
@@ -39,6 +43,8 @@ MOST: Final = 200
 _WIDER: Final = 4
 _MOST_ROUNDS: Final = 4
 _LONGEST_QUESTION: Final = 4000
+_FILE: Final = re.compile(r"[\w-]\.[A-Za-z]\w{0,9}\b")
+_ISO_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +122,7 @@ class DocumentSearch(Searcher):
     async def _wish(self, query: Query, scope: Scope) -> Wanted:
         if not query.filtering:
             return Wanted()
-        named = await self.passages.documents(scope) if names_a_file(query.question) else []
+        named = await self.passages.documents(scope) if _FILE.search(query.question) else []
         return wanted(query.question, named)
 
     async def scale(self, room: Room) -> Scale:
@@ -163,6 +169,24 @@ class DocumentSearch(Searcher):
                 "hour, by `hardwon rebuild` at once."
             )
         return hits
+
+
+def wanted(question: str, documents: Iterable[Document] = ()) -> Wanted:
+    """Return the filters that a question names: severities, ISO times, line numbers, documents by file name or uri.
+
+    A time without a day may as well be of what a document tells, which names no moments to look by.
+    """
+    since = until = None
+    if _ISO_DAY.search(question):
+        with contextlib.suppress(ValueError):
+            since, until, _ = times_in(QUOTED.sub(" ", question))
+    return Wanted(
+        severities=frozenset(severities_in(QUOTED.sub(" ", question))),
+        since=instant(since) if since else None,
+        until=instant(until, end=True) if until else None,
+        lines=line_numbers_in(question),
+        document_ids=frozenset(each.document_id for each in documents if names_file(question, each.name, each.uri)),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

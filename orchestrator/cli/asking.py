@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from knowledge.documents.log_query import LogQuery
 from knowledge.documents.service import LOCAL
 from knowledge.forms import as_whole
 from knowledge.memory.limits import check_text
@@ -31,13 +32,15 @@ class LocalAnswers:
         selection = DocumentSelection(self.knowledge.answering, self._telemetry(), self.knowledge.settings)
         return await selection.ask(question, LOCAL, conversation)
 
-    async def ask_base(self, kb: str, scope_id: str | None, question: str, k: int = 5) -> ToolAnswer:
+    async def ask_base(
+        self, kb: str, scope_id: str | None, question: str, k: int = 5, *, logs: LogQuery | None = None
+    ) -> ToolAnswer:
         """Answer from one knowledge base. Raises InvalidInput for one that does not exist."""
         check_text("question", question)
         as_whole("k", k, least=1, most=MOST_K)
         tool = tool_of(kb)
         tool.config.base.partition(scope_id)  # as over HTTP: a tool says it to a model
-        return await tool(self.knowledge.answering, LOCAL).ask(scope_id, question, k, None)
+        return await tool(self.knowledge.answering, LOCAL).ask(scope_id, question, k, None, logs=logs)
 
     async def query_knowledge_base(self, query: str) -> KBQueryResponse:
         """Answer from the strict knowledge base."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from knowledge.documents.log_query import LogQuery, log_query_json
 from orchestrator.client.calls import Api, base_path
 from orchestrator.tools.document_qa_tool import ToolAnswer
 from orchestrator.tools.kb_query import KBQueryResponse
@@ -27,10 +29,14 @@ class RemoteAnswers:
         body = {"question": question, "conversation": [dict(turn) for turn in conversation]}
         return await self.api.call("POST", "/api/ask", SelectionResponse, body=body, timeout_seconds=PATIENCE_SECONDS)
 
-    async def ask_base(self, kb: str, scope_id: str | None, question: str, k: int = 5) -> ToolAnswer:
-        """Answer from one knowledge base."""
+    async def ask_base(
+        self, kb: str, scope_id: str | None, question: str, k: int = 5, *, logs: LogQuery | None = None
+    ) -> ToolAnswer:
+        """Answer from one knowledge base; `logs`: the plan of what is asked of logs."""
         path = f"{base_path(kb, scope_id)}/ask"
-        body = {"question": question, "k": k}
+        body: dict[str, Any] = {"question": question, "k": k}
+        if logs is not None:
+            body["logs"] = log_query_json(logs)
         return await self.api.call("POST", path, ToolAnswer, body=body, timeout_seconds=PATIENCE_SECONDS)
 
     async def query_knowledge_base(self, query: str) -> KBQueryResponse:

@@ -11,6 +11,7 @@ from fastapi import Depends, FastAPI
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 from pydantic_core import PydanticCustomError
 
+from knowledge.documents.log_query import LogQuery
 from knowledge.errors import InvalidInput
 from orchestrator.client.calls import MAX_BODY_BYTES
 from orchestrator.http.kb import scope_in
@@ -113,9 +114,13 @@ class AskBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskBaseBody(AskBody):
-    """The same of one knowledge base; `k`: from how many passages it is answered."""
+    """The same of one knowledge base; `k`: from how many passages it is answered.
+
+    `logs`: which lines of logs are to be counted or listed, exactly; without it that is read from the question.
+    """
 
     k: Annotated[int, Field(ge=1, le=50, strict=True)] = 5
+    logs: LogQuery | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +246,7 @@ def _add_systems(app: FastAPI) -> None:
         scope_id = scope_in(scope)
         tool.config.base.partition(scope_id)  # a tool says what is missing to a model, in the words of its arguments
         asked = tool(knowledge.answering, principal)
-        return await asked.ask(scope_id, body.question, body.k, _said(body.conversation))
+        return await asked.ask(scope_id, body.question, body.k, _said(body.conversation), logs=body.logs)
 
 
 def _add_agent(app: FastAPI) -> None:

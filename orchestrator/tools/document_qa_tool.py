@@ -13,8 +13,10 @@ from knowledge.documents.access import Scope
 from knowledge.documents.answering import Request
 from knowledge.documents.answers import Answering
 from knowledge.documents.kb_configs import KBConfig, metadata_of
+from knowledge.documents.log_query import LogQuery
 from knowledge.documents.models import Answer, Passage, Profile
 from knowledge.documents.rendering import chunks_of, in_form, sources_of
+from knowledge.redaction import redact
 from orchestrator.tools.answer_json import CitationJson, citation_json, turns_of
 
 DEFAULT_K = 5
@@ -65,9 +67,11 @@ class DocumentQATool:
         scope: Scope,
         k: int = DEFAULT_K,
         conversation_context: Sequence[Mapping[str, str]] | None = None,
+        *,
+        logs: LogQuery | None = None,
     ) -> ToolAnswer:
         """Return the answer with its sources. Raises InvalidInput for a question that is none."""
-        return self._told(await self.answer(question, scope, k, conversation_context), scope)
+        return self._told(await self.answer(question, scope, k, conversation_context, logs=logs), scope)
 
     async def answer(
         self,
@@ -75,18 +79,26 @@ class DocumentQATool:
         scope: Scope,
         k: int = DEFAULT_K,
         conversation_context: Sequence[Mapping[str, str]] | None = None,
+        *,
+        logs: LogQuery | None = None,
     ) -> Answer:
-        """Return the whole answer, with what was found and left out. Raises InvalidInput."""
+        """Return the whole answer, with what was found and left out. Raises InvalidInput.
+
+        `logs`: the plan of what is asked of logs; without one it is read from the question.
+        """
+        if logs is not None and self._answering.answerer.redaction:
+            logs = replace(logs, terms=tuple(redact(term).text for term in logs.terms))
         return await self._answering.answerer.answer(
             Request(
                 question=question,
                 k=max(1, min(k, MOST_K)),
                 conversation=turns_of(conversation_context or ()),
+                selection="" if logs is None else repr(logs),
                 describe=self._describe,
             ),
             scope,
             replace(self._profile, render=lambda found: in_form(self._config, found, scope.partitions[0])),
-            self._answering.direct,
+            replace(self._answering.direct, logs=logs),
         )
 
     def _describe(self, passage: Passage) -> str:

@@ -12,6 +12,7 @@ from knowledge.documents.access import Principal, Scope
 from knowledge.documents.answers import Answering
 from knowledge.documents.kb_configs import CaseEvidenceConfig, GlobalKBConfig, KBConfig, TeamKBConfig, UserKBConfig
 from knowledge.documents.language_model import Tool
+from knowledge.documents.log_query import LogQuery
 from knowledge.documents.models import Answer
 from knowledge.errors import InvalidInput
 from knowledge.logs import get_logger
@@ -69,10 +70,21 @@ class DocumentTool:
             raise ValueError(f"{self.scope_argument} required")
         return await self._access.scope(self._principal, self._config.kb, scope_id)
 
-    async def ask(self, scope_id: str | None, question: str, k: int, conversation: Conversation) -> ToolAnswer:
-        """Answer within a scope. Raises ValueError without one where one is needed, NoAccess or InvalidInput."""
+    async def ask(
+        self,
+        scope_id: str | None,
+        question: str,
+        k: int,
+        conversation: Conversation,
+        *,
+        logs: LogQuery | None = None,
+    ) -> ToolAnswer:
+        """Answer within a scope. Raises ValueError without one where one is needed, NoAccess or InvalidInput.
+
+        `logs`: the plan of what is asked of logs; without one it is read from the question.
+        """
         scope = await self._scope(scope_id)
-        return await self._core.answer_question(question, scope, k, conversation)
+        return await self._core.answer_question(question, scope, k, conversation, logs=logs)
 
     async def answer(
         self, scope_id: str | None, question: str, k: int = DEFAULT_K, conversation: Conversation = None

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, time
+from typing import Any
 
+import httpx
 import pytest
 import sqlalchemy as sa
+from pydantic import SecretStr
 
 from knowledge.adapters.postgres.database import transaction
 from knowledge.amounts import plain_amount
+from knowledge.documents.log_query import Group, LineFilter, LogQuery
 from knowledge.documents.models import PassageKind, Severity
 from knowledge.documents.service import Documents
+from knowledge.errors import InvalidInput
 from knowledge.wiring import Knowledge
+from orchestrator.cli.asking import LocalAnswers
+from orchestrator.client.knowledge_client import KnowledgeClient
+from orchestrator.http.app import make_app
 from orchestrator.tools.wrappers import AnswerFromCaseEvidence
+from tests.conftest import Opens
+from tests.support.answering import quotes_line_with
 from tests.support.cases import over
 from tests.support.documents import ADMIN, WrittenLog, add, readable, write_log
+from tests.support.openai_server import OpenAIServer
 from tests.support.sharing import OF_ONE_LOOP, knowledge, own, shared
 
 __all__ = ["knowledge", "own", "shared"]  # fixtures
@@ -60,13 +72,14 @@ async def _check_lines(knowledge: Knowledge, written: WrittenLog) -> None:
 
 async def _check_selected(knowledge: Knowledge, written: WrittenLog) -> None:
     logs, scope = knowledge.documents.evidence.logs, await readable(knowledge, "case", "1")
-    ids = [each.document_id for each in await knowledge.documents.quotes.documents(scope)]
-    total, found = await logs.select(ids, scope, severities=[Severity.CRITICAL], limit=10**6)
+    (log,) = [each.document_id for each in await knowledge.documents.quotes.documents(scope)]
+    total, found = await logs.select(log, scope, LineFilter(severities=(Severity.CRITICAL,)), limit=10**6)
     expected = [(n, line) for n, line in enumerate(written.lines, 1) if " CRITICAL " in line]
-    assert [(line.line, line.text) for _, line in found] == expected
+    assert [(line.line, line.text) for line in found] == expected
     assert total == len(expected) == written.severities["CRITICAL"]
     since = written.first["CRITICAL"]
-    total, _ = await logs.select(ids, scope, severities=[Severity.ERROR], since=since, until=since, limit=1)
+    only = LineFilter(severities=(Severity.ERROR,), since=since, until=since)
+    total, _ = await logs.select(log, scope, only, limit=1)
     assert total == sum(line.startswith(_when(since)) and " ERROR " in line for line in written.lines)
 
 
@@ -142,7 +155,10 @@ VISITS = b"""10.0.0.4 - - [03/May/2026:08:00:03 +0000] "GET /api/orders HTTP/1.1
         ("How many requests came from 10.0.0.99?", "0 lines with '10.0.0.99'"),
         ("How many POST requests are there?", "2 lines with 'POST'"),
         ("How many 500 responses are in access.log?", "1 line with status 500"),
-        ("How many requests to /api/orders failed with 500?", "1 line with '/api/orders' and status 500"),
+        (
+            "How many requests to /api/orders failed with 500?",
+            "1 line with '/api/orders' and status 500; none of these lines holds 'failed'",
+        ),
         ("How many 404 errors are there?", "1 line with status 404"),
         ("When was the first login?", "1 line with 'login'"),
         ("How many purchases were made by robots?", f"no line holds 'purchase' or 'robot'{OTHER_WORDS}"),
@@ -181,9 +197,7 @@ async def test_a_status_is_looked_for_where_access_logs_have_it_and_each_is_told
         ("When was the first 502?", ["1 line with status 502"]),
         ("When was the first 502 in access.log?", ["1 line with status 502"]),
         ("When was the last 500?", ["1 line with status 500"]),
-        ("How many requests failed?", ["2 lines with status 400-499", "2 lines with status 500-599"]),
-        ("How many successful requests?", ["2 lines with status 200-299"]),
-        ("How many redirects?", ["0 lines with status 300-399"]),
+        ("How many requests failed?", [f"no line holds 'failed'{OTHER_WORDS}"]),
         ("How many 15005 responses?", ["2 lines with '15005'"]),
         ("How many 503s?", ["0 lines with status 503"]),
         ("How many visitors came from 10.0.0.4?", ["2 lines with '10.0.0.4'; none of these lines holds 'visitor'"]),
@@ -217,7 +231,7 @@ async def test_words_beside_errors_narrow_them_or_are_said_to_be_in_no_line(know
         ("What are the first 10 errors?", "2 ERROR entries"),
         ("How many errors are there according to app.log?", "2 ERROR entries"),
         ("How many errors were logged in app.log?", "2 ERROR entries"),
-        ("How many users logged in?", "1 line with 'user' and 'logged in'"),
+        ("How many users logged in?", "1 line with 'user' and 'logged'"),
         ("How many queries?", "2 lines with 'query'"),
         ("How many retries?", "1 line with 'retry'"),
         ("How many successful calls?", f"no line holds 'successful'{OTHER_WORDS}"),
@@ -246,15 +260,18 @@ async def test_severities_of_a_log_that_names_none_are_never_told_as_none(knowle
     [
         *("How many requests per minute?", "How many distinct IPs are there?", "How many different paths are there?"),
         *("What is the average response time?", "How many bytes were sent?", "What is the most frequent status code?"),
-        *("Which user has the most requests?", "Which path has the most requests?", "Who made the most requests?"),
+        *("Which user has the most requests?", "Who made the most requests?", "How many errors were there yesterday?"),
     ],
 )
-async def test_what_lines_come_to_together_is_never_answered_by_the_whole_log(
-    knowledge: Knowledge, question: str
-) -> None:
+async def test_what_no_plan_holds_is_left_to_the_search(knowledge: Knowledge, question: str) -> None:
     await add(knowledge, "access.log", GATEWAY, "case", "1")
-    (told,) = await facts(knowledge.documents, question, knowledge)
-    assert told.startswith("access.log: this cannot be counted.")
+    assert await facts(knowledge.documents, question, knowledge) == []
+
+
+async def test_requests_are_counted_by_path(knowledge: Knowledge) -> None:
+    await add(knowledge, "access.log", GATEWAY, "case", "1")
+    (told,) = await facts(knowledge.documents, "Which path has the most requests?", knowledge)
+    assert told.split("\n") == ["access.log: 6 lines.", "/api/orders: 5 lines.", "/login: 1 line."]
 
 
 async def test_the_first_and_the_last_lines_of_a_log_are_told(knowledge: Knowledge) -> None:
@@ -262,11 +279,13 @@ async def test_the_first_and_the_last_lines_of_a_log_are_told(knowledge: Knowled
     (told,) = await facts(knowledge.documents, "Show the last 2 lines of app.log", knowledge)
     assert told.split("\n")[0] == "app.log: the last 2 of 4 lines:"
     assert [line.split(":")[0].strip() for line in told.split("\n")[1:]] == ["3", "4"]
-    for question in ("What is the first line of app.log?", "What is the last entry of app.log?"):
+    lines = SHOP.decode().splitlines()
+    for question, end, line in (
+        ("What is the first line of app.log?", "first", f"1: {lines[0]}"),
+        ("What is the last entry of app.log?", "last", f"4: {lines[-1]}"),
+    ):
         (told,) = await facts(knowledge.documents, question, knowledge)
-        lines = SHOP.decode().splitlines()
-        first = f"First at 2025-10-19T14:00:00Z, line 1: {lines[0]}"
-        assert told == f"app.log: 4 lines.\n{first}\nLast at 2025-10-19T14:00:03Z, line 4: {lines[-1]}"
+        assert told == f"app.log: the {end} 1 of 4 lines:\n  {line}"
 
 
 async def test_a_time_of_day_alone_is_of_the_only_day_of_a_log_and_counts_nothing_where_it_has_more(
@@ -354,17 +373,13 @@ async def test_a_time_without_a_zone_is_one_of_the_logs_own(knowledge: Knowledge
         ("How many errors between 08:15 and 08:30?", "3 ERROR entries since 2025-11-04T08:15:00+01:00"),
         ("How many ERROR entries since 07:20 UTC?", "8 ERROR entries since 2025-11-04T08:20:00+01:00"),
         ("How many errors from 07:15 to 07:30 UTC?", "3 ERROR entries since 2025-11-04T08:15:00+01:00"),
-        ("How many errors at 8am?", "12 ERROR entries since 2025-11-04T08:00:00+01:00"),
         ("How many errors within 08:00 and 08:10?", "2 ERROR entries since 2025-11-04T08:00:00+01:00"),
-        ("How many errors on 4 November?", "12 ERROR entries since 2025-11-04T00:00:00+01:00"),
-        ("How many errors on Nov 4, 2025?", "12 ERROR entries since 2025-11-04T00:00:00+01:00"),
-        ("How many errors on the 5th of November?", "0 ERROR entries since 2025-11-05T00:00:00+01:00"),
-        ("How many errors on 04.11.2025?", "12 ERROR entries since 2025-11-04T00:00:00+01:00"),
-        ("How many errors on 13/11/2025?", "0 ERROR entries since 2025-11-13T00:00:00+01:00"),
+        ("How many errors on 2025-11-04?", "12 ERROR entries since 2025-11-04T00:00:00+01:00"),
+        ("How many errors on 2025-11-05?", "0 ERROR entries since 2025-11-05T00:00:00+01:00"),
     ):
         counted = (await facts(knowledge.documents, question, knowledge))[0]
         assert counted.startswith(f"worker.log: {told}"), question
-    counted = (await facts(knowledge.documents, "How many errors at 8am?", knowledge))[0]
+    counted = (await facts(knowledge.documents, "How many errors since 08:00?", knowledge))[0]
     assert "First at 2025-11-04T08:00:13.577000+01:00, line 1: " in counted
     overview = (await facts(knowledge.documents, "How many lines are there?", knowledge))[0]
     assert "First entry 2025-11-04T08:00:13.577000+01:00" in overview
@@ -375,35 +390,15 @@ async def test_a_time_of_a_log_over_a_change_of_zone_is_one_of_the_zone_printed_
     winter = "".join(f"2025-10-{day}T10:15:00+01:00 ERROR job\n" for day in (26, 27, 28))
     await add(knowledge, "worker.log", (summer + winter).encode(), "case", "1")
     for when, number in (
-        ("at 10:15 on 25 October", 1),
-        ("at 10:15 on 27 October", 1),
-        ("at 11:15 on 27 October", 0),
-        ("between 10:10 on 25 October and 10:20 on 27 October", 3),
-        ("at 08:15 UTC on 25 October", 1),
-        ("since 10:16 on 27 October", 1),
+        ("at 10:15 on 2025-10-25", 1),
+        ("at 10:15 on 2025-10-27", 1),
+        ("at 11:15 on 2025-10-27", 0),
+        ("between 2025-10-25 10:10 and 2025-10-27 10:20", 3),
+        ("at 08:15 UTC on 2025-10-25", 1),
+        ("since 10:16 on 2025-10-27", 1),
     ):
         counted = (await facts(knowledge.documents, f"How many errors were there {when}?", knowledge))[0]
         assert counted.startswith(f"worker.log: {plain_amount(number, 'ERROR entry')} "), when
-
-
-async def test_a_time_that_is_not_understood_is_said_not_to_be(knowledge: Knowledge) -> None:
-    """All errors were told as those of yesterday, and those since noon, and those between 10:30 and 10:15 as none."""
-    await add(knowledge, "worker.log", ZONED.encode(), "case", "1")
-    for when in (
-        *("today", "yesterday", "this morning", "last week", "in the first minute", "on Monday", "around 08:17"),
-        *("at noon", "between 08:30 and 08:15", "at 08:15 and 08:20", "on 3/11/2025", "in November", "since 2025"),
-        *(
-            "5 minutes after 08:10",
-            "shortly after 08:10",
-            "at 8",
-            "after the restart",
-            "at 08:15 IST",
-            "on 30 February",
-        ),
-    ):
-        (told,) = await facts(knowledge.documents, f"How many errors were there {when}?", knowledge)
-        assert told.startswith("worker.log: this cannot be counted: "), when
-        assert "Times are understood as" in told
 
 
 async def test_what_happened_at_a_time_of_day_is_listed(knowledge: Knowledge) -> None:
@@ -415,7 +410,7 @@ async def test_what_happened_at_a_time_of_day_is_listed(knowledge: Knowledge) ->
         listed = (await facts(knowledge.documents, question, knowledge))[1]
         assert [int(line.split(":")[0]) for line in listed.split("\n")[1:]] == lines
     for question, told in (
-        ("Were there errors at 8am?", "12 ERROR entries since 2025-11-04T08:00:00+01:00"),
+        ("Were there errors at 08:00?", "1 ERROR entry since 2025-11-04T08:00:00+01:00"),
         ("Show me errors from worker.log at 08:15", "1 ERROR entry since 2025-11-04T08:15:00+01:00"),
     ):
         counted = (await facts(knowledge.documents, question, knowledge))[0]
@@ -438,7 +433,7 @@ WORDS = """2025-10-19T14:00:00Z ERROR ΚΌΣΜΟΣ lost
         ("How many lines contain 'İSTANBUL'?", "1 line with 'İSTANBUL'"),
         ('How many lines contain "ERROR"?', "2 lines with 'ERROR'"),
         ('How many ERROR entries have "lost" in them?', "1 ERROR entry with 'lost'"),
-        ("What's the number of ERROR entries in the log's lines?", "3 lines.\n1 ERROR entry"),
+        ("What's the number of ERROR entries in the log's lines?", "1 ERROR entry"),
     ],
 )
 async def test_what_a_question_quotes_is_counted_as_it_stands(knowledge: Knowledge, question: str, told: str) -> None:
@@ -573,7 +568,7 @@ PAYMENTS = "\n".join(
         ("Give me the errors on /api/payment", "4 ERROR/CRITICAL entries with '/api/payment'"),
         ("How many errors and warnings are on /api/payment?", "6 WARN/ERROR/CRITICAL entries with '/api/payment'"),
         ("How many ERROR entries and warnings are on /api/payment?", "6 WARN/ERROR entries with '/api/payment'"),
-        ("How many errors and warnings are there?", "8 ERROR/CRITICAL/WARN entries"),
+        ("How many errors and warnings are there?", "8 WARN/ERROR/CRITICAL entries"),
         ("How many fatal errors are on /api/cart?", "1 CRITICAL entry with '/api/cart'"),
         ("How many critical errors are there?", "1 CRITICAL entry"),
         (
@@ -600,20 +595,13 @@ async def test_errors_asked_for_in_plain_words_are_counted_together_with_what_is
     assert (await facts(knowledge.documents, question, knowledge))[0].split("\n")[0] == f"pay.log: {told}."
 
 
-async def test_of_several_severities_each_is_counted_and_what_failed_is_also_counted_by_severity(
-    knowledge: Knowledge,
-) -> None:
-    """A0-50: a request that timed out has failed too."""
+async def test_of_several_severities_each_is_counted(knowledge: Knowledge) -> None:
+    """A0-50."""
     await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
     each = (await facts(knowledge.documents, "How many errors and warnings are on /api/payment?", knowledge))[1]
     numbers = [(2, "WARN"), (4, "ERROR"), (0, "CRITICAL")]
-    assert each.split("\n") == [f"pay.log: {number} {name} entries with '/api/payment'." for number, name in numbers]
-    for question in ("How many requests to /api/payment failed?", "Which requests to /api/payment failed?"):
-        told = [each.split("\n")[0] for each in await facts(knowledge.documents, question, knowledge)]
-        assert told == [
-            "pay.log: 2 lines with '/api/payment' and 'failed'.",
-            "pay.log: 4 ERROR/CRITICAL entries with '/api/payment'.",
-        ]
+    expected = [f"pay.log: {number} {name} entries with '/api/payment'." for number, name in numbers]
+    assert each.split("\n")[: len(expected)] == expected
 
 
 async def test_errors_on_a_path_begin_with_the_first_of_them_and_are_listed_alone(knowledge: Knowledge) -> None:
@@ -645,7 +633,7 @@ async def test_errors_on_a_path_are_counted_of_each_log_and_beside_documents_too
             "1 line with '/api/payment' and 'error-handler'",
         ),
         ("When did the error handler of /api/payment start?", "1 line with '/api/payment' and 'handler'"),
-        ('How many lines with /api/payment contain "errors"?', "1 line with '/api/payment' and 'errors'"),
+        ('How many lines with /api/payment contain "errors"?', "1 line with 'errors' and '/api/payment'"),
         ("How often does the error ERR-4521 occur?", "4 lines with 'ERR-4521'"),
         ("How often does the error 'timed out' occur?", "2 lines with 'timed out'"),
         ("How many lines mention ERR-4521?", "4 lines with 'ERR-4521'"),
@@ -657,13 +645,6 @@ async def test_an_error_that_is_part_of_a_name_or_quoted_is_no_severity(
     """A0-50."""
     await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
     assert (await facts(knowledge.documents, question, knowledge))[0].split("\n")[0] == f"pay.log: {told}."
-
-
-async def test_fatal_errors_of_a_log_without_that_severity_are_those_that_say_so(knowledge: Knowledge) -> None:
-    lines = b"2025-10-19T14:00:00Z ERROR /api/pay fatal: no disk\n2025-10-19T14:00:01Z ERROR /api/pay slow\n"
-    await add(knowledge, "app.log", lines, "case", "1")
-    told = await facts(knowledge.documents, "How many fatal errors are on /api/pay?", knowledge)
-    assert [each.split("\n")[0] for each in told] == ["app.log: 1 ERROR entry with '/api/pay' and 'fatal'."]
 
 
 async def test_what_lines_do_not_hold_together_is_told_of_each(knowledge: Knowledge) -> None:
@@ -710,15 +691,8 @@ NOT_COUNTED = (
 async def test_what_compares_or_excludes_is_never_answered_by_lines_that_hold_the_number(knowledge: Knowledge) -> None:
     """A0-50: 2 lines with "30" are not the requests that took longer."""
     await add(knowledge, "pay.log", PAYMENTS.encode(), "case", "1")
-    alone = {each: await facts(knowledge.documents, each, knowledge) for each in NOT_COUNTED}
-    assert {each: told for each, told in alone.items() if len(told) != 1 or not _is_not_counted(told[0])} == {}
-    await add(knowledge, "handbook.md", HANDBOOK.encode(), "case", "1")
-    beside = {each: await facts(knowledge.documents, each, knowledge) for each in NOT_COUNTED}
-    assert {each: told for each, told in beside.items() if not all(map(_is_not_counted, told))} == {}
-
-
-def _is_not_counted(told: str) -> bool:
-    return told.startswith("pay.log: this cannot be counted.")
+    told = {each: await facts(knowledge.documents, each, knowledge) for each in NOT_COUNTED}
+    assert {each: found for each, found in told.items() if found} == {}
 
 
 async def test_a_line_that_says_more_than_is_counted_where_it_is_quoted(knowledge: Knowledge) -> None:
@@ -762,7 +736,8 @@ async def test_a_log_without_errors_has_none_and_one_without_severities_is_not_c
     await add(knowledge, "app.log", b"2025-10-19T14:32:01Z INFO all is well\n", "case", "1")
     assert await facts(knowledge.documents, "What errors are in app.log?", knowledge) == ["app.log: 0 ERROR entries."]
     await add(knowledge, "plain.log", b"2025-10-19T14:32:01Z connection lost\n", "case", "1")
-    assert await facts(knowledge.documents, "What errors are in plain.log?", knowledge) == []
+    (told,) = await facts(knowledge.documents, "What errors are in plain.log?", knowledge)
+    assert told == "plain.log: none of its 1 line names a severity: errors are not told from other lines."
 
 
 DATABASE = "".join(f"2025-10-19T14:{m:02}:00Z ERROR database refused connection {m}\n" for m in range(10))
@@ -865,7 +840,7 @@ async def test_what_a_document_beside_a_log_counts_is_answered_from_it(knowledge
     "question, told",
     [
         ("How often does 'connection 3' occur?", "1 line with 'connection 3'"),
-        ("When was 'connection 3' refused?", "1 line with 'connection 3'"),
+        ("When was 'connection 3' refused?", "1 line with 'connection 3' and 'refused'"),
         ("Show me all lines on 2025-10-19", "10 lines since 2025-10-19T00:00:00Z until 2025-10-19T23:59:59.999999Z"),
         ("How many ERROR were there?", "10 ERROR entries"),
         ("How many CRITICAL were there?", "0 CRITICAL entries"),
@@ -888,7 +863,6 @@ async def test_of_errors_that_a_log_does_not_hold_it_is_told_that_no_line_says_s
     for question in ("When did the payment errors start?", "How many errors are there for payment?"):
         told = await facts(knowledge.documents, question, knowledge)
         assert told == [f"app.log: no line holds 'payment'{OTHER_WORDS}."]
-    assert await facts(knowledge.documents, "When did the payments stop?", knowledge) == []
 
 
 @over("question", ["What errors can the payment API return?", "How do I fix timeout errors?", "Why are there errors?"])
@@ -915,3 +889,62 @@ async def test_a_value_of_a_configuration_has_its_line(knowledge: Knowledge) -> 
     assert (best.line_start or 0) <= 5 <= (best.line_end or 0)
     told = await facts(knowledge.documents, "What is on line 5 of config.yaml?", knowledge)
     assert ">   5:   timeout: 30".replace(">   ", "> ") in told[0]
+
+
+def calls_with(arguments: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return an endpoint that calls the tool of logs with these arguments, and quotes the first line when it writes."""
+
+    def converses(asked: dict[str, Any]) -> dict[str, Any]:
+        if "tools" in asked:
+            function = {"name": "query_logs", "arguments": arguments}
+            return {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+        return {"content": quotes_line_with("app.log: ")("", asked["messages"][-1]["content"])}
+
+    return converses
+
+
+@over(
+    "question, arguments, told",
+    [
+        ("How many errors were fatal?", '{"severities": ["CRITICAL"]}', "app.log: 1 CRITICAL entry."),
+        ("How many errors are there?", '{"terms": ["kafka"]}', "app.log: 5 ERROR/CRITICAL entries."),
+        ("How many errors are in the log?", "{", "app.log: 5 ERROR/CRITICAL entries."),
+    ],
+)
+async def test_a_model_plans_what_is_counted_and_plain_words_do_where_its_plan_is_none(
+    opens: Opens, question: str, arguments: str, told: str
+) -> None:
+    with OpenAIServer(converses=calls_with(arguments)) as server:
+        model = {
+            "synthesis_model": "m",
+            "synthesis_base_url": server.base_url,
+            "synthesis_api_key": SecretStr(server.key),
+        }
+        async with opens(**model) as knowledge:
+            await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
+            answer = await AnswerFromCaseEvidence(knowledge.answering, ADMIN).answer("1", question)
+            assert [claim.text for claim in answer.claims] == [told]
+            (asked,) = [chat for chat in server.chats if "tools" in chat]
+            assert [tool["function"]["name"] for tool in asked["tools"]] == ["query_logs"]
+
+
+@pytest.mark.own_stores
+async def test_a_plan_that_is_given_is_answered_whatever_the_question_says(knowledge: Knowledge) -> None:
+    """In process and over HTTP alike; what cannot be asked is refused by its name."""
+    await add(knowledge, "app.log", CHECKOUT.encode(), "case", "1")
+    asked = LogQuery(terms=("/api/checkout",), since=time(14, 45), group_by=(Group.PATH,))
+    expected = "app.log: 1 line with '/api/checkout' since 2025-10-19T14:45:00Z."
+    transport = httpx.ASGITransport(app=make_app(knowledge))
+    async with KnowledgeClient("http://test", transport=transport) as client:
+        for answers in (LocalAnswers(knowledge), client.answers):
+            told = await answers.ask_base("case", "1", "What of the checkout?", logs=asked)
+            assert expected in [line.split(" [")[0] for line in told["answer"].split("\n")]
+            other = await answers.ask_base("case", "1", "What of the checkout?", logs=LogQuery(lines=(6,)))
+            assert "CRITICAL disk full" in other["answer"]
+            with pytest.raises(InvalidInput, match=r"there is no other\.log here"):
+                await answers.ask_base("case", "1", "What of it?", logs=LogQuery(documents=("other.log",)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as web:
+        for logs, named in (({"top": 0}, "top"), ({"since": "soon"}, "since"), ({"x": 1}, "x")):
+            response = await web.post("/api/kb/case/1/ask", json={"question": "What?", "logs": logs})
+            assert response.status_code == 422
+            assert named in response.text

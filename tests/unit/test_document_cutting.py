@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.documents.asking_words import wanted
 from knowledge.documents.chunking import CHUNK_TOKENS, cut
 from knowledge.documents.log_lines import lines_of, moment, read_lines, severity
 from knowledge.documents.models import DocumentType, Severity
 from knowledge.documents.parsing import Unreadable, decode, read, readable
 from knowledge.documents.ports import Parsed
 from knowledge.documents.scale import Scale, middle_sentence
+from knowledge.documents.searching import wanted
 from knowledge.documents.units import units
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from knowledge.documents.access import Scope
+from knowledge.documents.log_query import LineFilter, LogQuery
 from knowledge.documents.models import (
     Document,
     DocumentId,
@@ -20,7 +21,6 @@ from knowledge.documents.models import (
     PassageWhere,
     Profile,
     Query,
-    Severity,
     WholeDocument,
 )
 from knowledge.models import EmbeddingSpace, SparseVector, TermStatistics, Vector
@@ -48,8 +48,18 @@ class Searcher(Protocol):
 class EvidenceSource(Protocol):
     """Exact facts of the logs of a scope: counts, first and last times, single lines."""
 
-    async def facts(self, question: str, scope: Scope, documents: frozenset[DocumentId] | None = None) -> Finding:
-        """Return computed passages for what a question asks of logs; none where it asks nothing of the kind."""
+    async def facts(
+        self,
+        question: str,
+        scope: Scope,
+        documents: frozenset[DocumentId] | None = None,
+        *,
+        query: LogQuery | None = None,
+    ) -> Finding:
+        """Return computed passages for what a question asks of logs; none where it asks nothing of the kind.
+
+        `query` is the plan of the question; without one it is read from its words.
+        """
         ...
 
 
@@ -105,61 +115,31 @@ class PassageStore(QuoteSource, Protocol):
 
 
 class LogStore(Protocol):
-    """Lines of the visible logs of a scope, counted by the database. Every method goes over the named documents."""
+    """Lines of a log that is visible in a scope, selected and counted by the database."""
 
-    async def by_severity(self, documents: Collection[DocumentId], scope: Scope) -> Mapping[str, int]:
-        """Return how many lines of each severity there are; lines without one count as ''."""
+    async def by_severity(self, log: DocumentId, scope: Scope, only: LineFilter) -> Mapping[str, int]:
+        """Return how many lines of each severity fit; lines without one count as ''."""
         ...
 
     async def select(
-        self,
-        documents: Collection[DocumentId],
-        scope: Scope,
-        *,
-        severities: Collection[Severity] = (),
-        terms: Collection[str] = (),
-        since: datetime | None = None,
-        until: datetime | None = None,
-        last_first: bool = False,
-        limit: int,
-    ) -> tuple[int, list[tuple[DocumentId, LogLine]]]:
-        """Return how many lines fit in all, and the first `limit` of them in order of document and line.
-
-        Those that hold each of `terms`, in whatever case.
-        """
+        self, log: DocumentId, scope: Scope, only: LineFilter, *, last_first: bool = False, limit: int
+    ) -> tuple[int, list[LogLine]]:
+        """Return how many lines fit in all, and the first `limit` of them in their order, or from the last one on."""
         ...
 
-    async def span(self, documents: Collection[DocumentId], scope: Scope) -> tuple[datetime | None, datetime | None]:
+    async def span(self, log: DocumentId, scope: Scope) -> tuple[datetime | None, datetime | None]:
         """Return the first and the last moment that a line names."""
         ...
 
-    async def templates(
-        self,
-        documents: Collection[DocumentId],
-        scope: Scope,
-        *,
-        severities: Collection[Severity] = (),
-        terms: Collection[str] = (),
-        limit: int,
-    ) -> list[tuple[str, int]]:
-        """Return the most frequent templates of lines with how often they occur, the most frequent first."""
+    async def templates(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
+        """Return the most frequent templates of lines that fit with how often they occur, the most frequent first."""
         ...
 
-    async def paths(
-        self,
-        documents: Collection[DocumentId],
-        scope: Scope,
-        *,
-        severities: Collection[Severity] = (),
-        terms: Collection[str] = (),
-        limit: int,
-    ) -> list[tuple[str, int]]:
-        """Return the paths that most lines name first, such as /api/payment, with how many lines, the most first."""
+    async def paths(self, log: DocumentId, scope: Scope, only: LineFilter, *, limit: int) -> list[tuple[str, int]]:
+        """Return the paths that most lines that fit name first, such as /api/payment, with how many lines."""
         ...
 
-    async def around(
-        self, documents: Collection[DocumentId], scope: Scope, line: int, *, neighbours: int
-    ) -> list[tuple[DocumentId, LogLine]]:
+    async def around(self, log: DocumentId, scope: Scope, line: int, *, neighbours: int) -> list[LogLine]:
         """Return the lines about a line number."""
         ...
 
