@@ -160,7 +160,12 @@ async def planned(*said: Said | ChatUnavailable) -> LogQuery | None:
 
 
 async def test_a_model_fills_the_plan_by_a_tool_call() -> None:
-    arguments = {"documents": ["app.log"], "severities": ["CRITICAL"], "words": ["till"], "since": "2025-10-19"}
+    arguments: dict[str, Any] = {
+        "documents": ["app.log"],
+        "severities": ["CRITICAL"],
+        "words": ["till"],
+        "since": "2025-10-19",
+    }
     model = ScriptedModel([Said(calls=(call("query_logs", **arguments),))])
     found = await plan_by_model(model, QUESTION, {"app.log"})
     assert found == plan(documents=("app.log",), severities=(Severity.CRITICAL,), words=("till",), since=DAY)
