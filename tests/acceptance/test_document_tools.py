@@ -541,7 +541,7 @@ async def test_a0_49_f6_a_list_that_a_model_speaks_of_is_told_by_code(
     async with opens(**with_model(server)) as knowledge:
         await add(knowledge, "app.log", "\n".join(lines).encode(), "case", "7")
         every = await ask(tool(knowledge, 0), "7", "Show me all CRITICAL entries with timestamps")
-        assert (server.calls, every["extractive"], every["status"]) == (1, False, "answered")
+        assert (server.calls, every["extractive"], every["status"]) == (2, False, "answered"), "a plan, and an answer"
         for number, line in enumerate(lines, 1):
             assert f"\n{every['answer']}".count(f"\n{number}: {line} [app.log:{number} (") == 1
         cited = [each["lines"] for each in every["citations"] if " is full" in each["quote"]]

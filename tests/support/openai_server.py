@@ -109,7 +109,7 @@ class OpenAIServer:
     """Vectors are `hashed_bag` of the text. What it counts may be read, and its limits changed, at any time.
 
     `poison`: texts with this in them get a 400, with the whole request. `bytes_per_token`: its tokenizer. `crowd`: the
-    cosine of texts that share nothing. `says`: what it answers in a chat to instructions and a text.
+    cosine of texts that share nothing. `says`: what it answers in a chat to instructions and a text; it calls no tool.
     """
 
     dims: int = 64
@@ -282,7 +282,8 @@ class OpenAIServer:
             if self.converses is not None:
                 message = {"role": "assistant", "refusal": None, **self.converses(asked)}
             else:
-                said = self.says(*(message["content"] for message in asked["messages"]))
+                texts = [message["content"] for message in asked["messages"]]
+                said = "I call no tool." if asked.get("tools") else self.says(*texts)
                 message = {"role": "assistant", "content": said, "refusal": None}
             choices = [{"index": 0, "finish_reason": "stop", "message": message}]
             return {"object": "chat.completion", "model": asked["model"], "choices": choices}
