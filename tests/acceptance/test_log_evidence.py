@@ -915,7 +915,7 @@ async def test_a_model_plans_what_is_counted_and_plain_words_do_where_its_plan_i
     opens: Opens, question: str, arguments: str, told: str
 ) -> None:
     with OpenAIServer(converses=calls_with(arguments)) as server:
-        model = {
+        model: dict[str, Any] = {
             "synthesis_model": "m",
             "synthesis_base_url": server.base_url,
             "synthesis_api_key": SecretStr(server.key),
