@@ -107,6 +107,7 @@ OPERATIONS: Final[Mapping[str, Needed]] = {
     "store_upkeep.reembed_to": _STORE,
     "store_upkeep.finish": _STORE,
     "archives.export_archive": _STORE,
+    "archives.export_entries": _STORE,
     "archives.import_archive": _STORE,
     "keys.create": _KEYS,
     "keys.list": _KEYS,

@@ -1,7 +1,8 @@
-"""The form of an archive: one gzip stream of JSON lines that ends with a manifest. Reading and writing, no store.
+"""The form of an archive: a gzipped tar with one member per table, written by COPY, and a manifest at its end.
 
-The first line says what it is. Then `[part, row]` lines, parts in the order of `PARTS`. The last line is the manifest:
-how many rows each part has and the sha256 of its lines. It is written last, so what was cut off is seen to be.
+Nothing is ever extracted to a path: members are read in order from the stream, by names of a fixed form. The manifest
+has the columns, the number of rows and the sha256 of each member; written last, it tells a whole archive from one that
+was cut off.
 """
 
 from __future__ import annotations
@@ -9,272 +10,266 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import tarfile
 import zlib
-from base64 import b64encode
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import IO, Any
-from uuid import UUID
+from importlib.metadata import version
+from typing import IO, Final
 
-from knowledge.errors import Conflict, InvalidInput
+from pydantic import TypeAdapter, ValidationError
 
-FORMAT = "hardwon-archive"
-VERSION = 8
-PARTS = (
-    "workspaces",
-    "spaces",
-    "projects",
-    "patterns",
-    "match_keys",
-    "links",
-    "entries",
-    "points",
-    "vectors",
-    "lexicon",
-    "checkpoints",
-    "contexts",
-    "outcomes",
-    "partitions",
-    "grants",
-    "sources",
-    "documents",
-    "document_versions",
-    "passages",
-    "log_lines",
-    "passage_vectors",
-    "scales",
-    "escalations",
-    "qa_events",
-    "feedback",
-)
-"""In this order each row comes after those it refers to."""
+from knowledge.errors import InvalidInput
+from knowledge.ports import Origin
 
-DOCUMENT_PARTS = PARTS[PARTS.index("partitions") :]
-_SINCE = {"match_keys": 2, "links": 2, "workspaces": 3} | dict.fromkeys(DOCUMENT_PARTS, 5)
-"""The format version a part came with, where it is not the first; older archives are read without it."""
+FORMAT: Final = "hardwon-archive"
+VERSION: Final = 9
+LAST_JSON_LINES: Final = "7e69ee7"
+"""The last commit that reads archives of versions 1 to 8, which were JSON lines."""
 
-SLICE_ROWS = 500
-SLICE_BYTES = 4 * 1024 * 1024
-"""Rows are read in slices of at most this much (a single row may be larger)."""
+MAX_ROW_BYTES: Final = 128 * 1024 * 1024
+"""No row is longer: a document has 15 MB of text, and as much that it says of itself, escaped at most twice as long."""
+_MAX_MANIFEST_BYTES: Final = 4 * 1024 * 1024
+_MAX_PADDING_BYTES: Final = 1024 * 1024
+_MAX_RATIO: Final = 400
+"""An archive that unpacks to more times its size is a bomb; deflate reaches 1,030, rows of real stores 4 to 30."""
+_FREE_BYTES: Final = 64 * 1024 * 1024
+"""An archive may unpack to this much whatever its size."""
+_PIECE_BYTES: Final = 1024 * 1024
 
-_MAX_LINE = 8 * 1024 * 1024
-"""No row is longer, but for those with texts of documents: an entry has ten texts of 64 KiB, JSON at most six times."""
-
-_MAX_TEXT_LINE = 128 * 1024 * 1024
-"""Nor is one of those: what a document of 15 MB tells of itself can be as long as its text, which stands beside it.
-
-They are written as UTF-8, so neither of the two takes more than twice its bytes, unless it is of control characters.
-"""
-
-_LONG = tuple(f'["{part}",{{'.encode() for part in ("document_versions", "passages", "log_lines"))
-_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-
-Row = dict[str, Any]
+_BLOCK: Final = tarfile.BLOCKSIZE
+_MEMBER: Final = re.compile(rf"{FORMAT}-(\d+)/(?:([a-z_]{{1,63}})\.copy|manifest\.json)")
 
 
-def damaged(why: str) -> InvalidInput:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A table in an archive: its columns in the order of COPY, its rows, and the sha256 of its member."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What an archive holds, and where it is from."""
+
+    format: str
+    version: int
+    hardwon: str
+    origin: Origin
+    parts: Mapping[str, Part]
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """The number of rows of each part."""
+        return {name: part.rows for name, part in self.parts.items()}
+
+
+_MANIFEST = TypeAdapter(Manifest)
+
+
+def damaged(reason: str) -> InvalidInput:
     """Return the error that an archive is not whole."""
-    return InvalidInput("archive", f"{why}: export it again")
-
-
-@dataclass(slots=True)
-class _Sum:
-    """How many lines a part has so far, and their digest."""
-
-    count: int = 0
-    digest: Any = field(default_factory=sha256)
-
-    def add(self, line: bytes) -> None:
-        self.count += 1
-        self.digest.update(line)
-
-    def told(self) -> dict[str, Any]:
-        return {"count": self.count, "sha256": self.digest.hexdigest()}
+    return InvalidInput("archive", f"{reason}: export it again")
 
 
 class ArchiveWriter:
-    """Makes the bytes of an archive, piece by piece. Rows hold JSON values, ids, times and bytes."""
+    """Makes the bytes of an archive, piece by piece; the same rows are the same bytes."""
 
     def __init__(self) -> None:
-        self._gzip = zlib.compressobj(wbits=31)  # a gzip header without a time: the same rows are the same bytes
-        self._sums = {part: _Sum() for part in PARTS}
+        self._gzip = zlib.compressobj(level=1, wbits=31)  # a gzip header without a time
+        self._parts: dict[str, Part] = {}
 
-    def head(self) -> bytes:
-        """Return the beginning."""
-        return self._gzip.compress(_line({"format": FORMAT, "version": VERSION}))
+    @property
+    def rows(self) -> int:
+        """The number of rows so far."""
+        return sum(part.rows for part in self._parts.values())
 
-    def rows(self, part: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
-        """Return the next rows; parts come in the order of `PARTS`. Raises Conflict for one that none could read."""
-        lines = [_line([part, row]) for row in rows]
-        for line, row in zip(lines, rows, strict=True):
-            if len(line) > _most(line) or _swollen(line):
-                raise Conflict(_too_long(part, row))
-            self._sums[part].add(line)
-        return self._gzip.compress(b"".join(lines))
+    def add(self, name: str, table: str, columns: Sequence[str], file: IO[bytes]) -> Iterator[bytes]:
+        """Yield a member with all rows of a file that COPY wrote."""
+        size = file.tell()
+        file.seek(0)
+        digest, rows = sha256(), 0
+        yield self._gzip.compress(_header(f"{name}.copy", size))
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+            rows += piece.count(b"\n")
+            yield self._gzip.compress(piece)
+        yield self._gzip.compress(bytes(-size % _BLOCK))
+        self._parts[name] = Part(table=table, columns=tuple(columns), rows=rows, sha256=digest.hexdigest())
 
-    def end(self) -> bytes:
-        """Return the manifest and the end."""
-        return self._gzip.compress(_line({"manifest": _manifest(VERSION, self._sums)})) + self._gzip.flush()
+    def end(self, origin: Origin) -> bytes:
+        """Return the manifest and the end of the archive."""
+        manifest = Manifest(
+            format=FORMAT, version=VERSION, hardwon=version("hardwon"), origin=origin, parts=self._parts
+        )
+        content = json.dumps(asdict(manifest), ensure_ascii=False, indent=1).encode()
+        member = _header("manifest.json", len(content)) + content + bytes(-len(content) % _BLOCK)
+        return self._gzip.compress(member + bytes(2 * _BLOCK)) + self._gzip.flush()
 
 
-def _manifest(version: int, sums: Mapping[str, _Sum]) -> dict[str, Any]:
-    parts = {name: told.told() for name, told in sums.items() if _SINCE.get(name, 1) <= version}
-    return {"format": FORMAT, "version": version, "parts": parts}
+def _header(name: str, size: int) -> bytes:
+    info = tarfile.TarInfo(f"{FORMAT}-{VERSION}/{name}")
+    info.size, info.mode = size, 0o600
+    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")  # has sizes of more than 8 GB
 
 
-def check(file: IO[bytes]) -> dict[str, int]:
-    """Read a whole archive from its beginning and return how many rows each part has.
+def check(file: IO[bytes]) -> Manifest:
+    """Read a whole archive and return its manifest, to which all members fit.
 
     Raises InvalidInput (field `archive`) for one that is cut off, damaged, of another version, or no archive.
     """
-    sums = {part: _Sum() for part in PARTS}
-    manifest: object = None
-    last = PARTS[0]
-    for line in _lines(file):
+    found: dict[str, tuple[int, str]] = {}
+    manifest: Manifest | None = None
+    stream = _Stream(file)
+    for name, pieces in _members(stream):
         if manifest is not None:
             raise damaged("goes on after its manifest")
-        told = _parsed(line)
-        if isinstance(told, list) and len(told) == 2 and isinstance(told[0], str) and told[0] in sums:
-            if not isinstance(told[1], dict):
-                raise damaged(f"holds {told[0]} that are none")
-            if PARTS.index(told[0]) < PARTS.index(last):
-                raise damaged("has its parts in another order")
-            last = told[0]
-            sums[last].add(line)
-        elif isinstance(told, dict) and "manifest" in told:
-            manifest = told["manifest"]
+        if name is None:
+            manifest = _read_manifest(pieces)
+        elif name in found:
+            raise damaged(f"holds {name} twice")
         else:
-            raise damaged("holds a line that is none of its own")
+            found[name] = _sum_rows(pieces)
     if manifest is None:
         raise damaged("is cut off, its manifest is missing")
-    if manifest not in [_manifest(version, sums) for version in range(1, VERSION + 1)]:
+    stream.read_padding()
+    if {name: (part.rows, part.sha256) for name, part in manifest.parts.items()} != found:
         raise damaged("is damaged, it does not hold what its manifest says")
-    return {name: part.count for name, part in sums.items()}
+    return manifest
 
 
-def slices(file: IO[bytes], *, only: Collection[str] = PARTS) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the rows of a checked archive, from its beginning, in slices of one part each; `only` those of some."""
-    rows: list[Row] = []
-    size = 0
-    part = PARTS[0]
-    last = max(map(PARTS.index, only))
-    for line in _lines(file):
-        told = _parsed(line)
-        if not isinstance(told, list):
-            break
-        if PARTS.index(told[0]) > last:
-            break
-        if told[0] not in only:
-            continue
-        if rows and (told[0] != part or len(rows) >= SLICE_ROWS or size >= SLICE_BYTES):
-            yield part, rows
-            rows, size = [], 0
-        part = told[0]
-        rows.append(told[1])
-        size += len(line)
-    if rows:
-        yield part, rows
+def parts(file: IO[bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield each part of a checked archive with the pieces of its rows, which are read before the next part."""
+    for name, pieces in _members(_Stream(file)):
+        if name is None:
+            return
+        yield name, pieces
 
 
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines after the first one, which says that this is an archive and of which version."""
-    file.seek(0)
-    with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
-        first = True
-        while line := _next(unpacked):
-            if first:
-                _check_head(line)
-                first = False
-            else:
-                yield line
-        if first:
+def _sum_rows(pieces: Iterator[bytes]) -> tuple[int, str]:
+    """Return the number of rows and the sha256; in the text format of COPY a line feed ends a row and nothing else."""
+    digest, rows, length = sha256(), 0, 0
+    for piece in pieces:
+        digest.update(piece)
+        rows += piece.count(b"\n")
+        ends = piece.rfind(b"\n")
+        length = length + len(piece) if ends < 0 else len(piece) - ends - 1
+        if length > MAX_ROW_BYTES:
+            raise damaged("is damaged, it has a row that is too long")
+    return rows, digest.hexdigest()
+
+
+def _read_manifest(pieces: Iterator[bytes]) -> Manifest:
+    content = b""
+    for piece in pieces:
+        content += piece
+        if len(content) > _MAX_MANIFEST_BYTES:
+            raise damaged("is damaged, its manifest is too long")
+    try:
+        manifest = _MANIFEST.validate_json(content)
+    except (ValidationError, RecursionError) as error:
+        raise damaged("is damaged, its manifest is not one") from error
+    if (manifest.format, manifest.version) != (FORMAT, VERSION):
+        raise damaged("is damaged, its manifest is of another format")
+    return manifest
+
+
+class _Stream:
+    """The tar of an archive, gzipped or plain, read forward."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        file.seek(0)
+        begins = file.read(2)
+        if not begins:
             raise InvalidInput("archive", "is empty: give the file that hardwon export wrote")
+        self._most = file.seek(0, 2) * _MAX_RATIO + _FREE_BYTES
+        file.seek(0)
+        self._tar: IO[bytes] = gzip.GzipFile(fileobj=file, mode="rb") if begins == b"\x1f\x8b" else file  # type: ignore[assignment]
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes. Raises InvalidInput where there are fewer."""
+        content = self._read(size)
+        while len(content) < size:
+            more = self._read(size - len(content))
+            if not more:
+                raise damaged("is cut off")
+            content += more
+        return content
+
+    def read_padding(self) -> None:
+        """Read to the end, where only zeros may be."""
+        size = 0
+        while piece := self._read(_PIECE_BYTES):
+            size += len(piece)
+            if piece.strip(b"\0") or size > _MAX_PADDING_BYTES:
+                raise damaged("goes on after its end")
+
+    def _read(self, size: int) -> bytes:
+        try:
+            content = self._tar.read(size)
+        except EOFError as error:
+            raise damaged("is cut off") from error
+        except gzip.BadGzipFile as error:
+            raise InvalidInput(
+                "archive", "is not what hardwon export wrote: damaged, or with something after its end"
+            ) from error
+        except zlib.error as error:
+            raise damaged("is damaged") from error
+        self._most -= len(content)
+        if self._most < 0:
+            raise InvalidInput("archive", f"unpacks to more than {_MAX_RATIO} times its size, as no store does")
+        return content
 
 
-def _next(unpacked: gzip.GzipFile) -> bytes:
-    line = _read(unpacked, _MAX_LINE)
-    if not line.endswith(b"\n") and line.startswith(_LONG):
-        line += _read(unpacked, _MAX_TEXT_LINE - len(line))
-    if line and not line.endswith(b"\n"):
-        raise damaged("is damaged, it has a line that is too long or without an end")
-    if _swollen(line):
-        raise damaged("holds a line that is none of its own")
-    return line
+def _members(stream: _Stream) -> Iterator[tuple[str | None, Iterator[bytes]]]:
+    """Yield the name of each part, None for the manifest, and its pieces; what is left of them is skipped."""
+    first = True
+    while True:
+        block = stream.read(_BLOCK)
+        if not first and not any(block):
+            stream.read(_BLOCK)  # a tar ends with two of these
+            return
+        name, size = _read_header(block, first=first)
+        first = False
+        pieces = _pieces(stream, size)
+        yield name, pieces
+        for _ in pieces:
+            pass
+        stream.read(-size % _BLOCK)
 
 
-def _read(unpacked: gzip.GzipFile, most: int) -> bytes:
+def _pieces(stream: _Stream, size: int) -> Iterator[bytes]:
+    while size:
+        piece = stream.read(min(size, _PIECE_BYTES))
+        size -= len(piece)
+        yield piece
+
+
+def _read_header(block: bytes, *, first: bool) -> tuple[str | None, int]:
+    """Return the name and the size of a member; links, folders and all names but those of parts are refused."""
     try:
-        return unpacked.readline(most)
-    except EOFError as error:
-        raise damaged("is cut off") from error
-    except gzip.BadGzipFile as error:
+        info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+    except (tarfile.HeaderError, UnicodeDecodeError) as error:
+        if f'"{FORMAT}"'.encode() in block:
+            raise InvalidInput(
+                "archive",
+                f"is one of JSON lines, as hardwon wrote them up to commit {LAST_JSON_LINES}: import it with that"
+                " version into a store, which this version opens as it is",
+            ) from error
+        raise (_not_ours() if first else damaged("is damaged, it holds a member without a header")) from error
+    named = _MEMBER.fullmatch(info.name)
+    if named is None or info.type != tarfile.REGTYPE or info.size < 0:
+        raise _not_ours() if first else damaged("holds a member that is not one of its own")
+    if int(named[1]) != VERSION:
         raise InvalidInput(
-            "archive", "is not what hardwon export wrote: no gzip, or with something after it"
-        ) from error
-    except zlib.error as error:
-        raise damaged("is damaged") from error
-
-
-def _most(line: bytes) -> int:
-    """Return how long a line may be that begins like this one."""
-    return _MAX_TEXT_LINE if line.startswith(_LONG) else _MAX_LINE
-
-
-def _swollen(line: bytes) -> bool:
-    """Return whether a long line is long by more than its texts: a list in JSON takes twenty times its bytes."""
-    if len(line) <= _MAX_LINE:
-        return False
-    beside = end = 0
-    for text in _TEXT.finditer(line):
-        beside += text.start() - end
-        end = text.end()
-        if beside > _MAX_LINE:
-            return True
-    return beside + len(line) - end > _MAX_LINE
-
-
-def _too_long(part: str, row: Mapping[str, Any]) -> str:
-    if (document_id := row.get("document_id")) is not None:
-        return (
-            f"document {document_id} is too long for an archive: delete it (hardwon kb delete), or have less in what it"
-            " tells of itself at its beginning, and export again"
+            "archive", f"is of format version {named[1]}, this hardwon reads {VERSION}: use the one that wrote it"
         )
-    return f"one of the {part} is too long for an archive ({row.get('id', 'it has no id')})"
+    return named[2], info.size
 
 
-def _check_head(line: bytes) -> None:
-    try:
-        told = json.loads(line)
-        named, version = told["format"], told["version"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        named, version = None, None
-    if named != FORMAT:
-        raise InvalidInput("archive", "is no archive of hardwon: give the file that hardwon export wrote")
-    if version not in range(1, VERSION + 1):
-        raise InvalidInput(
-            "archive", f"is of format version {version}, this hardwon reads up to {VERSION}: use the one that wrote it"
-        )
-
-
-def _parsed(line: bytes) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise damaged("is damaged, it holds a line that is not JSON") from error
-
-
-def _line(value: object) -> bytes:
-    told = json.dumps(value, default=_plain, ensure_ascii=False, separators=(",", ":"))
-    return told.encode(errors="surrogatepass") + b"\n"
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} has no place in an archive")
+def _not_ours() -> InvalidInput:
+    return InvalidInput("archive", "is no archive of hardwon: give the file that hardwon export wrote")

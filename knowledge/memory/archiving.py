@@ -1,38 +1,32 @@
-"""Export and import of a whole store: one snapshot out, the same ids in, however often it is broken off."""
+"""Export and import of a whole store: one snapshot out; the same ids in, all of them or none."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import tempfile
-from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
-from hashlib import sha256
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import IO, TypeVar
-from uuid import UUID
-
-from pydantic import TypeAdapter
+from typing import BinaryIO, TypeVar, cast
 
 from knowledge.errors import Conflict, StorageUnavailable
 from knowledge.logs import get_logger
-from knowledge.memory.archive import PARTS, ArchiveWriter, Row, check, damaged, slices
+from knowledge.memory.archive import ArchiveWriter, check, damaged, parts
 from knowledge.memory.settling import settle
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.mismatch import settings_of
-from knowledge.models import EmbeddingSpace, LeaseToken
+from knowledge.models import EmbeddingSpace, Entry, NewEntry
 from knowledge.ports import ArchiveStore, Embedder, Progress, VectorIndex
 from knowledge.provenance import UNHEARD, Auditor
 
 log = get_logger(__name__)
 
-_HELD_ANEW = 120.0
-"""Seconds after which the documents that are being imported are held anew; a hold lasts ten minutes."""
-
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_TOLD = tuple(field.name for field in fields(NewEntry))
 
-_SPACE = TypeAdapter(EmbeddingSpace)
 _Item = TypeVar("_Item")
 
 
@@ -52,7 +46,7 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveService:
-    """Whole stores as archives. `of` gives the upkeep of a workspace; `spool` is where what comes in is kept."""
+    """Whole stores as archives. `of` gives the upkeep of a workspace; `spool` is where archives are kept meanwhile."""
 
     archive: ArchiveStore
     index: VectorIndex
@@ -67,75 +61,69 @@ class ArchiveService:
 
         What ends without its manifest is no archive: an import refuses it.
         """
-        writer = ArchiveWriter()
+        writer, done = ArchiveWriter(), 0
         async with self.archive.snapshot() as snapshot:
             total = await snapshot.total() if progress else None
-            done = 0
-            yield writer.head()
-            for part in PARTS:
-                async for rows in snapshot.rows(part):
-                    if packed := await asyncio.to_thread(writer.rows, part, rows):
-                        yield packed
-                    done += len(rows)
-                    if progress:
-                        progress(done, total)
-        yield writer.end()
+            for part, (table, columns) in snapshot.parts.items():
+                with self._spooled() as file:  # a member of a tar begins with its size
+                    await snapshot.copy(part, file)
+                    async for packed in _apart(writer.add(part, table, columns, file)):
+                        if packed:
+                            yield packed
+                done = writer.rows
+                if progress:
+                    progress(done, total)
+            yield writer.end(await snapshot.origin())
         log.info("store_exported", rows=done)
+
+    async def export_entries(self, workspace: str) -> AsyncGenerator[bytes, None]:
+        """Yield the entries of a workspace as JSON lines that capture takes, but for those held back for review."""
+        async for entries in self.archive.entries(workspace):
+            yield b"".join(map(_as_line, entries))
 
     async def import_archive(self, chunks: AsyncIterator[bytes], *, progress: Progress | None = None) -> ImportReport:
         """Write an archive into this store, ids kept, and its points into the index; nothing is embedded.
 
-        A document is shown once all of it is there.
-
-        Into an empty store, or one that holds the same ids: broken off and called again, it ends the same. Before
-        anything is written it raises InvalidInput (field `archive`) for one that is not whole, of another version or
-        with rows that are none, Conflict for one of another embedding space or with other ids for what is here.
+        All is stored in one transaction, or nothing is. Into an empty store, or one that holds the same ids: broken off
+        and called again, it ends the same. Raises InvalidInput (field `archive`) for an archive that is not whole, of
+        another version or with rows that are none, Conflict for one of another embedding space or with other ids for
+        what is here.
         """
+        with self._spooled() as file:
+            async for chunk in chunks:
+                await asyncio.to_thread(file.write, chunk)
+            manifest = await asyncio.to_thread(check, file)
+            rows = manifest.rows
+            columns = {part: told.columns for part, told in manifest.parts.items()}
+            async with self.archive.restore(manifest.origin.schema, columns) as restore:
+                done, total = 0, sum(rows.values())
+                async for part, pieces in _apart(parts(file)):
+                    await restore.load(part, _apart(pieces))
+                    done += rows[part]
+                    if progress:
+                        progress(done, total)
+                for space, active in (await restore.spaces()).items():
+                    if active:
+                        await self._check_space(space)
+                new = await restore.merge()
+        points, passages, embedded = await self._refill(rows.get("points", 0), progress)
+        await self.audit.note("store imported", rows=total, new=sum(new.values()))
+        log.info("store_imported", rows=total, new=sum(new.values()), points=points, passages=passages)
+        return ImportReport(rows=rows, new=new, points=points, embedded=embedded, passages=passages)
+
+    @contextmanager
+    def _spooled(self) -> Iterator[BinaryIO]:
+        """Open a temporary file. Raises StorageUnavailable where there is no room for it."""
         try:
-            with tempfile.TemporaryFile(dir=self.spool, prefix="hardwon-import-") as file:
-                digest = sha256()
-                async for chunk in chunks:
-                    digest.update(chunk)
-                    await asyncio.to_thread(file.write, chunk)
-                found = await asyncio.to_thread(check, file)
-                token = LeaseToken(UUID(bytes=digest.digest()[:16]))  # the same again, so that the same import goes on
-                await self._refuse_foreign(file, token)
-                new = await self._write(file, sum(found.values()), token, progress)
-                await self.archive.analyse()  # else what follows is planned as if the tables were empty
-                async for _, rows in _apart(slices(file, only=("patterns",))):
-                    await self.archive.recount(rows)
-                async for _, rows in _apart(slices(file, only=("documents",))):
-                    await self.archive.show(rows, token=token)
+            with tempfile.TemporaryFile(dir=self.spool, prefix="hardwon-archive-") as file:
+                yield cast(BinaryIO, file)
         except OSError as error:
             where = f"in {self.spool}" if self.spool else "in the folder of temporary files"
             room = "there is no room to keep" if error.errno in _NO_ROOM else "nothing can keep"
             raise StorageUnavailable(f"{room} the archive meanwhile {where}: {error.strerror or error}") from error
-        points, passages, embedded = await self._refill(found["points"], progress)
-        await self.audit.note("store imported", rows=sum(found.values()), new=sum(new.values()))
-        log.info("store_imported", rows=sum(found.values()), new=sum(new.values()), points=points, passages=passages)
-        return ImportReport(rows=found, new=new, points=points, embedded=embedded, passages=passages)
 
-    async def _refuse_foreign(self, file: IO[bytes], token: LeaseToken) -> None:
-        """Raise Conflict where the archive contradicts what is here, InvalidInput where it has rows that are none."""
-        dims: dict[str, int] = {}
-        async for part, rows in _apart(slices(file)):
-            if why := await self.archive.foreign(part, rows, token=token):
-                raise Conflict(why)
-            if part == "spaces":
-                for row in rows:
-                    dims[row["fingerprint"]] = await self._dims(row)
-            if part in {"vectors", "passage_vectors"} and any(_odd(row, dims) for row in rows):
-                raise damaged(f"holds {part} that are none of their embedding space")
-
-    async def _dims(self, row: Row) -> int:
-        """Return how many dimensions a space of the archive has.
-
-        Raises Conflict where it is the one in use there, and this process embeds with another model: what it asked for
-        would mean nothing here.
-        """
-        space = _SPACE.validate_python(row["space"])
-        if not row["active"]:
-            return space.dims
+    async def _check_space(self, space: EmbeddingSpace) -> None:
+        """Raise Conflict where this process embeds with another model: what it asked for would mean nothing here."""
         asked = await (await self.embedder.of_space(space)).space()
         if asked.fingerprint != space.fingerprint:
             raise Conflict(
@@ -145,22 +133,6 @@ class ArchiveService:
             )
         if asked.dims != space.dims:
             raise damaged("names an embedding space that is none")
-        return space.dims
-
-    async def _write(self, file: IO[bytes], total: int, token: LeaseToken, progress: Progress | None) -> dict[str, int]:
-        new = dict.fromkeys(PARTS, 0)
-        done = 0
-        loop = asyncio.get_running_loop()
-        held = loop.time()
-        async for part, rows in _apart(slices(file)):
-            new[part] += await self.archive.write(part, rows, token=token)
-            done += len(rows)
-            if loop.time() - held > _HELD_ANEW:
-                await self.archive.hold(token)
-                held = loop.time()
-            if progress:
-                progress(done, total)
-        return new
 
     async def _refill(self, expected: int, progress: Progress | None) -> tuple[int, int, int]:
         """Put the points into the index; those whose entry was here already under another id go."""
@@ -192,7 +164,9 @@ async def _apart(items: Iterator[_Item]) -> AsyncIterator[_Item]:
         yield item
 
 
-def _odd(row: Row, dims: Mapping[str, int]) -> bool:
-    """Return whether a vector is of another length than its space has; one that the archive does not name has none."""
-    expected = dims.get(row["space"])
-    return expected is not None and len(b64decode(row["vector"])) != 2 * expected
+def _as_line(entry: Entry) -> bytes:
+    told = {name: getattr(entry, name) for name in _TOLD}
+    if entry.applies_when is not None:
+        told["applies_when"] = {name: value for name, value in asdict(entry.applies_when).items() if value is not None}
+    given = {name: value for name, value in told.items() if value is not None}
+    return json.dumps(given, ensure_ascii=False).encode() + b"\n"

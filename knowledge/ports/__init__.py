@@ -17,7 +17,7 @@ from knowledge.ports.points import PointStore, Unsettled
 from knowledge.ports.runs import CANCELLED, RUNS_KEPT, CheckpointStore, JobStore, Progress
 from knowledge.ports.spaces import SpaceStore
 from knowledge.ports.spending import SpendingStore
-from knowledge.ports.upkeep import ArchiveStore, Snapshot, UpkeepStore
+from knowledge.ports.upkeep import ArchiveStore, Origin, Restore, Snapshot, UpkeepStore
 
 __all__ = [
     "CANCELLED",
@@ -36,10 +36,12 @@ __all__ = [
     "EntryStore",
     "GroupingStore",
     "JobStore",
+    "Origin",
     "PatternStore",
     "PointStore",
     "Progress",
     "Regrouping",
+    "Restore",
     "Selection",
     "Snapshot",
     "SpaceStore",

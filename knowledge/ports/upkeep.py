@@ -1,18 +1,19 @@
-"""Stores as upkeep and archives see them: row after row, in the order of keys."""
+"""Stores as upkeep and archives see them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
 
 from knowledge.models import (
     BoundSpace,
     Calibration,
     DeadEntry,
     EmbeddingSpace,
+    Entry,
     EntryId,
-    LeaseToken,
     PointId,
     StoredPoint,
     Vector,
@@ -98,53 +99,70 @@ class UpkeepStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The store that an archive was written from. `schema`: its Alembic revision; `postgres`: its server's version."""
+
+    schema: str
+    postgres: str
+    workspaces: tuple[str, ...]
+
+
 class Snapshot(Protocol):
-    """What a whole store holds at one moment, whatever is written meanwhile."""
+    """A whole store, all workspaces, at one moment, whatever is written meanwhile."""
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        """The parts of an archive in the order of their references: table and columns of each."""
+        ...
+
+    async def origin(self) -> Origin:
+        """Return where an archive of this snapshot is from."""
+        ...
 
     async def total(self) -> int:
         """Return how many rows there are in all parts."""
         ...
 
-    def rows(self, part: str) -> AsyncIterator[Sequence[Mapping[str, Any]]]:
-        """Yield the rows of a part of `knowledge.memory.archive`, in one order, a slice at a time."""
+    async def copy(self, part: str, into: BinaryIO) -> None:
+        """Write the rows of a part into a file, in one order, in the text format of COPY."""
+        ...
+
+
+class Restore(Protocol):
+    """The import of one archive, as one transaction: all of it is stored at its end, or nothing."""
+
+    async def load(self, part: str, pieces: AsyncIterator[bytes]) -> None:
+        """Read the rows of a part, which nobody sees yet. Raises InvalidInput (field `archive`) for other rows."""
+        ...
+
+    async def spaces(self) -> Mapping[EmbeddingSpace, bool]:
+        """Return the embedding spaces of the archive, and whether each was in use. Raises as `load` does."""
+        ...
+
+    async def merge(self) -> dict[str, int]:
+        """Store what is not here yet; return how many rows of each part were new. Counts are derived anew.
+
+        What is further in its life in the archive than here (an entry, a document) goes on to there. Raises
+        InvalidInput (field `archive`) for rows that cannot be, Conflict for those that contradict what is here.
+        """
         ...
 
 
 class ArchiveStore(Protocol):
-    """A whole store, all workspaces, as the parts of an archive; ids are kept."""
+    """A whole store, all workspaces, as an archive; ids are kept."""
 
     def snapshot(self) -> AbstractAsyncContextManager[Snapshot]:
         """Open the store as it is now, for reading."""
         ...
 
-    async def foreign(self, part: str, rows: Sequence[Mapping[str, Any]], *, token: LeaseToken) -> str | None:
-        """Return why rows of an archive cannot be written here, ever or yet, in a sentence, if so. Writes nothing.
+    def restore(self, schema: str, columns: Mapping[str, Sequence[str]]) -> AbstractAsyncContextManager[Restore]:
+        """Begin the import of an archive with these parts and columns, committed when the block ends well.
 
-        Raises InvalidInput (field `archive`) for rows that are none. `token`: as for `write`.
+        Raises InvalidInput (field `archive`) for one of a later schema, or with parts or columns that none has.
         """
         ...
 
-    async def write(self, part: str, rows: Sequence[Mapping[str, Any]], *, token: LeaseToken) -> int:
-        """Write a slice of a part in one transaction; what is there already stays; return how many rows were new.
-
-        An entry that is further in its life in the archive than here goes on to there. Documents are held by `token`,
-        and not shown, until `show`. Raises InvalidInput (field `archive`) for rows that cannot be, Conflict for those
-        that contradict what is here.
-        """
-        ...
-
-    async def hold(self, token: LeaseToken) -> None:
-        """Go on holding the documents of an import; called every few minutes."""
-        ...
-
-    async def show(self, rows: Sequence[Mapping[str, Any]], *, token: LeaseToken) -> None:
-        """Show documents of which all parts are written, and let go of them."""
-        ...
-
-    async def analyse(self) -> None:
-        """Have the store look at what it holds now, so that it plans its queries well after much came in."""
-        ...
-
-    async def recount(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Derive the counts of patterns of an archive from the evidence that is here."""
+    def entries(self, workspace: str) -> AsyncIterator[Sequence[Entry]]:
+        """Yield the entries of a workspace, the oldest first, but for those held back for review."""
         ...

@@ -1,4 +1,4 @@
-"""Archives as files: written whole or not at all, read a chunk at a time; `-` is standard output or input."""
+"""Archives and entries as files: written whole or not at all, read a chunk at a time; `-` is standard output or input."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from knowledge.errors import InvalidInput
 from knowledge.memory.archive import check
 from orchestrator.cli.capturing import apart
 
 _CHUNK = 256 * 1024
+_Read = TypeVar("_Read")
 
 
 async def write_archive(file: str, pieces: AsyncGenerator[bytes, None]) -> dict[str, int] | None:
@@ -25,6 +26,21 @@ async def write_archive(file: str, pieces: AsyncGenerator[bytes, None]) -> dict[
     None for standard output, and for what is no file: a pipe or a device is written to as it is. Raises InvalidInput
     where it cannot be written, or where what came was cut off: then nothing is left.
     """
+    return await _write(file, pieces, lambda written: check(written).rows)
+
+
+async def write_entries(file: str, pieces: AsyncGenerator[bytes, None]) -> int | None:
+    """Write entries as JSON lines and return how many; otherwise as `write_archive`."""
+    return await _write(file, pieces, _count_lines)
+
+
+def _count_lines(written: IO[bytes]) -> int:
+    written.seek(0)
+    return sum(1 for _ in written)
+
+
+async def _write(file: str, pieces: AsyncGenerator[bytes, None], read: Callable[[IO[bytes]], _Read]) -> _Read | None:
+    """Write a file whole or not at all, and return what `read` finds in it; None for what is not a file."""
     path = Path(file)
     async with aclosing(pieces):
         if file == "-":
@@ -37,7 +53,7 @@ async def write_archive(file: str, pieces: AsyncGenerator[bytes, None]) -> dict[
         with _whole(path) as written:
             await _pour(pieces, written)
             await apart(partial(_keep, written))
-            return await apart(partial(check, written))
+            return await apart(partial(read, written))
 
 
 def _leads_elsewhere(path: Path) -> bool:

@@ -266,12 +266,16 @@ def delete_project(
 def export(
     file: Annotated[str, typer.Argument(help="Where to write the archive; - is standard output.")],
     *,
+    entries: Annotated[
+        bool, typer.Option("--entries", help="Only the entries of a workspace, as JSON lines that capture takes back.")
+    ] = False,
+    workspace: Annotated[str, typer.Option(help="The workspace, with --entries.")] = DEFAULT_WORKSPACE,
     as_json: Json = False,
 ) -> None:
     """Write all workspaces into one archive. It holds them as they are now; captures and checkpoints go on."""
     from orchestrator import connect
-    from orchestrator.cli.archives import write_archive
-    from orchestrator.cli.reports.memory import print_exported
+    from orchestrator.cli.archives import write_archive, write_entries
+    from orchestrator.cli.reports.memory import print_entries_exported, print_exported
     from orchestrator.cli.terminal import stages
 
     if file == "-" and as_json:
@@ -279,6 +283,11 @@ def export(
 
     async def work() -> None:
         async with connect(warm=False) as knowledge:
+            if entries:
+                number = await write_entries(file, knowledge.archives.export_entries(workspace))
+                if number is not None:
+                    print_entries_exported(file, number, as_json=as_json)
+                return
             with stages(quiet=as_json) as progress:
                 pieces = knowledge.archives.export_archive(progress=progress.stage("Exporting"))
                 rows = await write_archive(file, pieces)

@@ -50,6 +50,8 @@ MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """A little more than a document may have, so that one that has too much is told of as one."""
 ARCHIVE_PATH = "/v1/archive"
 ARCHIVE_TYPE = "application/gzip"
+ENTRIES_PATH = "/v1/archive/entries"
+ENTRIES_TYPE = "application/jsonl"
 FILE_TYPE = "application/octet-stream"
 KEYS_PATH = "/v1/keys"
 ONE = "-"

@@ -11,7 +11,7 @@ from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.memory.upkeep import RebuildReport, VerifyReport
 from knowledge.models import DeadEntry, EntryId
 from knowledge.ports import Progress
-from orchestrator.client.calls import ARCHIVE_PATH, Api, given, watched
+from orchestrator.client.calls import ARCHIVE_PATH, ENTRIES_PATH, Api, given, watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,12 @@ class RemoteArchives:
             watched(self.api, progress) as named,
             aclosing(self.api.download(ARCHIVE_PATH, **named)) as pieces,
         ):
+            async for piece in pieces:
+                yield piece
+
+    async def export_entries(self, workspace: str) -> AsyncGenerator[bytes, None]:
+        """Yield the entries of a workspace as JSON lines that capture takes."""
+        async with aclosing(self.api.download(ENTRIES_PATH, workspace=workspace)) as pieces:
             async for piece in pieces:
                 yield piece
 

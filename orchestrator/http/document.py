@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from knowledge.access.operations import OPERATIONS, Reach
-from orchestrator.client.calls import ARCHIVE_PATH, ARCHIVE_TYPE, PROBLEM
+from orchestrator.client.calls import ARCHIVE_PATH, ARCHIVE_TYPE, ENTRIES_TYPE, PROBLEM
 from orchestrator.http.examples import ANSWERS, PROBLEMS, REQUESTS, VALUES
 from orchestrator.http.opened import Performed, performed
 
@@ -63,6 +64,10 @@ def _complete(route: APIRoute, told: dict[str, Any]) -> None:
             response["content"]["application/json"]["example"] = ANSWERS[name]
     if name == "export_archive":
         responses["200"]["content"] = {ARCHIVE_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+    if name == "export_entries":
+        responses["200"]["content"] = {
+            ENTRIES_TYPE: {"schema": {"type": "string"}, "example": json.dumps(REQUESTS["capture"]) + "\n"}
+        }
     if name == "import_archive":
         responses["200"]["content"]["application/json"]["example"] = ANSWERS[name]
 

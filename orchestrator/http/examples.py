@@ -41,6 +41,7 @@ VALUES: Final[dict[str, Any]] = {
     "project_id": "web-shop",
     "name": "sweep",
     "Hardwon-Workspace": "default",
+    "workspace": "default",
     "idempotency-key": "web-shop/cart-total/run-7",
     **documents.VALUES,
 }

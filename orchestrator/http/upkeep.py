@@ -20,7 +20,7 @@ from knowledge.memory.archiving import ImportReport
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.memory.upkeep import RebuildReport, VerifyReport
 from knowledge.models import DeadEntry, Entry, EntryId
-from orchestrator.client.calls import ARCHIVE_PATH, ARCHIVE_TYPE, Done
+from orchestrator.client.calls import ARCHIVE_PATH, ARCHIVE_TYPE, ENTRIES_PATH, ENTRIES_TYPE, Done
 from orchestrator.http import serving
 from orchestrator.http.opened import Open, Told, performs
 from orchestrator.http.paging import LAST, Limit, link_next
@@ -114,15 +114,13 @@ def _add_archives(app: FastAPI) -> None:
     async def export_archive(knowledge: Open, told: Told) -> StreamingResponse:
         """Stream an archive of all workspaces as they are now. One that is cut off lacks its manifest."""
         pieces = knowledge.archives.export_archive(progress=told)
-        first = await anext(pieces)  # what fails at once is told as a problem
+        return await _stream(pieces, ARCHIVE_TYPE)
 
-        async def archive() -> AsyncIterator[bytes]:
-            async with aclosing(pieces):  # a reader that leaves early must not hold the snapshot open
-                yield first
-                async for piece in pieces:
-                    yield piece
-
-        return _WhileRead(archive(), media_type=ARCHIVE_TYPE)
+    @app.get(ENTRIES_PATH, tags=["operations"], response_class=StreamingResponse)
+    @performs("archives.export_entries")
+    async def export_entries(knowledge: Open, workspace: str) -> StreamingResponse:
+        """Stream the entries of a workspace as JSON lines, which capture takes back."""
+        return await _stream(knowledge.archives.export_entries(workspace), ENTRIES_TYPE)
 
     @app.post(
         ARCHIVE_PATH,
@@ -133,6 +131,19 @@ def _add_archives(app: FastAPI) -> None:
     async def import_archive(request: Request, knowledge: Open, told: Told) -> ImportReport:
         """Write an archive into this store, ids kept; repeated, it ends the same."""
         return await knowledge.archives.import_archive(request.stream(), progress=told)
+
+
+async def _stream(pieces: AsyncGenerator[bytes, None], media_type: str) -> StreamingResponse:
+    """Return a response of pieces; an error before the first one is a problem and not a cut stream."""
+    first = await anext(pieces, b"")
+
+    async def stream() -> AsyncIterator[bytes]:
+        async with aclosing(pieces):  # a reader that leaves early must not hold the snapshot open
+            yield first
+            async for piece in pieces:
+                yield piece
+
+    return _WhileRead(stream(), media_type=media_type)
 
 
 def _add_index(app: FastAPI) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import gzip
-import io
 import json
 import random
 from collections.abc import AsyncIterator, Sequence
@@ -19,23 +16,19 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from knowledge.adapters.postgres.archive import PostgresArchive
 from knowledge.adapters.postgres.database import transaction
 from knowledge.adapters.postgres.document_tables import kb_documents, kb_vectors
 from knowledge.documents.access import Scope
 from knowledge.documents.journal import Event, EventId, NewEscalation
-from knowledge.documents.models import Document, DocumentStatus, NewDocument
 from knowledge.documents.syncing import NewSource
-from knowledge.errors import Conflict, StorageUnavailable
-from knowledge.memory.archive import DOCUMENT_PARTS, ArchiveWriter, slices
+from knowledge.errors import Conflict
 from knowledge.memory.store_upkeep import ModelChoice
-from knowledge.models import LeaseToken
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
-from tests.acceptance.test_archive import as_stream, whole
 from tests.acceptance.test_upkeep import learn
 from tests.conftest import TEMPLATE, Opens, SetClock
-from tests.support.documents import ADMIN, GUIDE, add, find, put, readable, shown_points, writable, write_log
+from tests.support.archives import as_stream, rows_of, whole
+from tests.support.documents import GUIDE, add, find, put, readable, shown_points, writable, write_log
 from tests.support.embedders import HashingEmbedder
 from tests.support.postgres import create_database, drop_database
 
@@ -206,85 +199,6 @@ async def test_documents_of_its_own_in_the_same_place_are_named_and_nothing_is_w
         assert "90" in (await find(second, "raise pool_size")).passages[0].text
 
 
-class _Killed(StorageUnavailable):
-    """The process ended here."""
-
-
-async def cut_off(second: Knowledge, archive: bytes, after: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Import an archive, and end after so many calls of the store; return whether that was before its end."""
-    calls = 0
-    with monkeypatch.context() as ending:
-        for name in ("write", "show"):
-            real = getattr(PostgresArchive, name)
-
-            async def counted(self: PostgresArchive, *args: Any, _real: Any = real, **named: Any) -> Any:
-                nonlocal calls
-                calls += 1
-                if calls > after:
-                    raise _Killed("killed")
-                return await _real(self, *args, **named)
-
-            ending.setattr(PostgresArchive, name, counted)
-        try:
-            await second.archives.import_archive(as_stream(archive))
-        except _Killed:
-            return True
-        return False
-
-
-@pytest.mark.long
-async def test_an_import_that_is_killed_anywhere_shows_no_half_document_and_is_run_again(
-    knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """G2, G15."""
-    await fill(knowledge)
-    archive, wanted = await whole(knowledge), await seen(knowledge)
-    async with elsewhere() as second:
-        after = 0
-        while await cut_off(second, archive, after, monkeypatch):
-            after += 1
-            for text in ASKED:
-                for passage in (await find(second, text, "case", "42")).passages:
-                    assert passage.text in (EDITED.decode() if passage.uri == "edited.md" else LOG.text)
-            assert (await second.documents.indexing.run()).indexed == 0, "nobody else takes what is being imported"
-        assert after > 10
-        assert await seen(second) == wanted
-        assert await whole(second) == archive
-
-
-@pytest.mark.long
-async def test_an_import_that_is_never_run_again_leaves_documents_that_index_themselves(
-    knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await add(knowledge, "guides/timeouts.md", GUIDE)
-    await add(knowledge, "server.log", LOG.text.encode())
-    archive = await whole(knowledge)
-    calls = len([part for part, _ in slices(io.BytesIO(archive)) if part != "passage_vectors"])
-    async with elsewhere() as second:
-        assert await cut_off(second, archive, calls - 1, monkeypatch)
-        async with transaction(second.engine) as connection:
-            over = sa.update(kb_documents).values(lease_until=sa.func.now() - timedelta(seconds=1))
-            await connection.execute(over)
-        assert (await second.documents.indexing.run()).indexed == 2
-        assert await points_of(second) == await points_of(knowledge)
-        again = await second.archives.import_archive(as_stream(archive))
-        assert again.new["passages"] == again.new["log_lines"] == 0
-        assert await points_of(second) == await points_of(knowledge)
-        assert (await find(second, "ERR-4521")).passages[0] == (await find(knowledge, "ERR-4521")).passages[0]
-
-
-async def test_an_archive_of_before_documents_is_read(knowledge: Knowledge, elsewhere: OpensElsewhere) -> None:
-    await learn(knowledge, 5)
-    head, *lines, last = [json.loads(line) for line in gzip.decompress(await whole(knowledge)).splitlines()]
-    manifest = last["manifest"] | {"version": 4}
-    manifest["parts"] = {name: told for name, told in manifest["parts"].items() if name not in DOCUMENT_PARTS}
-    old = [head | {"version": 4}, *lines, {"manifest": manifest}]
-    packed = gzip.compress("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in old).encode())
-    async with elsewhere() as second:
-        report = await second.archives.import_archive(as_stream(packed))
-        assert (report.new["entries"], report.new["documents"]) == (5, 0)
-
-
 async def test_documents_of_a_case_that_is_over_here_do_not_come_back(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -434,47 +348,6 @@ async def test_a_document_that_is_embedded_while_the_model_changes_is_indexed_ag
         assert (await find(knowledge, "Tulips")).passages[0].uri == "second.md"
 
 
-async def test_rows_of_documents_that_can_be_none_are_refused(elsewhere: OpensElsewhere) -> None:
-    partition = {"workspace": "default", "partition": "global_kb", "closed_at": None}
-    rows: list[tuple[str, Any]] = [
-        ("partitions", partition | {"version": 1}),
-        ("partitions", {**partition, "partition": 7}),
-        ("documents", {"id": "none"}),
-        ("passages", {"id": str(uuid4())}),
-        ("escalations", {"asked_at": ["yesterday"]}),
-    ]
-    async with elsewhere() as second:
-        for part, row in rows:
-            writer = ArchiveWriter()
-            archive = writer.head() + writer.rows(part, [row]) + writer.end()
-            with pytest.raises(Exception, match=f"holds {part}"):
-                await second.archives.import_archive(as_stream(archive))
-
-
-async def test_only_the_import_that_holds_a_document_writes_it(knowledge: Knowledge, elsewhere: OpensElsewhere) -> None:
-    await add(knowledge, "guides/timeouts.md", GUIDE)
-    told = dict(slices(io.BytesIO(await whole(knowledge))))
-    ours, theirs = LeaseToken(uuid4()), LeaseToken(uuid4())
-    async with elsewhere() as second:
-        archive = PostgresArchive(second.engine)
-        for part in ("partitions", "documents"):
-            assert await archive.write(part, told[part], token=ours) == 1
-        with pytest.raises(Conflict, match="or imported from another archive: import again in a minute"):
-            await archive.write("documents", told["documents"], token=theirs)
-        assert await archive.write("document_versions", told["document_versions"], token=theirs) == 0
-        await archive.show(told["documents"], token=theirs)
-        document: Document = (await second.documents.library.listed(await readable(second)))[0]
-        assert document.status is DocumentStatus.PENDING
-        assert await archive.write("document_versions", told["document_versions"], token=ours) == 1
-        await archive.hold(ours)
-        scope = await second.documents.access.scope(ADMIN, "global")
-        assert await second.documents.quotes.counts(scope) == (0, 1)
-        again = NewDocument(uri="guides/timeouts.md", content=EDITED)
-        await second.documents.library.add(again, await writable(second))
-        await archive.show(told["documents"], token=ours)
-        assert await second.documents.quotes.counts(scope) == (0, 1), "what came meanwhile goes first"
-
-
 async def test_a_document_that_is_deleted_here_and_not_gone_yet_is_told_and_comes_back_a_minute_later(
     knowledge: Knowledge, elsewhere: OpensElsewhere
 ) -> None:
@@ -546,77 +419,8 @@ async def test_a_document_that_was_changed_many_times_on_one_side_goes_there_and
         assert len(await hashes(second)) == 5
 
 
-async def test_an_archive_of_before_hashes_of_texts_is_read_and_tells_what_it_can(
-    knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await add(knowledge, "guide.md", GUIDE)
-    first = await of_version_5(knowledge, monkeypatch)
-    await add(knowledge, "guide.md", EDITED)
-    later = await of_version_5(knowledge, monkeypatch)
-    async with elsewhere() as second:
-        await second.archives.import_archive(as_stream(first))
-        await second.archives.import_archive(as_stream(later))
-        assert "80" in (await find(second, "raise pool_size")).passages[0].text
-        assert await hashes(second) == await hashes(knowledge)
-        await add(second, "guide.md", GUIDE)
-        await knowledge.documents.library.add(
-            NewDocument(uri="guide.md", content=GUIDE + b"x"), await writable(knowledge)
-        )
-        with pytest.raises(Conflict, match="was changed both here"):
-            await second.archives.import_archive(as_stream(await of_version_5(knowledge, monkeypatch)))
-
-
 async def hashes(knowledge: Knowledge) -> dict[str, str]:
     """Return what an archive tells of the texts that the one document had."""
-    (document,) = dict(slices(io.BytesIO(await whole(knowledge))))["documents"]
-    told: dict[str, str] = document["text_hashes"]
+    (document,) = rows_of(await whole(knowledge), "documents")
+    told: dict[str, str] = json.loads(document["text_hashes"])
     return told
-
-
-async def of_version_5(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    told = list(slices(io.BytesIO(await whole(knowledge))))
-    with monkeypatch.context() as before:
-        before.setattr("knowledge.memory.archive.VERSION", 5)
-        writer = ArchiveWriter()
-        pieces = [writer.head()]
-        for part, rows in told:
-            known = [{name: value for name, value in row.items() if name != "text_hashes"} for row in rows]
-            pieces.append(writer.rows(part, known))
-        return b"".join([*pieces, writer.end()])
-
-
-@pytest.mark.long
-async def test_what_a_killed_import_left_without_its_text_holds_up_nobody(
-    knowledge: Knowledge, elsewhere: OpensElsewhere, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was taken to be indexed time and again, before what came later, and whoever waited did so for its lease."""
-    for number in range(4):
-        await add(knowledge, f"guide-{number}.md", GUIDE.replace(b"ERR-4521", f"ERR-{number}".encode()))
-    archive = await whole(knowledge)
-    async with elsewhere() as second:
-        write = PostgresArchive.write
-
-        async def killed(self: PostgresArchive, part: str, rows: Any, *, token: LeaseToken) -> Any:
-            if part == "document_versions":
-                raise StorageUnavailable("killed here")
-            return await write(self, part, rows, token=token)
-
-        monkeypatch.setattr(PostgresArchive, "write", killed)
-        with pytest.raises(StorageUnavailable):
-            await second.archives.import_archive(as_stream(archive))
-        monkeypatch.undo()
-        await put(second, "new.md", GUIDE)
-        async with asyncio.timeout(20):
-            assert (await second.kb.index()).indexed == 1, "while the import's lease goes on"
-        past = sa.func.now() - timedelta(minutes=1)
-        async with transaction(second.engine) as connection:
-            await connection.execute(
-                sa.update(kb_documents).where(kb_documents.c.lease_until.is_not(None)).values(lease_until=past)
-            )
-        assert (await second.kb.index()).indexed == 0
-        states = {each.uri: each.status for each in await second.kb.listed("global", None)}
-        assert states.pop("new.md") is DocumentStatus.INDEXED
-        assert set(states.values()) == {DocumentStatus.PENDING}
-        await second.archives.import_archive(as_stream(archive))
-        states = {each.uri: each.status for each in await second.kb.listed("global", None)}
-        assert set(states.values()) == {DocumentStatus.INDEXED}

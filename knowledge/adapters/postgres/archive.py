@@ -1,75 +1,85 @@
-"""A whole store in Postgres as the parts of an archive: read in one snapshot, written so that twice is once."""
+"""A whole store in Postgres as an archive: copied out in one snapshot, copied in and merged in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, BinaryIO, Final
 
+import asyncpg
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres import document_archive, tables
 from knowledge.adapters.postgres.analysing import Analyze
-from knowledge.adapters.postgres.archive_rows import FORMAT, Rows, values
-from knowledge.adapters.postgres.counting import alone, recount
-from knowledge.adapters.postgres.database import reading, snapshot, transaction
+from knowledge.adapters.postgres.archive_rows import COLUMNS, STAGED, TABLES, add, read_space, unreadable
+from knowledge.adapters.postgres.counting import recount, take_turn
+from knowledge.adapters.postgres.database import snapshot, transaction, within
 from knowledge.adapters.postgres.document_tables import kb_vectors
+from knowledge.adapters.postgres.migrating import head_revision
+from knowledge.adapters.postgres.rows import ENTRY_COLUMNS, to_entry
 from knowledge.errors import Conflict, InvalidInput
-from knowledge.models import LeaseToken
-from knowledge.ports import ArchiveStore, Snapshot
+from knowledge.models import EmbeddingSpace, Entry
+from knowledge.ports import ArchiveStore, Origin, Restore, Snapshot
 
 _SLICE = 200  # an entry may be half a megabyte
+_RECOUNTED = 1000
 _E = tables.knowledge_staging.c
-_P = tables.patterns.c
-_T = tables.points.c
 _S = tables.embedding_spaces.c
-_EVENT = sa.tuple_(_E.workspace, _E.project_id, tables.event_task, tables.event_run, _E.content_hash)
-_FURTHER = ("quarantined", "open", "abandoned", "staged", "dead", "embedded")
+_LIFE = {
+    status: place for place, status in enumerate(("quarantined", "open", "abandoned", "staged", "dead", "embedded"))
+}
 """An entry's life, as far as two stores can know of it differently: the later word is the one that counts."""
-_UNRESOLVED = _FURTHER[: _FURTHER.index("staged")]
+_UNRESOLVED: Final = ("quarantined", "open", "abandoned")
+
+_AS_TEXT = sa.text(
+    "SELECT set_config('datestyle', 'ISO', true), set_config('timezone', 'UTC', true),"
+    " set_config('bytea_output', 'hex', true), set_config('extra_float_digits', '1', true)"
+)
+"""What the text format of COPY depends on, for this transaction."""
 
 
 class _PostgresSnapshot(Snapshot):
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
+    @property
+    def parts(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        return {part: (table.name, COLUMNS[part]) for part, table in TABLES.items()}
+
+    async def origin(self) -> Origin:
+        named = (tables.workspaces, tables.projects, TABLES["partitions"])
+        workspaces = sa.union(*(sa.select(table.c.workspace) for table in named)).subquery()
+        found = await self._connection.scalars(sa.select(workspaces).order_by(workspaces.c.workspace))
+        version = await self._connection.scalar(sa.text("SELECT current_setting('server_version')"))
+        return Origin(schema=head_revision(), postgres=str(version), workspaces=tuple(found))
+
     async def total(self) -> int:
-        counts = [
-            sa.select(sa.func.count()).select_from(_selected(part)[0].order_by(None).subquery()).scalar_subquery()
-            for part in FORMAT
-        ]
-        return sum((await self._connection.execute(sa.select(*counts))).one())
+        counts = (sa.select(sa.func.count()).select_from(_exported(part).subquery()) for part in TABLES)
+        return sum((await self._connection.execute(sa.select(*(each.scalar_subquery() for each in counts)))).one())
 
-    async def rows(self, part: str) -> AsyncIterator[Rows]:
-        query, most = _selected(part)
-        found = await self._connection.stream(query, execution_options={"yield_per": most})
-        async for rows in found.mappings().partitions(most):
-            yield [dict(row) for row in rows]
-
-
-def _selected(part: str) -> tuple[sa.Select[Any], int]:
-    """Return what reads a part, in one order, and how many rows at once."""
-    if part in document_archive.DOCUMENTS:
-        return document_archive.selected(part)
-    table, names = FORMAT[part]
-    return sa.select(*(table.c[name] for name in names)).order_by(*table.primary_key.columns), _SLICE
+    async def copy(self, part: str, into: BinaryIO) -> None:
+        query = _exported(part).order_by(*TABLES[part].primary_key.columns)
+        dialect = postgresql.asyncpg.dialect()  # type: ignore[no-untyped-call]
+        statement = str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+        await self._connection.execute(_AS_TEXT)
+        driver = await _driver(self._connection)
+        await driver.copy_from_query(statement, output=into, format="text", encoding="UTF8")
 
 
-@asynccontextmanager
-async def _of_archive(part: str) -> AsyncIterator[None]:
-    """Say of what Postgres refuses that it is the archive's."""
-    try:
-        yield
-    except IntegrityError as error:
-        raise Conflict(
-            f"what the archive says of its {part} contradicts what is stored here: import it again if something was"
-            " changed meanwhile, else into an empty store"
-        ) from error
-    except (DBAPIError, InvalidInput) as error:
-        raise InvalidInput("archive", f"holds {part} that Postgres cannot store") from error
+def _exported(part: str) -> sa.Select[Any]:
+    query = sa.select(*(TABLES[part].c[name] for name in COLUMNS[part]))
+    return query.where(*document_archive.exported(part))
+
+
+async def _driver(connection: AsyncConnection) -> asyncpg.Connection[asyncpg.Record]:
+    driver = (await connection.get_raw_connection()).driver_connection
+    if not isinstance(driver, asyncpg.Connection):
+        raise TypeError(f"{type(driver).__name__} is not a connection of asyncpg")
+    return driver
 
 
 class PostgresArchive(ArchiveStore):
@@ -83,59 +93,162 @@ class PostgresArchive(ArchiveStore):
         async with snapshot(self._engine) as connection:
             yield _PostgresSnapshot(connection)
 
-    async def foreign(self, part: str, rows: Rows, *, token: LeaseToken) -> str | None:
-        told = values(part, rows)
-        if part not in _FOREIGN.keys() | document_archive.FOREIGN.keys():
-            return None
-        async with reading(self._engine) as connection:
-            if part in document_archive.FOREIGN:
-                return await document_archive.FOREIGN[part](connection, told, token)
-            return await _FOREIGN[part](connection, told)
-
-    async def write(self, part: str, rows: Rows, *, token: LeaseToken) -> int:
-        told = values(part, rows)
-        async with _of_archive(part), transaction(self._engine) as connection:
-            if part in document_archive.DOCUMENTS:
-                return await document_archive.write(connection, part, told, token)
-            return await _WRITE.get(part, _add)(connection, part, told)
-
-    async def hold(self, token: LeaseToken) -> None:
+    @asynccontextmanager
+    async def restore(self, schema: str, columns: Mapping[str, Sequence[str]]) -> AsyncIterator[Restore]:
+        _check_columns(schema, columns)
         async with transaction(self._engine) as connection:
-            await document_archive.hold(connection, token)
+            for staged in (*STAGED.values(), document_archive.TAKEN):
+                await connection.execute(sa.schema.CreateTable(staged))
+            yield _PostgresRestore(connection, columns)
 
-    @_of_archive("documents")
-    async def show(self, rows: Rows, *, token: LeaseToken) -> None:
-        for (workspace, partition), told in document_archive.by_partition(values("documents", rows)):
-            async with transaction(self._engine) as connection:
-                await document_archive.show(connection, workspace, partition, told, token)
-
-    async def analyse(self) -> None:
-        async with reading(self._engine) as connection:
-            for table, _ in FORMAT.values():
-                await connection.execute(Analyze(table))
-
-    @_of_archive("patterns")
-    async def recount(self, rows: Rows) -> None:
-        told = values("patterns", rows)
-        for workspace in sorted({row["workspace"] for row in told}):
-            async with alone(self._engine, workspace) as connection:
-                await recount(connection, [row["id"] for row in told if row["workspace"] == workspace])
+    async def entries(self, workspace: str) -> AsyncIterator[Sequence[Entry]]:
+        query = sa.select(*ENTRY_COLUMNS).where(_E.workspace == workspace, _E.status != "quarantined")
+        async with snapshot(within(self._engine, workspace)) as connection:
+            found = await connection.stream(
+                query.order_by(_E.timestamp, _E.id), execution_options={"yield_per": _SLICE}
+            )
+            async for rows in found.partitions(_SLICE):
+                yield [to_entry(row) for row in rows]
 
 
-async def _another_space(connection: AsyncConnection, told: Rows) -> str | None:
-    """Say why the archive's embedding space cannot be put in use, where another one has vectors here."""
-    new = next((row for row in told if row["active"]), None)
-    row = (await connection.execute(sa.select(tables.embedding_spaces).where(_S.active))).first()
-    if new is None or row is None or row.fingerprint == new["fingerprint"] or not await _has_vectors(connection):
-        return None
-    return (
-        f"the store was embedded with {_called(row.space)}, the archive with {_called(new['space'])}: import into an"
-        f" empty store, or run `hardwon reembed --model {new['space'].get('model')}` on this one first"
+def _check_columns(schema: str, columns: Mapping[str, Sequence[str]]) -> None:
+    if schema > head_revision():
+        raise InvalidInput(
+            "archive",
+            f"was written by a later hardwon (schema {schema}, this one has {head_revision()}): install that version",
+        )
+    for part, named in columns.items():
+        if unknown := set(named) - set(COLUMNS.get(part, ())):
+            raise InvalidInput("archive", f"has a column {min(unknown)} of {part}, which no hardwon writes")
+        required = {
+            column.name
+            for column in (TABLES[part].c[name] for name in COLUMNS.get(part, ()))
+            if not column.nullable and column.server_default is None
+        }
+        if part not in TABLES or len(set(named)) != len(named) or not required.issubset(named):
+            raise InvalidInput("archive", f"holds {part} without all of their columns: export it again")
+
+
+@contextmanager
+def _of_archive(part: str) -> Iterator[None]:
+    """Raise for what Postgres refuses that it is the archive's, without the stored text that its errors repeat."""
+    try:
+        yield
+    except (DBAPIError, asyncpg.PostgresError) as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, asyncpg.PostgresError):
+            cause = getattr(cause, "orig", None) or cause.__cause__
+        match cause:
+            case asyncpg.UniqueViolationError() | asyncpg.ForeignKeyViolationError():
+                raise Conflict(
+                    f"what the archive says of its {part} contradicts what is stored here: import it again if"
+                    " something was changed meanwhile, else into an empty store"
+                ) from None
+            case asyncpg.IntegrityConstraintViolationError():
+                raise InvalidInput("archive", f"holds {part} that are none: export it again") from None
+            case asyncpg.DataError() | asyncpg.CardinalityViolationError() | asyncpg.ProgramLimitExceededError():
+                raise InvalidInput("archive", f"holds {part} that are none, or that Postgres cannot store") from None
+            case _:
+                raise
+
+
+class _PostgresRestore(Restore):
+    def __init__(self, connection: AsyncConnection, columns: Mapping[str, Sequence[str]]) -> None:
+        self._connection = connection
+        self._columns = columns
+
+    async def load(self, part: str, pieces: AsyncIterator[bytes]) -> None:
+        driver = await _driver(self._connection)
+        with _of_archive(part):
+            await driver.copy_to_table(
+                STAGED[part].name,
+                source=pieces,
+                columns=list(self._columns[part]),
+                schema_name="pg_temp",
+                format="text",
+                encoding="UTF8",
+            )
+            await self._connection.execute(Analyze(STAGED[part]))
+
+    async def spaces(self) -> Mapping[EmbeddingSpace, bool]:
+        rows = (await self._connection.execute(sa.select(STAGED["spaces"]))).mappings()
+        try:
+            return {read_space(row): row["active"] for row in rows}
+        except (ValueError, TypeError) as error:
+            raise InvalidInput("archive", "holds spaces that are none: export it again") from error
+
+    async def merge(self) -> dict[str, int]:
+        connection = self._connection
+        for part in TABLES:
+            with _of_archive(part):
+                if await connection.scalar(sa.select(sa.exists().where(unreadable(part)))):
+                    raise InvalidInput("archive", f"holds {part} that are none: export it again")
+        for workspace in await connection.scalars(_WORKSPACES):
+            await take_turn(connection, workspace)
+        new = {}
+        for part in TABLES:
+            names = tuple(self._columns.get(part, ()))
+            with _of_archive(part):
+                new[part] = await _MERGE.get(part, add)(connection, part, names) if names else 0
+        for table in TABLES.values():  # else what follows is planned as if the tables were empty
+            await connection.execute(Analyze(table))
+        with _of_archive("documents"):
+            await document_archive.show(connection)
+        patterns = list(await connection.scalars(sa.select(STAGED["patterns"].c.id).order_by(STAGED["patterns"].c.id)))
+        for start in range(0, len(patterns), _RECOUNTED):
+            await recount(connection, patterns[start : start + _RECOUNTED])
+        return new
+
+
+_WORKSPACES = sa.select(
+    sa.union(sa.select(STAGED["patterns"].c.workspace), sa.select(STAGED["entries"].c.workspace)).subquery().c.workspace
+).order_by(sa.literal_column("workspace"))
+
+
+async def _first(connection: AsyncConnection, query: sa.Select[Any]) -> sa.Row[Any] | None:
+    row: sa.Row[Any] | None = (await connection.execute(query.limit(1))).first()
+    return row
+
+
+async def _merge_workspaces(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+    """Take over which are local only; what is so here stays so."""
+    staged, ours = STAGED[part], tables.workspaces.c
+    new = insert(tables.workspaces).from_select(list(names), sa.select(*(staged.c[name] for name in names)))
+    either = sa.or_(ours.local_only, new.excluded.local_only)
+    written = new.on_conflict_do_update(
+        index_elements=[ours.workspace],
+        set_={"local_only": either},
+        where=ours.local_only.is_distinct_from(either),
     )
+    return (await connection.execute(written)).rowcount
 
 
-def _called(space: Mapping[str, Any]) -> str:
-    return f"{space.get('model')} ({space.get('dims')} dimensions, {space.get('fingerprint')})"
+async def _merge_spaces(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+    """Take over the spaces; into a store without vectors, with what was fixed for them and which is in use."""
+    await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended("hardwon/bind", 0))))
+    staged = STAGED[part]
+    if not await _has_vectors(connection):
+        await connection.execute(sa.update(tables.embedding_spaces).values(active=False))
+        new = insert(tables.embedding_spaces).from_select(
+            list(names), sa.select(*(staged.c[name] for name in names)).order_by(staged.c.fingerprint)
+        )
+        same = {name: new.excluded[name] for name in ("mean_terms", "calibration", "active")}
+        return (
+            await connection.execute(new.on_conflict_do_update(index_elements=[_S.fingerprint], set_=same))
+        ).rowcount
+    theirs = await _first(connection, sa.select(staged.c.space, staged.c.fingerprint).where(staged.c.active))
+    ours = await _first(connection, sa.select(_S.space, _S.fingerprint).where(_S.active))
+    if theirs and ours and theirs.fingerprint != ours.fingerprint:
+        raise Conflict(
+            f"the store was embedded with {_describe(ours)}, the archive with {_describe(theirs)}: import into an"
+            f" empty store, or run `hardwon reembed --model {theirs.space.get('model')}` on this one first"
+        )
+    await connection.execute(sa.update(staged).values(active=False))
+    return await add(connection, part, names)
+
+
+def _describe(row: sa.Row[Any]) -> str:
+    return f"{row.space.get('model')} ({row.space.get('dims')} dimensions, {row.fingerprint})"
 
 
 async def _has_vectors(connection: AsyncConnection) -> bool:
@@ -144,180 +257,97 @@ async def _has_vectors(connection: AsyncConnection) -> bool:
     return bool(await connection.scalar(sa.select(sa.or_(learned, of_documents))))
 
 
-async def _other_patterns(connection: AsyncConnection, told: Rows) -> str | None:
-    """Say that the store has patterns of its own for situations of the archive: ids that are kept cannot be merged."""
-    keys = sa.tuple_(_P.workspace, _P.match_key).in_([(row["workspace"], row["match_key"]) for row in told])
-    query = sa.select(_P.id, _P.workspace).where(keys, _P.id.not_in([row["id"] for row in told])).limit(1)
-    row = (await connection.execute(query)).first()
-    if row is None:
-        return None
-    return (
-        f"the store has learned on its own what the archive holds too (pattern {row.id} of workspace {row.workspace}):"
-        " import into an empty store, or into one that holds the same ids"
-    )
+async def _merge_patterns(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+    """Insert patterns; refused where the store has others for the same situations, since ids are kept."""
+    ours, theirs = tables.patterns.c, STAGED[part].c
+    same = ours.workspace == theirs.workspace, ours.match_key == theirs.match_key, ours.id != theirs.id
+    row = await _first(connection, sa.select(ours.id, ours.workspace).where(*same))
+    if row is not None:
+        raise Conflict(
+            f"the store has learned on its own what the archive holds too (pattern {row.id} of workspace"
+            f" {row.workspace}): import into an empty store, or into one that holds the same ids"
+        )
+    return await add(connection, part, names)
 
 
-async def _other_entries(connection: AsyncConnection, told: Rows) -> str | None:
-    """Say that the store has another entry under a key of the archive's, or knows less of an event by another id.
-
-    What it knows as much of stays as it is here.
-    """
-    keys = {(row["workspace"], row["idempotency_key"]): row for row in told if row["idempotency_key"] is not None}
-    events = {_event(row): row for row in told}
-    names = ("id", "status", "workspace", "idempotency_key", "project_id", "task_id", "run_id", "content_hash")
-    query = sa.select(*(_E[name] for name in names)).where(_E.id.not_in([row["id"] for row in told]))
-    by_key = query.where(sa.tuple_(_E.workspace, _E.idempotency_key).in_(list(keys)))
-    for row in (await connection.execute(by_key)).mappings() if keys else ():
-        there = keys[row["workspace"], row["idempotency_key"]]
-        if _event(row) != _event(there):
-            return (
-                f"the idempotency key of entry {there['id']} of the archive is that of another entry here ({row['id']}"
-                f" of workspace {row['workspace']}): delete that one (hardwon delete entry {row['id']}), or import into"
-                " an empty store"
-            )
-    by_event = query.where(_EVENT.in_(list(events)))
-    for row in (await connection.execute(by_event)).mappings():
-        there = events[_event(row)]
-        if row["status"] in _UNRESOLVED and there["status"] not in _UNRESOLVED:
-            return (
-                f"entry {there['id']} of the archive is resolved, and {row['status']} here, under another id"
-                f" ({row['id']} of workspace {row['workspace']}): resolve it here, or delete it here (hardwon delete"
-                f" entry {row['id']}), and import again"
-            )
-    return None
+async def _merge_keys(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+    """Bind keys to patterns; where both stores know one, a person's ruling goes first, then what was decided later."""
+    staged, ours = STAGED[part], tables.match_keys.c
+    new = insert(tables.match_keys).from_select(list(names), sa.select(*(staged.c[name] for name in names)))
+    later = sa.tuple_(new.excluded.ruled, new.excluded.decided_at) > sa.tuple_(ours.ruled, ours.decided_at)
+    values = {name: new.excluded[name] for name in ("pattern_id", "why", "ruled", "decided_at")}
+    bound = new.on_conflict_do_update(index_elements=[ours.workspace, ours.match_key], set_=values, where=later)
+    return (await connection.execute(bound)).rowcount
 
 
-def _event(row: Mapping[str, Any] | sa.RowMapping) -> tuple[str, ...]:
-    """Return what an entry tells of, as `knowledge_staging_event` has it."""
-    return row["workspace"], row["project_id"], row["task_id"] or "", row["run_id"] or "", row["content_hash"]
-
-
-async def _add(connection: AsyncConnection, part: str, told: Rows) -> int:
-    """Insert rows that are not there."""
-    table, _ = FORMAT[part]
-    new = insert(table).on_conflict_do_nothing().returning(*table.primary_key.columns)
-    return len((await connection.execute(new, told)).all())
-
-
-async def _add_workspaces(connection: AsyncConnection, part: str, told: Rows) -> int:
-    """Take over which are local only; what is so here stays so. What is the same here already is not new."""
-    table, _ = FORMAT[part]
-    new = insert(table)
-    either = sa.or_(table.c.local_only, new.excluded.local_only)
-    written = new.on_conflict_do_update(
-        index_elements=[table.c.workspace],
-        set_={"local_only": either},
-        where=table.c.local_only.is_distinct_from(either),
-    )
-    return len((await connection.execute(written.returning(table.c.workspace), told)).all())
-
-
-async def _add_spaces(connection: AsyncConnection, part: str, told: Rows) -> int:
-    """Take over the spaces; into a store without vectors, with what was fixed for them and which is in use."""
-    lock = sa.func.hashtextextended("hardwon/bind", 0)
-    await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
-    if await _has_vectors(connection):
-        if why := await _another_space(connection, told):
-            raise Conflict(why)
-        return await _add(connection, part, [{**row, "active": False} for row in told])
-    await connection.execute(sa.update(tables.embedding_spaces).values(active=False))
-    new = insert(tables.embedding_spaces)
-    same = {name: new.excluded[name] for name in ("mean_terms", "calibration", "active")}
-    written = new.on_conflict_do_update(index_elements=[_S.fingerprint], set_=same).returning(_S.fingerprint)
-    return len((await connection.execute(written, told)).all())
-
-
-async def _add_patterns(connection: AsyncConnection, part: str, told: Rows) -> int:
-    if why := await _other_patterns(connection, told):
-        raise Conflict(why)
-    return await _add(connection, part, told)
-
-
-async def _add_entries(connection: AsyncConnection, part: str, told: Rows) -> int:
+async def _merge_entries(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
     """Insert entries; those that are here and not as far in their life go on to where the archive has them.
 
     One whose event is here under another id stays away: what the archive knows of it is no more than what is here.
     """
-    new = insert(tables.knowledge_staging).on_conflict_do_nothing().returning(_E.id)
-    added = set((await connection.execute(new, told)).scalars())
-    known = [row for row in told if row["id"] not in added]
-    if not known:
-        return len(added)
-    if why := await _other_entries(connection, known):
-        raise Conflict(why)
-    query = (
-        sa.select(_E.id, _E.status)
-        .where(_E.id.in_([row["id"] for row in known]), _E.lease_token.is_(None))
-        .order_by(_E.id)
-        .with_for_update()
-    )
-    here = {row.id: row.status for row in await connection.execute(query)}
-    behind = [row for row in known if row["id"] in here and _behind(here[row["id"]], row["status"])]
-    if behind:
-        _, names = FORMAT[part]
-        changed = {name: sa.bindparam(f"new_{name}", type_=_E[name].type) for name in names if name != "id"}
-        update = sa.update(tables.knowledge_staging).where(_E.id == sa.bindparam("entry")).values(changed)
-        given = [{"entry": row["id"], **{f"new_{name}": row[name] for name in changed}} for row in behind]
-        await connection.execute(update, given)
-    return len(added)
+    await _refuse_other_entries(connection)
+    theirs = STAGED[part].c
+    behind = sa.case(_LIFE, value=_E.status) < sa.case(_LIFE, value=theirs.status)
+    further = sa.update(tables.knowledge_staging).where(_E.id == theirs.id, _E.lease_token.is_(None), behind)
+    await connection.execute(further.values({name: theirs[name] for name in names if name != "id"}))
+    return await add(connection, part, names)
 
 
-def _behind(here: str, there: str) -> bool:
-    return _FURTHER.index(here) < _FURTHER.index(there)
+async def _refuse_other_entries(connection: AsyncConnection) -> None:
+    """Raise Conflict for another entry under a key of the archive's, and for an event that is resolved there alone."""
+    theirs = STAGED["entries"].c
+    elsewhere = sa.select(_E.id, _E.workspace, _E.status, theirs.id.label("theirs")).where(_E.id != theirs.id)
+    same_key = _E.workspace == theirs.workspace, _E.idempotency_key == theirs.idempotency_key
+    row = await _first(connection, elsewhere.where(*same_key, _event(_E) != _event(theirs)))
+    if row is not None:
+        raise Conflict(
+            f"the idempotency key of entry {row.theirs} of the archive is that of another entry here ({row.id} of"
+            f" workspace {row.workspace}): delete that one (hardwon delete entry {row.id}), or import into an empty store"
+        )
+    unresolved_here = _E.status.in_(_UNRESOLVED), theirs.status.not_in(_UNRESOLVED)
+    row = await _first(connection, elsewhere.where(_event(_E) == _event(theirs), *unresolved_here))
+    if row is not None:
+        raise Conflict(
+            f"entry {row.theirs} of the archive is resolved, and {row.status} here, under another id ({row.id} of"
+            f" workspace {row.workspace}): resolve it here, or delete it here (hardwon delete entry {row.id}), and"
+            " import again"
+        )
 
 
-async def _add_points(connection: AsyncConnection, part: str, told: Rows) -> int:
+def _event(entries: sa.ColumnCollection[str, Any]) -> sa.Tuple:
+    """Return the event of an entry, as the index of events has it."""
+    task, run = tables.or_empty(entries.task_id), tables.or_empty(entries.run_id)
+    return sa.tuple_(entries.workspace, entries.project_id, task, run, entries.content_hash)
+
+
+async def _merge_points(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
     """Insert points; those that live longer in the archive do so here too."""
-    added = await _add(connection, part, told)
-    later = (
-        sa.update(tables.points)
-        .where(_T.id == sa.bindparam("point"), _T.expires_at < sa.bindparam("until"))
-        .values(embedded_at=sa.bindparam("since"), expires_at=sa.bindparam("until"))
-    )
-    if added < len(told):
-        given = [{"point": row["id"], "since": row["embedded_at"], "until": row["expires_at"]} for row in told]
-        await connection.execute(later, given)
-    return added
+    ours, theirs = tables.points.c, STAGED[part].c
+    later = sa.update(tables.points).where(ours.id == theirs.id, ours.expires_at < theirs.expires_at)
+    await connection.execute(later.values(embedded_at=theirs.embedded_at, expires_at=theirs.expires_at))
+    return await add(connection, part, names)
 
 
-async def _add_keys(connection: AsyncConnection, part: str, told: Rows) -> int:
-    """Bind keys to patterns; where both stores know one, a person's ruling goes first, then what was decided later."""
-    table, _ = FORMAT[part]
-    keys = tables.match_keys.c
-    new = insert(table)
-    later = sa.tuple_(new.excluded.ruled, new.excluded.decided_at) > sa.tuple_(keys.ruled, keys.decided_at)
-    values = {name: new.excluded[name] for name in ("pattern_id", "why", "ruled", "decided_at")}
-    bound = new.on_conflict_do_update(index_elements=[keys.workspace, keys.match_key], set_=values, where=later)
-    return len((await connection.execute(bound.returning(keys.match_key), told)).all())
-
-
-async def _add_terms(connection: AsyncConnection, part: str, told: Rows) -> int:
+async def _merge_terms(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
     """Take the greater count of each term: that is the later one until a rebuild counts anew, and twice is once."""
-    table, _ = FORMAT[part]
-    counts = tables.lexicon.c
-    new = insert(table)
+    staged, ours = STAGED[part], tables.lexicon.c
+    new = insert(tables.lexicon).from_select(list(names), sa.select(*(staged.c[name] for name in names)))
     greater = new.on_conflict_do_update(
-        index_elements=[counts.workspace, counts.term],
+        index_elements=[ours.workspace, ours.term],
         set_={"documents": new.excluded.documents},
-        where=new.excluded.documents > counts.documents,
+        where=new.excluded.documents > ours.documents,
     )
-    return len((await connection.execute(greater.returning(counts.term), told)).all())
+    return (await connection.execute(greater)).rowcount
 
 
-_WRITE: Mapping[str, Callable[[AsyncConnection, str, Rows], Awaitable[int]]] = {
-    "workspaces": _add_workspaces,
-    "spaces": _add_spaces,
-    "patterns": _add_patterns,
-    "match_keys": _add_keys,
-    "entries": _add_entries,
-    "points": _add_points,
-    "lexicon": _add_terms,
+_MERGE: Final[Mapping[str, Callable[[AsyncConnection, str, Sequence[str]], Awaitable[int]]]] = {
+    "workspaces": _merge_workspaces,
+    "spaces": _merge_spaces,
+    "patterns": _merge_patterns,
+    "match_keys": _merge_keys,
+    "entries": _merge_entries,
+    "points": _merge_points,
+    "lexicon": _merge_terms,
+    **document_archive.MERGE,
 }
-"""How parts are written that are more than rows which are there or not."""
-
-_FOREIGN: Mapping[str, Callable[[AsyncConnection, Rows], Awaitable[str | None]]] = {
-    "spaces": _another_space,
-    "patterns": _other_patterns,
-    "entries": _other_entries,
-}
-"""Why rows of a part can never be written here, of those that may contradict what is here. Documents: `FOREIGN`."""
+"""How parts are merged that are more than rows which are there or not."""

@@ -1,32 +1,35 @@
-"""The columns of each part of an archive, and its rows as the values of their columns.
-
-A row is taken only for what this hardwon can read again: what it would stumble over once it is stored is refused.
-"""
+"""The tables and columns of an archive, and the conditions under which this hardwon could not read a row again."""
 
 from __future__ import annotations
 
 import json
 import math
-from base64 import b64decode
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Annotated, Any, Final
-from uuid import UUID
+from typing import Any, Final
 
 import sqlalchemy as sa
-from pydantic import Field, TypeAdapter
-from sqlalchemy.dialects.postgresql import JSONB
+from pydantic import TypeAdapter
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from knowledge.adapters.postgres import tables
-from knowledge.adapters.postgres.answer_tables import escalations
-from knowledge.adapters.postgres.document_archive import DOCUMENTS
-from knowledge.adapters.postgres.document_rows import C, D, V
-from knowledge.adapters.postgres.document_tables import kb_lines, kb_vectors
+from knowledge.adapters.postgres.answer_tables import answer_feedback, escalations, qa_events
+from knowledge.adapters.postgres.document_tables import (
+    kb_chunks,
+    kb_documents,
+    kb_grants,
+    kb_lines,
+    kb_partitions,
+    kb_scales,
+    kb_sources,
+    kb_vectors,
+    kb_versions,
+)
 from knowledge.documents.journal import Priority
 from knowledge.documents.models import DocumentStatus, DocumentType, PassageKind, Severity
-from knowledge.errors import InvalidInput
 from knowledge.models import (
     AppliesWhen,
     Calibration,
@@ -38,195 +41,170 @@ from knowledge.models import (
     View,
 )
 
-Rows = Sequence[Mapping[str, Any]]
+_LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {
+    "entries": frozenset({"embedded", "error_signature", "lease_token", "lease_until"}),
+    "points": frozenset({"look_at"}),
+    "spaces": frozenset({"probes"}),
+    "partitions": frozenset({"version"}),
+    "documents": frozenset({"lease_token", "lease_until"}),
+}
+"""Columns that are derived or of a moment: a lease, a note for the index, measurements of an endpoint, cache versions."""
 
-_ENTRY = (
-    "id workspace project_id entry_type agent_type task_type technology task_description failure_description"
-    " error_message solution_steps gate_type proposal human_feedback revision_approach approved_approach when_to_try"
-    " applies_when success_verified verified_by task_id run_id idempotency_key"
-    " captured_by resolved_by agent_key low_trust suspicions"
-    " content_hash timestamp status attempts dead_reason"
-    " pattern_id point_ids embedded_at expires_at"
+TABLES: Final[Mapping[str, sa.Table]] = {
+    "workspaces": tables.workspaces,
+    "spaces": tables.embedding_spaces,
+    "projects": tables.projects,
+    "patterns": tables.patterns,
+    "match_keys": tables.match_keys,
+    "links": tables.links,
+    "entries": tables.knowledge_staging,
+    "points": tables.points,
+    "vectors": tables.vectors,
+    "lexicon": tables.lexicon,
+    "checkpoints": tables.checkpoints,
+    "contexts": tables.contexts,
+    "outcomes": tables.outcomes,
+    "partitions": kb_partitions,
+    "grants": kb_grants,
+    "sources": kb_sources,
+    "documents": kb_documents,
+    "document_versions": kb_versions,
+    "passages": kb_chunks,
+    "log_lines": kb_lines,
+    "passage_vectors": kb_vectors,
+    "scales": kb_scales,
+    "escalations": escalations,
+    "qa_events": qa_events,
+    "feedback": answer_feedback,
+}
+"""The parts of an archive; each comes after those that its rows refer to."""
+
+STAYS: Final = frozenset(
+    {
+        "api_keys",
+        "audit_log",
+        "answer_cache",
+        "distillations",
+        "distilled_from",
+        "job_run",
+        "kb_terms",
+        "spending",
+    }
 )
-_PATTERN = "id workspace entry_type match_key founding_entry_id success_count attempt_count project_count founded_at"
-FORMAT: Mapping[str, tuple[sa.Table, tuple[str, ...]]] = {
-    **{
-        part: (table, tuple(columns.split()))
-        for part, table, columns in (
-            ("workspaces", tables.workspaces, "workspace local_only"),
-            ("spaces", tables.embedding_spaces, "fingerprint space mean_terms calibration active bound_at"),
-            ("projects", tables.projects, "workspace project_id created_at"),
-            (
-                "patterns",
-                tables.patterns,
-                _PATTERN,
-            ),
-            ("match_keys", tables.match_keys, "workspace match_key pattern_id why ruled decided_at"),
-            ("links", tables.links, "lower_id upper_id workspace kind probability why found_at"),
-            ("entries", tables.knowledge_staging, _ENTRY),
-            ("points", tables.points, "id workspace pattern_id view embedded_at expires_at counted"),
-            ("vectors", tables.vectors, "point_id space vector"),
-            ("lexicon", tables.lexicon, "workspace term documents"),
-            (
-                "checkpoints",
-                tables.checkpoints,
-                "id workspace project_id checkpoint_type started_at finished_at report",
-            ),
-            (
-                "contexts",
-                tables.contexts,
-                "id workspace project_id task_id run_id agent_type pattern_ids entry_ids created_at",
-            ),
-            (
-                "outcomes",
-                tables.outcomes,
-                "id workspace context_id pattern_id project_id task_id run_id worked recorded_at recorded_by low_trust",
-            ),
-        )
-    },
-    **DOCUMENTS,
+"""Tables that stay behind: keys, the audit log, what is derived, what is counted by the day."""
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    part: tuple(name for name in table.c.keys() if name not in _LEFT_OUT.get(part, ()))  # noqa: SIM118 - names
+    for part, table in TABLES.items()
 }
-"""The columns of each part: those of the format version, spelt out, so that a new column never changes it unseen.
 
-A lease is left out: what is leased here is staged there.
-"""
-
-_LATER: Mapping[str, Any] = {
-    "applies_when": None,
-    "captured_by": None,
-    "resolved_by": None,
-    "agent_key": None,
-    "recorded_by": None,
-    "low_trust": False,
-    "suspicions": (),
-    "entry_ids": (),
-    "text_hashes": {},
+STAGED: Final[Mapping[str, sa.Table]] = {
+    part: sa.Table(
+        f"archive_{part}",
+        sa.MetaData(),
+        *(sa.Column(name, table.c[name].type) for name in COLUMNS[part]),
+        prefixes=["TEMPORARY"],
+        postgresql_on_commit="DROP",
+    )
+    for part, table in TABLES.items()
 }
-"""Rows of older archives lack them: what is taken instead, as nothing was told there."""
+"""Temporary tables that an archive is copied into: they have the types of the columns and no constraints."""
 
-_CONDITIONS = frozenset(field.name for field in fields(AppliesWhen))
-_E = tables.knowledge_staging.c
-_CLOSED: Final[Mapping[sa.Column[Any], Collection[str]]] = {
-    _E.entry_type: frozenset(EntryType),
-    _E.status: frozenset(EntryStatus),
-    tables.patterns.c.entry_type: frozenset(EntryType),
-    tables.points.c.view: frozenset(View),
-    tables.links.c.kind: frozenset(LinkKind),
-    tables.checkpoints.c.checkpoint_type: frozenset(CheckpointType),
-    D.status: frozenset(DocumentStatus) - {DocumentStatus.DELETING},
-    V.document_type: frozenset(DocumentType),
-    C.kind: frozenset({PassageKind.CHUNK, PassageKind.SUMMARY}),
-    C.severities: frozenset(Severity),
-    kb_lines.c.severity: frozenset(Severity),
-    escalations.c.priority: frozenset(Priority),
+
+async def add(connection: AsyncConnection, part: str, names: Sequence[str], *conditions: sa.ColumnElement[bool]) -> int:
+    """Insert the rows of a part that are not here and meet these conditions; return how many."""
+    query = sa.select(*(STAGED[part].c[name] for name in names)).where(*conditions)
+    new = insert(TABLES[part]).from_select(list(names), query)
+    return (await connection.execute(new.on_conflict_do_nothing())).rowcount
+
+
+_CLOSED: Final[Mapping[tuple[str, str], Iterable[str]]] = {
+    ("entries", "entry_type"): EntryType,
+    ("entries", "status"): EntryStatus,
+    ("patterns", "entry_type"): EntryType,
+    ("points", "view"): View,
+    ("links", "kind"): LinkKind,
+    ("checkpoints", "checkpoint_type"): CheckpointType,
+    ("documents", "status"): frozenset(DocumentStatus) - {DocumentStatus.DELETING},
+    ("document_versions", "document_type"): DocumentType,
+    ("passages", "kind"): frozenset({PassageKind.CHUNK, PassageKind.SUMMARY}),
+    ("passages", "severities"): Severity,
+    ("log_lines", "severity"): Severity,
+    ("escalations", "priority"): Priority,
 }
 """Columns that hold one of a few words."""
 
-_VECTORS: Final = frozenset({tables.vectors.c.vector, kb_vectors.c.vector})
-_NOT_FINITE: Final = frozenset(byte for byte in range(256) if byte & 0x7C == 0x7C)
-"""The higher byte of a float16 that is none, or infinite: all bits of its exponent are set."""
+_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+_OF_LOGS: Final = frozenset({"ts", "until"})
+"""Moments as logs have them, which may be infinite."""
+_HALVES: Final = "^(..([0-689a-e].|[7f][0-9ab]))+$"
+"""A vector of finite float16 in hexadecimal, the lower byte first: not all bits of an exponent are set."""
 
-_KINDS: Final[tuple[tuple[type[sa.types.TypeEngine[Any]], type | tuple[type, ...]], ...]] = (
-    (sa.Boolean, bool),
-    (sa.Float, (int, float)),
-    (sa.Integer, int),
-    (sa.String, str),
-)
-_SPACE = TypeAdapter(EmbeddingSpace)
-_CALIBRATION = TypeAdapter(Calibration)
-_HASHES = TypeAdapter(dict[Annotated[str, Field(pattern=r"^[0-9]+$")], str])
+_SPACE: Final = TypeAdapter(EmbeddingSpace)
+_CALIBRATION: Final = TypeAdapter(Calibration)
 
 
-def values(part: str, rows: Rows) -> list[dict[str, Any]]:
-    """Return rows of an archive as the values of their columns. Raises InvalidInput (field `archive`)."""
-    table, names = FORMAT[part]
-    try:
-        told = [
-            {name: _value(table.c[name], row.get(name, _LATER.get(name))) for name in _exactly(names, row)}
-            for row in rows
-        ]
-        for row in told:
-            _check_row(part, row)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidInput("archive", f"holds {part} that are none: export it again") from error
-    return told
-
-
-def _exactly(names: tuple[str, ...], row: Mapping[str, Any]) -> Iterable[str]:
-    if set(names) - set(row) - _LATER.keys() or set(row) - set(names):
-        raise ValueError("other columns")
-    return names
-
-
-def _value(column: sa.Column[Any], told: Any) -> Any:
-    if told is None:
-        if not column.nullable:
-            raise ValueError(f"no {column.name}")
-        return None
-    kind = column.type
-    closed = _CLOSED.get(column)
-    if isinstance(kind, sa.ARRAY):
-        return [_among(closed, _one(kind.item_type, each)) for each in told]
-    if column in _VECTORS:
-        return _vector(told)
-    return _conditions(told) if column is _E.applies_when else _among(closed, _one(kind, told))
-
-
-def _one(kind: sa.types.TypeEngine[Any], told: Any) -> Any:
-    """Return a value of JSON as one of a type."""
-    if isinstance(kind, sa.UUID):
-        return UUID(told)
-    if isinstance(kind, sa.DateTime):
-        moment = datetime.fromisoformat(told)
-        if moment.tzinfo is None:
-            raise ValueError("a time without a zone")
-        return moment
-    if isinstance(kind, sa.LargeBinary):
-        return b64decode(told, validate=True)
-    if not isinstance(kind, JSONB):
-        _check_kind(kind, told)
-    return told
-
-
-def _check_kind(kind: sa.types.TypeEngine[Any], told: Any) -> None:
-    wanted = next(kinds for each, kinds in _KINDS if isinstance(kind, each))
-    if not isinstance(told, wanted) or (isinstance(told, bool) and wanted is not bool):
-        raise TypeError(f"a {type(told).__name__}")
-    if isinstance(told, float) and not math.isfinite(told):
-        raise ValueError("no number")
-    if isinstance(told, str) and "\0" in told:
-        raise ValueError("no text")
-
-
-def _among(closed: Collection[str] | None, told: Any) -> Any:
-    if closed is not None and told not in closed:
-        raise ValueError("none of its words")
-    return told
-
-
-def _vector(told: str) -> bytes:
-    vector = b64decode(told, validate=True)
-    if not vector or len(vector) % 2 or not _NOT_FINITE.isdisjoint(vector[1::2]):
-        raise ValueError("no vector")
-    return vector
-
-
-def _conditions(told: Mapping[str, Any]) -> dict[str, str]:
-    """Return the conditions of an entry, whatever they say: what cannot be evaluated stands against nothing."""
-    if not _CONDITIONS.issuperset(told) or not all(isinstance(each, str) for each in told.values()):
-        raise ValueError("no conditions")
-    return dict(told)
-
-
-def _check_row(part: str, row: Mapping[str, Any]) -> None:
+def unreadable(part: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a row of an archive is not one: once stored, it could not be read again."""
+    staged, table = STAGED[part], TABLES[part]
+    found = [condition for column in staged.c for condition in _misfits(part, column, table.c[column.name])]
     match part:
-        case "spaces":
-            _check_space(row)
+        case "entries":
+            found.append(_not_texts(staged.c.applies_when, "|".join(field.name for field in fields(AppliesWhen))))
+        case "vectors" | "passage_vectors":
+            found.append(_not_a_vector(staged))
         case "documents":
-            _check_document(row)
+            found += _impossible_generations(staged)
+    return sa.or_(*found)
 
 
-def _check_space(row: Mapping[str, Any]) -> None:
+def _misfits(part: str, column: sa.Column[Any], declared: sa.Column[Any]) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions under which a value does not fit its column, beyond its type."""
+    found: list[sa.ColumnElement[bool]] = [] if declared.nullable else [column.is_(None)]
+    words = _CLOSED.get((part, column.name))
+    if isinstance(column.type, sa.ARRAY):
+        found += [sa.func.array_position(column, None).is_not(None), sa.func.array_ndims(column) > 1]
+        if words is not None:
+            found.append(~column.op("<@", is_comparison=True)(sa.cast(list(words), sa.ARRAY(sa.Text))))
+    elif words is not None:
+        found.append(column.not_in(list(words)))
+    elif isinstance(column.type, sa.Float):
+        found.append(column.in_([math.nan, math.inf, -math.inf]))
+    elif isinstance(column.type, sa.DateTime) and column.name not in _OF_LOGS:
+        found.append(~column.between(_FIRST, _LAST))
+    return found
+
+
+def _not_texts(column: sa.Column[Any], names: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a JSON value is not an object of texts with names of a regular expression."""
+    as_object = sa.case((sa.func.jsonb_typeof(column) == "object", column), else_=sa.cast({}, JSONB))
+    each = sa.func.jsonb_each(as_object).table_valued(sa.column("key", sa.Text), sa.column("value", JSONB))
+    wrong = sa.or_(each.c.key.regexp_match(f"^({names})$").is_(False), sa.func.jsonb_typeof(each.c.value) != "string")
+    return sa.or_(sa.func.jsonb_typeof(column) != "object", sa.exists(sa.select(1).select_from(each).where(wrong)))
+
+
+def _not_a_vector(staged: sa.Table) -> sa.ColumnElement[bool]:
+    """Return the condition that a vector is not finite, or of another length than the vectors of its space."""
+    spaces = STAGED["spaces"]
+    dims = spaces.c.space["dims"].as_integer()
+    other = spaces.c.fingerprint == staged.c.space, sa.func.octet_length(staged.c.vector) != 2 * dims
+    halves = sa.func.encode(staged.c.vector, "hex").regexp_match(_HALVES)
+    return sa.or_(halves.is_(False), sa.exists().where(*other))
+
+
+def _impossible_generations(staged: sa.Table) -> list[sa.ColumnElement[bool]]:
+    latest, active = staged.c.latest, staged.c.active_generation
+    return [
+        _not_texts(staged.c.text_hashes, "[0-9]+"),
+        latest < 1,
+        ~active.between(1, latest),
+        sa.and_(staged.c.status == DocumentStatus.INDEXED.value, active.is_distinct_from(latest)),
+        sa.and_(staged.c.status == DocumentStatus.FAILED.value, staged.c.error.is_(None)),
+    ]
+
+
+def read_space(row: sa.RowMapping) -> EmbeddingSpace:
+    """Return the embedding space of a row. Raises ValueError for one that is none."""
     space = _SPACE.validate_json(json.dumps(row["space"]), strict=True)
     calibration = _CALIBRATION.validate_json(json.dumps(row["calibration"]), strict=True)
     known = ({field.name for field in fields(kind)} for kind in (EmbeddingSpace, Calibration))
@@ -238,14 +216,4 @@ def _check_space(row: Mapping[str, Any]) -> None:
     ascending = all(low <= high for low, high in pairwise(marks)) and calibration.unrelated < calibration.same
     if not ascending or not all(map(math.isfinite, marks)):
         raise ValueError("no calibration")
-
-
-def _check_document(row: Mapping[str, Any]) -> None:
-    _HASHES.validate_python(row["text_hashes"], strict=True)
-    latest, active = row["latest"], row["active_generation"]
-    if latest < 1 or (active is not None and not 0 < active <= latest):
-        raise ValueError("no such generation")
-    if row["status"] == DocumentStatus.INDEXED and active != latest:
-        raise ValueError("shown, but not its latest generation")
-    if row["status"] == DocumentStatus.FAILED and row["error"] is None:
-        raise ValueError("failed without a reason")
+    return space

@@ -38,10 +38,14 @@ async def alone(engine: AsyncEngine, workspace: str) -> AsyncIterator[AsyncConne
     transaction, for a process that hangs, or waits for an index that does, would hold up all others. Take no other
     connection in the block. Raises StorageBusy where it is not our turn in time.
     """
-    asked = {"lock": f"hardwon/decide/{workspace}", "most_idle": most_idle()}
     async with in_line(engine, workspace), storing(engine) as connection:
-        await connection.execute(_ALONE, asked)
+        await take_turn(connection, workspace)
         yield connection
+
+
+async def take_turn(connection: AsyncConnection, workspace: str) -> None:
+    """Be `alone` with the patterns of a workspace until this transaction ends; of several workspaces, by name."""
+    await connection.execute(_ALONE, {"lock": f"hardwon/decide/{workspace}", "most_idle": most_idle()})
 
 
 def among(column: sa.ColumnElement[Any], ids: Collection[Any]) -> sa.ColumnElement[bool]:

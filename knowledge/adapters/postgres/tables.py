@@ -30,7 +30,7 @@ def _not_blank(column: str) -> str:
     return f"coalesce({column} ~ '[^[:space:]]', false)"
 
 
-def _or_empty(column: sa.Column[str]) -> sa.Case[str]:
+def or_empty(column: sa.Column[str]) -> sa.Case[str]:
     """Return a column with an empty text in the place of NULL, so that rows without a value are equal.
 
     Not by `coalesce`, which Postgres does not take for leakproof: under row-level security it would not use an index
@@ -164,7 +164,7 @@ knowledge_staging = sa.Table(
 """The entries: the design's staging table, which is also where they stay until they expire."""
 
 _entries = knowledge_staging.c
-event_task, event_run = _or_empty(_entries.task_id), _or_empty(_entries.run_id)
+event_task, event_run = or_empty(_entries.task_id), or_empty(_entries.run_id)
 """The task and the run of an entry, empty where there is none, as the index of events has them."""
 
 sa.Index(

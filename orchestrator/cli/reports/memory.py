@@ -347,6 +347,14 @@ def print_exported(file: str, rows: Mapping[str, int], *, as_json: bool) -> None
     print_text(f"{learned}, {rest} are in {file} ({size / 1e6:,.1f} MB)")
 
 
+def print_entries_exported(file: str, number: int, *, as_json: bool) -> None:
+    """Print how many entries are in a file."""
+    if as_json:
+        print_json({"file": file, "entries": number})
+        return
+    print_text(f"{amount(number, 'entry')} in {file}, one JSON a line: hardwon capture takes them back")
+
+
 def print_imported(report: ImportReport, *, as_json: bool) -> None:
     """Print what an import brought."""
     if as_json:
