@@ -43,10 +43,9 @@ _MEMBER: Final = re.compile(rf"{FORMAT}-(\d+)/(?:([a-z_]{{1,63}})\.copy|manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A table in an archive: its columns in the order of COPY, its rows, and the sha256 of its member."""
+class Table:
+    """A table in an archive: its columns in the order of COPY, the number of its rows, the sha256 of its member."""
 
-    table: str
     columns: tuple[str, ...]
     rows: int
     sha256: str
@@ -60,12 +59,12 @@ class Manifest:
     version: int
     hardwon: str
     origin: Origin
-    parts: Mapping[str, Part]
+    tables: Mapping[str, Table]
 
     @property
     def rows(self) -> dict[str, int]:
-        """The number of rows of each part."""
-        return {name: part.rows for name, part in self.parts.items()}
+        """The number of rows of each table."""
+        return {name: table.rows for name, table in self.tables.items()}
 
 
 _MANIFEST = TypeAdapter(Manifest)
@@ -81,14 +80,14 @@ class ArchiveWriter:
 
     def __init__(self) -> None:
         self._gzip = zlib.compressobj(level=1, wbits=31)  # a gzip header without a time
-        self._parts: dict[str, Part] = {}
+        self._tables: dict[str, Table] = {}
 
     @property
     def rows(self) -> int:
         """The number of rows so far."""
-        return sum(part.rows for part in self._parts.values())
+        return sum(table.rows for table in self._tables.values())
 
-    def add(self, name: str, table: str, columns: Sequence[str], file: IO[bytes]) -> Iterator[bytes]:
+    def add(self, name: str, columns: Sequence[str], file: IO[bytes]) -> Iterator[bytes]:
         """Yield a member with all rows of a file that COPY wrote."""
         size = file.tell()
         file.seek(0)
@@ -99,12 +98,12 @@ class ArchiveWriter:
             rows += piece.count(b"\n")
             yield self._gzip.compress(piece)
         yield self._gzip.compress(bytes(-size % _BLOCK))
-        self._parts[name] = Part(table=table, columns=tuple(columns), rows=rows, sha256=digest.hexdigest())
+        self._tables[name] = Table(columns=tuple(columns), rows=rows, sha256=digest.hexdigest())
 
     def end(self, origin: Origin) -> bytes:
         """Return the manifest and the end of the archive."""
         manifest = Manifest(
-            format=FORMAT, version=VERSION, hardwon=version("hardwon"), origin=origin, parts=self._parts
+            format=FORMAT, version=VERSION, hardwon=version("hardwon"), origin=origin, tables=self._tables
         )
         content = json.dumps(asdict(manifest), ensure_ascii=False, indent=1).encode()
         member = _header("manifest.json", len(content)) + content + bytes(-len(content) % _BLOCK)
@@ -137,13 +136,13 @@ def check(file: IO[bytes]) -> Manifest:
     if manifest is None:
         raise damaged("is cut off, its manifest is missing")
     stream.read_padding()
-    if {name: (part.rows, part.sha256) for name, part in manifest.parts.items()} != found:
+    if {name: (table.rows, table.sha256) for name, table in manifest.tables.items()} != found:
         raise damaged("is damaged, it does not hold what its manifest says")
     return manifest
 
 
-def parts(file: IO[bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield each part of a checked archive with the pieces of its rows, which are read before the next part."""
+def read_tables(file: IO[bytes]) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield each table of a checked archive with the pieces of its rows, which are read before the next one."""
     for name, pieces in _members(_Stream(file)):
         if name is None:
             return
@@ -226,7 +225,7 @@ class _Stream:
 
 
 def _members(stream: _Stream) -> Iterator[tuple[str | None, Iterator[bytes]]]:
-    """Yield the name of each part, None for the manifest, and its pieces; what is left of them is skipped."""
+    """Yield the name of each table, None for the manifest, and its pieces; what is left of them is skipped."""
     first = True
     while True:
         block = stream.read(_BLOCK)
@@ -250,7 +249,7 @@ def _pieces(stream: _Stream, size: int) -> Iterator[bytes]:
 
 
 def _read_header(block: bytes, *, first: bool) -> tuple[str | None, int]:
-    """Return the name and the size of a member; links, folders and all names but those of parts are refused."""
+    """Return the name and the size of a member; links, folders and all names but those of tables are refused."""
     try:
         info = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
     except (tarfile.HeaderError, UnicodeDecodeError) as error:

@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeVar, cast
 
 from knowledge.errors import Conflict, StorageUnavailable
 from knowledge.logs import get_logger
-from knowledge.memory.archive import ArchiveWriter, check, damaged, parts
+from knowledge.memory.archive import ArchiveWriter, check, damaged, read_tables
 from knowledge.memory.settling import settle
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.mismatch import settings_of
@@ -64,10 +64,10 @@ class ArchiveService:
         writer, done = ArchiveWriter(), 0
         async with self.archive.snapshot() as snapshot:
             total = await snapshot.total() if progress else None
-            for part, (table, columns) in snapshot.parts.items():
+            for table, columns in snapshot.columns.items():
                 with self._spooled() as file:  # a member of a tar begins with its size
-                    await snapshot.copy(part, file)
-                    async for packed in _apart(writer.add(part, table, columns, file)):
+                    await snapshot.copy(table, file)
+                    async for packed in _apart(writer.add(table, columns, file)):
                         if packed:
                             yield packed
                 done = writer.rows
@@ -94,12 +94,12 @@ class ArchiveService:
                 await asyncio.to_thread(file.write, chunk)
             manifest = await asyncio.to_thread(check, file)
             rows = manifest.rows
-            columns = {part: told.columns for part, told in manifest.parts.items()}
+            columns = {name: table.columns for name, table in manifest.tables.items()}
             async with self.archive.restore(manifest.origin.schema, columns) as restore:
                 done, total = 0, sum(rows.values())
-                async for part, pieces in _apart(parts(file)):
-                    await restore.load(part, _apart(pieces))
-                    done += rows[part]
+                async for table, pieces in _apart(read_tables(file)):
+                    await restore.load(table, _apart(pieces))
+                    done += rows[table]
                     if progress:
                         progress(done, total)
                 for space, active in (await restore.spaces()).items():

@@ -112,8 +112,8 @@ class Snapshot(Protocol):
     """A whole store, all workspaces, at one moment, whatever is written meanwhile."""
 
     @property
-    def parts(self) -> Mapping[str, tuple[str, Sequence[str]]]:
-        """The parts of an archive in the order of their references: table and columns of each."""
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        """The tables of an archive, each after those that its rows refer to, and their columns."""
         ...
 
     async def origin(self) -> Origin:
@@ -121,19 +121,19 @@ class Snapshot(Protocol):
         ...
 
     async def total(self) -> int:
-        """Return how many rows there are in all parts."""
+        """Return how many rows there are in all tables."""
         ...
 
-    async def copy(self, part: str, into: BinaryIO) -> None:
-        """Write the rows of a part into a file, in one order, in the text format of COPY."""
+    async def copy(self, table: str, into: BinaryIO) -> None:
+        """Write the rows of a table into a file, in one order, in the text format of COPY."""
         ...
 
 
 class Restore(Protocol):
     """The import of one archive, as one transaction: all of it is stored at its end, or nothing."""
 
-    async def load(self, part: str, pieces: AsyncIterator[bytes]) -> None:
-        """Read the rows of a part, which nobody sees yet. Raises InvalidInput (field `archive`) for other rows."""
+    async def load(self, table: str, pieces: AsyncIterator[bytes]) -> None:
+        """Read the rows of a table, which nobody sees yet. Raises InvalidInput (field `archive`) for other rows."""
         ...
 
     async def spaces(self) -> Mapping[EmbeddingSpace, bool]:
@@ -141,7 +141,7 @@ class Restore(Protocol):
         ...
 
     async def merge(self) -> dict[str, int]:
-        """Store what is not here yet; return how many rows of each part were new. Counts are derived anew.
+        """Store what is not here yet; return how many rows of each table were new. Counts are derived anew.
 
         What is further in its life in the archive than here (an entry, a document) goes on to there. Raises
         InvalidInput (field `archive`) for rows that cannot be, Conflict for those that contradict what is here.
@@ -157,9 +157,9 @@ class ArchiveStore(Protocol):
         ...
 
     def restore(self, schema: str, columns: Mapping[str, Sequence[str]]) -> AbstractAsyncContextManager[Restore]:
-        """Begin the import of an archive with these parts and columns, committed when the block ends well.
+        """Begin the import of an archive with these tables and columns, committed when the block ends well.
 
-        Raises InvalidInput (field `archive`) for one of a later schema, or with parts or columns that none has.
+        Raises InvalidInput (field `archive`) for one of a later schema, or with tables or columns that none has.
         """
         ...
 

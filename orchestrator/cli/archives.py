@@ -1,4 +1,4 @@
-"""Archives and entries as files: written whole or not at all, read a chunk at a time; `-` is standard output or input."""
+"""Archives and entries as files, written whole or not at all; `-` is standard output or input."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ _AFFECTED: Final = {
     "agent_type": "backend",
     "handed_out_at": _AT,
 }
-_COUNTS: Final = {"entries": 1, "patterns": 1, "points": 1}
+_COUNTS: Final = {"knowledge_staging": 1, "patterns": 1, "points": 1}
 
 ANSWERS: Final[dict[str, Any]] = {
     "healthz": {"status": "ok"},

@@ -139,7 +139,7 @@ async def test_a_second_store_shows_the_same_documents_with_nothing_embedded_aga
     async with elsewhere(embedder) as second:
         report = await second.archives.import_archive(as_stream(archive))
         assert (report.rows, report.embedded, embedder.texts) == (report.new, 0, 0)
-        assert report.rows["documents"] == 6
+        assert report.rows["kb_documents"] == 6
         assert report.passages == await count(knowledge)
         assert await seen(second) == await seen(knowledge)
         assert await whole(second) == archive
@@ -169,7 +169,7 @@ async def test_again_brings_nothing_and_a_later_archive_brings_what_is_later(
         again = await second.archives.import_archive(as_stream(first))
         assert (set(again.new.values()), again.passages) == ({0}, 0)
         report = await second.archives.import_archive(as_stream(later))
-        assert report.new["documents"] == 1
+        assert report.new["kb_documents"] == 1
         assert await seen(second) == await seen(knowledge)
         back = await second.archives.import_archive(as_stream(first))
         assert set(back.new.values()) == {0}
@@ -421,6 +421,6 @@ async def test_a_document_that_was_changed_many_times_on_one_side_goes_there_and
 
 async def hashes(knowledge: Knowledge) -> dict[str, str]:
     """Return what an archive tells of the texts that the one document had."""
-    (document,) = rows_of(await whole(knowledge), "documents")
+    (document,) = rows_of(await whole(knowledge), "kb_documents")
     told: dict[str, str] = json.loads(document["text_hashes"])
     return told

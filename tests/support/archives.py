@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator, Callable
 
-from knowledge.memory.archive import ArchiveWriter, check, parts
+from knowledge.memory.archive import ArchiveWriter, check, read_tables
 from knowledge.wiring import Knowledge
 
 Rows = list[list[bytes]]
-"""The rows of a part as COPY has them: a value of each column, escaped."""
+"""The rows of a table as COPY has them: a value of each column, escaped."""
 
 
 async def whole(knowledge: Knowledge) -> bytes:
@@ -23,18 +23,18 @@ async def as_stream(archive: bytes) -> AsyncIterator[bytes]:
         yield archive[at : at + 1000]
 
 
-def rows_of(archive: bytes, part: str) -> list[dict[str, bytes]]:
-    """Return the rows of a part, by their columns."""
+def rows_of(archive: bytes, table: str) -> list[dict[str, bytes]]:
+    """Return the rows of a table, by their columns."""
     file = io.BytesIO(archive)
-    columns = check(file).parts[part].columns
-    content = next(b"".join(pieces) for name, pieces in parts(file) if name == part)
+    columns = check(file).tables[table].columns
+    content = next(b"".join(pieces) for name, pieces in read_tables(file) if name == table)
     return [dict(zip(columns, line.split(b"\t"), strict=True)) for line in content.splitlines()]
 
 
 def edited(
-    archive: bytes, part: str, values: dict[str, str], *, schema: str | None = None, without: str | None = None
+    archive: bytes, table: str, values: dict[str, str], *, schema: str | None = None, without: str | None = None
 ) -> bytes:
-    """Return an archive whose sums are right, and whose rows of a part say something else or lack a column."""
+    """Return an archive whose sums are right, and whose rows of a table say something else or lack a column."""
 
     def edit(columns: tuple[str, ...], content: bytes) -> tuple[tuple[str, ...], bytes]:
         lines = []
@@ -47,30 +47,30 @@ def edited(
         named.pop(without or "", None)
         return tuple(named), b"".join(lines)
 
-    return repacked(archive, part, edit, schema=schema)
+    return repacked(archive, table, edit, schema=schema)
 
 
 def repacked(
     archive: bytes,
-    part: str,
+    table: str,
     edit: Callable[[tuple[str, ...], bytes], tuple[tuple[str, ...], bytes]],
     *,
     schema: str | None = None,
     name: str | None = None,
 ) -> bytes:
-    """Return an archive with other columns and rows of a part, under another name where one is given."""
+    """Return an archive with other columns and rows of a table, under another name where one is given."""
     file = io.BytesIO(archive)
     manifest = check(file)
     writer = ArchiveWriter()
     made = b""
-    for each, pieces in parts(file):
-        told, content = manifest.parts[each], b"".join(pieces)
+    for each, pieces in read_tables(file):
+        told, content = manifest.tables[each], b"".join(pieces)
         columns = told.columns
-        if each == part:
+        if each == table:
             columns, content = edit(columns, content)
         member = io.BytesIO(content)
         member.seek(0, io.SEEK_END)
-        made += b"".join(writer.add((name or each) if each == part else each, told.table, columns, member))
+        made += b"".join(writer.add((name or each) if each == table else each, columns, member))
     origin = manifest.origin
     if schema is not None:
         origin = type(origin)(schema=schema, postgres=origin.postgres, workspaces=origin.workspaces)

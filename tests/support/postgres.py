@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +33,42 @@ def throwaway_postgres() -> Iterator[EmbeddedPostgres]:
         Path(folder).chmod(0o755)  # 0700 would be closed to the server where root runs the tests
         with EmbeddedPostgres(Path(folder) / "home", settings=UNSAFE_BUT_QUICK) as server:
             yield server
+
+
+POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
+"""Where Debian has the oldest release that hardwon runs on."""
+
+
+@contextmanager
+def system_postgres(binaries: Path) -> Iterator[str]:
+    """Run an empty server of the system's binaries; yield the address of its superuser."""
+    user = "postgres" if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="hardwon-pg-") as folder:
+        if user:
+            shutil.chown(folder, user)
+        data = f"{folder}/data"
+        made = [binaries / "initdb", "-D", data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        subprocess.run(made, check=True, capture_output=True, user=user)
+        options = ["-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"]
+        with subprocess.Popen(
+            [binaries / "postgres", "-D", data, *options], user=user, stderr=subprocess.PIPE
+        ) as server:
+            assert server.stderr is not None
+            while b"ready to accept" not in server.stderr.readline():
+                assert server.poll() is None
+            try:
+                yield f"postgresql://owner@/postgres?host={folder}&port=5432"
+            finally:
+                server.send_signal(signal.SIGINT)
+                server.communicate()
+
+
+async def create_owned_database(server_dsn: str) -> str:
+    """Create an empty database whose owner is no superuser; return its address for that owner."""
+    dsn = await create_database(server_dsn)
+    name = dsn.partition("?")[0].rpartition("/")[2]
+    await _execute(server_dsn, f'create role "of_{name}" login; alter database "{name}" owner to "of_{name}"')
+    return dsn.replace("//owner@", f"//of_{name}@", 1)
 
 
 def dsn_of(server_dsn: str, database: str) -> str:

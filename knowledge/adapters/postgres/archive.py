@@ -9,13 +9,12 @@ from typing import Any, BinaryIO, Final
 import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from knowledge.adapters.postgres import document_archive, tables
 from knowledge.adapters.postgres.analysing import Analyze
-from knowledge.adapters.postgres.archive_rows import COLUMNS, STAGED, TABLES, add, read_space, unreadable
+from knowledge.adapters.postgres.archive_rows import COLUMNS, STAGED, TABLES, add, new_rows, put, read_space, unreadable
 from knowledge.adapters.postgres.counting import recount, take_turn
 from knowledge.adapters.postgres.database import snapshot, transaction, within
 from knowledge.adapters.postgres.document_tables import kb_vectors
@@ -47,22 +46,22 @@ class _PostgresSnapshot(Snapshot):
         self._connection = connection
 
     @property
-    def parts(self) -> Mapping[str, tuple[str, Sequence[str]]]:
-        return {part: (table.name, COLUMNS[part]) for part, table in TABLES.items()}
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        return COLUMNS
 
     async def origin(self) -> Origin:
-        named = (tables.workspaces, tables.projects, TABLES["partitions"])
+        named = (tables.workspaces, tables.projects, TABLES["kb_partitions"])
         workspaces = sa.union(*(sa.select(table.c.workspace) for table in named)).subquery()
         found = await self._connection.scalars(sa.select(workspaces).order_by(workspaces.c.workspace))
         version = await self._connection.scalar(sa.text("SELECT current_setting('server_version')"))
         return Origin(schema=head_revision(), postgres=str(version), workspaces=tuple(found))
 
     async def total(self) -> int:
-        counts = (sa.select(sa.func.count()).select_from(_exported(part).subquery()) for part in TABLES)
+        counts = (sa.select(sa.func.count()).select_from(_exported(table).subquery()) for table in TABLES)
         return sum((await self._connection.execute(sa.select(*(each.scalar_subquery() for each in counts)))).one())
 
-    async def copy(self, part: str, into: BinaryIO) -> None:
-        query = _exported(part).order_by(*TABLES[part].primary_key.columns)
+    async def copy(self, table: str, into: BinaryIO) -> None:
+        query = _exported(table).order_by(*TABLES[table].primary_key.columns)
         dialect = postgresql.asyncpg.dialect()  # type: ignore[no-untyped-call]
         statement = str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
         await self._connection.execute(_AS_TEXT)
@@ -70,9 +69,9 @@ class _PostgresSnapshot(Snapshot):
         await driver.copy_from_query(statement, output=into, format="text", encoding="UTF8")
 
 
-def _exported(part: str) -> sa.Select[Any]:
-    query = sa.select(*(TABLES[part].c[name] for name in COLUMNS[part]))
-    return query.where(*document_archive.exported(part))
+def _exported(table: str) -> sa.Select[Any]:
+    query = sa.select(*(TABLES[table].c[name] for name in COLUMNS[table]))
+    return query.where(*document_archive.exported(table))
 
 
 async def _driver(connection: AsyncConnection) -> asyncpg.Connection[asyncpg.Record]:
@@ -117,20 +116,16 @@ def _check_columns(schema: str, columns: Mapping[str, Sequence[str]]) -> None:
             "archive",
             f"was written by a later hardwon (schema {schema}, this one has {head_revision()}): install that version",
         )
-    for part, named in columns.items():
-        if unknown := set(named) - set(COLUMNS.get(part, ())):
-            raise InvalidInput("archive", f"has a column {min(unknown)} of {part}, which no hardwon writes")
-        required = {
-            column.name
-            for column in (TABLES[part].c[name] for name in COLUMNS.get(part, ()))
-            if not column.nullable and column.server_default is None
-        }
-        if part not in TABLES or len(set(named)) != len(named) or not required.issubset(named):
-            raise InvalidInput("archive", f"holds {part} without all of their columns: export it again")
+    for table, named in columns.items():
+        known = COLUMNS.get(table, ())
+        declared = [TABLES[table].c[name] for name in known]
+        lacking = {each.name for each in declared if not each.nullable and each.server_default is None} - set(named)
+        if not known or lacking or not set(known).issuperset(named) or len(set(named)) < len(named):
+            raise InvalidInput("archive", f"has other columns of {table} than any hardwon writes: export it again")
 
 
 @contextmanager
-def _of_archive(part: str) -> Iterator[None]:
+def _of_archive(table: str) -> Iterator[None]:
     """Raise for what Postgres refuses that it is the archive's, without the stored text that its errors repeat."""
     try:
         yield
@@ -141,13 +136,13 @@ def _of_archive(part: str) -> Iterator[None]:
         match cause:
             case asyncpg.UniqueViolationError() | asyncpg.ForeignKeyViolationError():
                 raise Conflict(
-                    f"what the archive says of its {part} contradicts what is stored here: import it again if"
+                    f"what the archive says of {table} contradicts what is stored here: import it again if"
                     " something was changed meanwhile, else into an empty store"
                 ) from None
             case asyncpg.IntegrityConstraintViolationError():
-                raise InvalidInput("archive", f"holds {part} that are none: export it again") from None
+                raise InvalidInput("archive", f"holds {table} that are none: export it again") from None
             case asyncpg.DataError() | asyncpg.CardinalityViolationError() | asyncpg.ProgramLimitExceededError():
-                raise InvalidInput("archive", f"holds {part} that are none, or that Postgres cannot store") from None
+                raise InvalidInput("archive", f"holds {table} that are none, or that Postgres cannot store") from None
             case _:
                 raise
 
@@ -157,42 +152,42 @@ class _PostgresRestore(Restore):
         self._connection = connection
         self._columns = columns
 
-    async def load(self, part: str, pieces: AsyncIterator[bytes]) -> None:
+    async def load(self, table: str, pieces: AsyncIterator[bytes]) -> None:
         driver = await _driver(self._connection)
-        with _of_archive(part):
+        with _of_archive(table):
             await driver.copy_to_table(
-                STAGED[part].name,
+                STAGED[table].name,
                 source=pieces,
-                columns=list(self._columns[part]),
+                columns=list(self._columns[table]),
                 schema_name="pg_temp",
                 format="text",
                 encoding="UTF8",
             )
-            await self._connection.execute(Analyze(STAGED[part]))
+            await self._connection.execute(Analyze(STAGED[table]))
 
     async def spaces(self) -> Mapping[EmbeddingSpace, bool]:
-        rows = (await self._connection.execute(sa.select(STAGED["spaces"]))).mappings()
+        rows = (await self._connection.execute(sa.select(STAGED["embedding_spaces"]))).mappings()
         try:
             return {read_space(row): row["active"] for row in rows}
         except (ValueError, TypeError) as error:
-            raise InvalidInput("archive", "holds spaces that are none: export it again") from error
+            raise InvalidInput("archive", "holds embedding_spaces that are none: export it again") from error
 
     async def merge(self) -> dict[str, int]:
         connection = self._connection
-        for part in TABLES:
-            with _of_archive(part):
-                if await connection.scalar(sa.select(sa.exists().where(unreadable(part)))):
-                    raise InvalidInput("archive", f"holds {part} that are none: export it again")
+        for table in TABLES:
+            with _of_archive(table):
+                if await connection.scalar(sa.select(sa.exists().where(unreadable(table)))):
+                    raise InvalidInput("archive", f"holds {table} that are none: export it again")
         for workspace in await connection.scalars(_WORKSPACES):
             await take_turn(connection, workspace)
         new = {}
-        for part in TABLES:
-            names = tuple(self._columns.get(part, ()))
-            with _of_archive(part):
-                new[part] = await _MERGE.get(part, add)(connection, part, names) if names else 0
-        for table in TABLES.values():  # else what follows is planned as if the tables were empty
-            await connection.execute(Analyze(table))
-        with _of_archive("documents"):
+        for table in TABLES:
+            names = tuple(self._columns.get(table, ()))
+            with _of_archive(table):
+                new[table] = await _MERGE.get(table, add)(connection, table, names) if names else 0
+        for each in TABLES.values():  # else what follows is planned as if the tables were empty
+            await connection.execute(Analyze(each))
+        with _of_archive("kb_documents"):
             await document_archive.show(connection)
         patterns = list(await connection.scalars(sa.select(STAGED["patterns"].c.id).order_by(STAGED["patterns"].c.id)))
         for start in range(0, len(patterns), _RECOUNTED):
@@ -201,7 +196,9 @@ class _PostgresRestore(Restore):
 
 
 _WORKSPACES = sa.select(
-    sa.union(sa.select(STAGED["patterns"].c.workspace), sa.select(STAGED["entries"].c.workspace)).subquery().c.workspace
+    sa.union(sa.select(STAGED["patterns"].c.workspace), sa.select(STAGED["knowledge_staging"].c.workspace))
+    .subquery()
+    .c.workspace
 ).order_by(sa.literal_column("workspace"))
 
 
@@ -210,32 +207,23 @@ async def _first(connection: AsyncConnection, query: sa.Select[Any]) -> sa.Row[A
     return row
 
 
-async def _merge_workspaces(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+async def _merge_workspaces(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
     """Take over which are local only; what is so here stays so."""
-    staged, ours = STAGED[part], tables.workspaces.c
-    new = insert(tables.workspaces).from_select(list(names), sa.select(*(staged.c[name] for name in names)))
-    either = sa.or_(ours.local_only, new.excluded.local_only)
-    written = new.on_conflict_do_update(
-        index_elements=[ours.workspace],
-        set_={"local_only": either},
-        where=ours.local_only.is_distinct_from(either),
-    )
-    return (await connection.execute(written)).rowcount
+    new = new_rows(table, names)
+    either = sa.or_(tables.workspaces.c.local_only, new.excluded.local_only)
+    return await put(connection, new, {"local_only": either}, tables.workspaces.c.local_only.is_distinct_from(either))
 
 
-async def _merge_spaces(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+async def _merge_spaces(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
     """Take over the spaces; into a store without vectors, with what was fixed for them and which is in use."""
     await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended("hardwon/bind", 0))))
-    staged = STAGED[part]
+    staged = STAGED[table]
     if not await _has_vectors(connection):
         await connection.execute(sa.update(tables.embedding_spaces).values(active=False))
-        new = insert(tables.embedding_spaces).from_select(
-            list(names), sa.select(*(staged.c[name] for name in names)).order_by(staged.c.fingerprint)
+        new = new_rows(table, names)
+        return await put(
+            connection, new, {name: new.excluded[name] for name in ("mean_terms", "calibration", "active")}
         )
-        same = {name: new.excluded[name] for name in ("mean_terms", "calibration", "active")}
-        return (
-            await connection.execute(new.on_conflict_do_update(index_elements=[_S.fingerprint], set_=same))
-        ).rowcount
     theirs = await _first(connection, sa.select(staged.c.space, staged.c.fingerprint).where(staged.c.active))
     ours = await _first(connection, sa.select(_S.space, _S.fingerprint).where(_S.active))
     if theirs and ours and theirs.fingerprint != ours.fingerprint:
@@ -244,7 +232,7 @@ async def _merge_spaces(connection: AsyncConnection, part: str, names: Sequence[
             f" empty store, or run `hardwon reembed --model {theirs.space.get('model')}` on this one first"
         )
     await connection.execute(sa.update(staged).values(active=False))
-    return await add(connection, part, names)
+    return await add(connection, table, names)
 
 
 def _describe(row: sa.Row[Any]) -> str:
@@ -257,9 +245,9 @@ async def _has_vectors(connection: AsyncConnection) -> bool:
     return bool(await connection.scalar(sa.select(sa.or_(learned, of_documents))))
 
 
-async def _merge_patterns(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+async def _merge_patterns(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
     """Insert patterns; refused where the store has others for the same situations, since ids are kept."""
-    ours, theirs = tables.patterns.c, STAGED[part].c
+    ours, theirs = tables.patterns.c, STAGED[table].c
     same = ours.workspace == theirs.workspace, ours.match_key == theirs.match_key, ours.id != theirs.id
     row = await _first(connection, sa.select(ours.id, ours.workspace).where(*same))
     if row is not None:
@@ -267,42 +255,41 @@ async def _merge_patterns(connection: AsyncConnection, part: str, names: Sequenc
             f"the store has learned on its own what the archive holds too (pattern {row.id} of workspace"
             f" {row.workspace}): import into an empty store, or into one that holds the same ids"
         )
-    return await add(connection, part, names)
+    return await add(connection, table, names)
 
 
-async def _merge_keys(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+async def _merge_keys(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
     """Bind keys to patterns; where both stores know one, a person's ruling goes first, then what was decided later."""
-    staged, ours = STAGED[part], tables.match_keys.c
-    new = insert(tables.match_keys).from_select(list(names), sa.select(*(staged.c[name] for name in names)))
+    ours, new = tables.match_keys.c, new_rows(table, names)
     later = sa.tuple_(new.excluded.ruled, new.excluded.decided_at) > sa.tuple_(ours.ruled, ours.decided_at)
     values = {name: new.excluded[name] for name in ("pattern_id", "why", "ruled", "decided_at")}
-    bound = new.on_conflict_do_update(index_elements=[ours.workspace, ours.match_key], set_=values, where=later)
-    return (await connection.execute(bound)).rowcount
+    return await put(connection, new, values, later)
 
 
-async def _merge_entries(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+async def _merge_entries(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
     """Insert entries; those that are here and not as far in their life go on to where the archive has them.
 
     One whose event is here under another id stays away: what the archive knows of it is no more than what is here.
     """
     await _refuse_other_entries(connection)
-    theirs = STAGED[part].c
+    theirs = STAGED[table].c
     behind = sa.case(_LIFE, value=_E.status) < sa.case(_LIFE, value=theirs.status)
     further = sa.update(tables.knowledge_staging).where(_E.id == theirs.id, _E.lease_token.is_(None), behind)
     await connection.execute(further.values({name: theirs[name] for name in names if name != "id"}))
-    return await add(connection, part, names)
+    return await add(connection, table, names)
 
 
 async def _refuse_other_entries(connection: AsyncConnection) -> None:
     """Raise Conflict for another entry under a key of the archive's, and for an event that is resolved there alone."""
-    theirs = STAGED["entries"].c
+    theirs = STAGED["knowledge_staging"].c
     elsewhere = sa.select(_E.id, _E.workspace, _E.status, theirs.id.label("theirs")).where(_E.id != theirs.id)
     same_key = _E.workspace == theirs.workspace, _E.idempotency_key == theirs.idempotency_key
     row = await _first(connection, elsewhere.where(*same_key, _event(_E) != _event(theirs)))
     if row is not None:
         raise Conflict(
             f"the idempotency key of entry {row.theirs} of the archive is that of another entry here ({row.id} of"
-            f" workspace {row.workspace}): delete that one (hardwon delete entry {row.id}), or import into an empty store"
+            f" workspace {row.workspace}): delete that one (hardwon delete entry {row.id}), or import into an"
+            " empty store"
         )
     unresolved_here = _E.status.in_(_UNRESOLVED), theirs.status.not_in(_UNRESOLVED)
     row = await _first(connection, elsewhere.where(_event(_E) == _event(theirs), *unresolved_here))
@@ -320,34 +307,29 @@ def _event(entries: sa.ColumnCollection[str, Any]) -> sa.Tuple:
     return sa.tuple_(entries.workspace, entries.project_id, task, run, entries.content_hash)
 
 
-async def _merge_points(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+async def _merge_points(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
     """Insert points; those that live longer in the archive do so here too."""
-    ours, theirs = tables.points.c, STAGED[part].c
+    ours, theirs = tables.points.c, STAGED[table].c
     later = sa.update(tables.points).where(ours.id == theirs.id, ours.expires_at < theirs.expires_at)
     await connection.execute(later.values(embedded_at=theirs.embedded_at, expires_at=theirs.expires_at))
-    return await add(connection, part, names)
+    return await add(connection, table, names)
 
 
-async def _merge_terms(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+async def _merge_terms(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
     """Take the greater count of each term: that is the later one until a rebuild counts anew, and twice is once."""
-    staged, ours = STAGED[part], tables.lexicon.c
-    new = insert(tables.lexicon).from_select(list(names), sa.select(*(staged.c[name] for name in names)))
-    greater = new.on_conflict_do_update(
-        index_elements=[ours.workspace, ours.term],
-        set_={"documents": new.excluded.documents},
-        where=new.excluded.documents > ours.documents,
-    )
-    return (await connection.execute(greater)).rowcount
+    new = new_rows(table, names)
+    greater = new.excluded.documents > tables.lexicon.c.documents
+    return await put(connection, new, {"documents": new.excluded.documents}, greater)
 
 
 _MERGE: Final[Mapping[str, Callable[[AsyncConnection, str, Sequence[str]], Awaitable[int]]]] = {
     "workspaces": _merge_workspaces,
-    "spaces": _merge_spaces,
+    "embedding_spaces": _merge_spaces,
     "patterns": _merge_patterns,
     "match_keys": _merge_keys,
-    "entries": _merge_entries,
+    "knowledge_staging": _merge_entries,
     "points": _merge_points,
     "lexicon": _merge_terms,
     **document_archive.MERGE,
 }
-"""How parts are merged that are more than rows which are there or not."""
+"""How tables are merged that are more than rows which are there or not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -12,22 +12,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter
-from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from knowledge.adapters.postgres import tables
-from knowledge.adapters.postgres.answer_tables import answer_feedback, escalations, qa_events
-from knowledge.adapters.postgres.document_tables import (
-    kb_chunks,
-    kb_documents,
-    kb_grants,
-    kb_lines,
-    kb_partitions,
-    kb_scales,
-    kb_sources,
-    kb_vectors,
-    kb_versions,
-)
+from knowledge.adapters.postgres.schema import metadata
 from knowledge.documents.journal import Priority
 from knowledge.documents.models import DocumentStatus, DocumentType, PassageKind, Severity
 from knowledge.models import (
@@ -41,95 +29,76 @@ from knowledge.models import (
     View,
 )
 
-_LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {
-    "entries": frozenset({"embedded", "error_signature", "lease_token", "lease_until"}),
-    "points": frozenset({"look_at"}),
-    "spaces": frozenset({"probes"}),
-    "partitions": frozenset({"version"}),
-    "documents": frozenset({"lease_token", "lease_until"}),
+STAYS: Final = frozenset(
+    ["api_keys", "audit_log", "answer_cache", "distillations", "distilled_from", "job_run", "kb_terms", "spending"]
+)
+"""Tables that stay behind: keys, the audit log, what is derived, and what is of a moment."""
+
+_LEFT_OUT: Final[Mapping[str, Collection[str]]] = {
+    "knowledge_staging": ("embedded", "error_signature", "lease_token", "lease_until"),
+    "points": ("look_at",),
+    "embedding_spaces": ("probes",),
+    "kb_partitions": ("version",),
+    "kb_documents": ("lease_token", "lease_until"),
 }
-"""Columns that are derived or of a moment: a lease, a note for the index, measurements of an endpoint, cache versions."""
+"""Columns that do: a lease, a note for the index, measurements of an endpoint, the version that caches are kept by."""
 
 TABLES: Final[Mapping[str, sa.Table]] = {
-    "workspaces": tables.workspaces,
-    "spaces": tables.embedding_spaces,
-    "projects": tables.projects,
-    "patterns": tables.patterns,
-    "match_keys": tables.match_keys,
-    "links": tables.links,
-    "entries": tables.knowledge_staging,
-    "points": tables.points,
-    "vectors": tables.vectors,
-    "lexicon": tables.lexicon,
-    "checkpoints": tables.checkpoints,
-    "contexts": tables.contexts,
-    "outcomes": tables.outcomes,
-    "partitions": kb_partitions,
-    "grants": kb_grants,
-    "sources": kb_sources,
-    "documents": kb_documents,
-    "document_versions": kb_versions,
-    "passages": kb_chunks,
-    "log_lines": kb_lines,
-    "passage_vectors": kb_vectors,
-    "scales": kb_scales,
-    "escalations": escalations,
-    "qa_events": qa_events,
-    "feedback": answer_feedback,
+    table.name: table for table in metadata.sorted_tables if table.name not in STAYS
 }
-"""The parts of an archive; each comes after those that its rows refer to."""
-
-STAYS: Final = frozenset(
-    {
-        "api_keys",
-        "audit_log",
-        "answer_cache",
-        "distillations",
-        "distilled_from",
-        "job_run",
-        "kb_terms",
-        "spending",
-    }
-)
-"""Tables that stay behind: keys, the audit log, what is derived, what is counted by the day."""
+"""The tables of an archive by their names; each comes after those that its rows refer to."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    part: tuple(name for name in table.c.keys() if name not in _LEFT_OUT.get(part, ()))  # noqa: SIM118 - names
-    for part, table in TABLES.items()
+    name: tuple(column.name for column in table.c if column.name not in _LEFT_OUT.get(name, ()))
+    for name, table in TABLES.items()
 }
 
 STAGED: Final[Mapping[str, sa.Table]] = {
-    part: sa.Table(
-        f"archive_{part}",
+    name: sa.Table(
+        f"archive_{name}",
         sa.MetaData(),
-        *(sa.Column(name, table.c[name].type) for name in COLUMNS[part]),
+        *(sa.Column(column, table.c[column].type) for column in COLUMNS[name]),
         prefixes=["TEMPORARY"],
         postgresql_on_commit="DROP",
     )
-    for part, table in TABLES.items()
+    for name, table in TABLES.items()
 }
 """Temporary tables that an archive is copied into: they have the types of the columns and no constraints."""
 
 
-async def add(connection: AsyncConnection, part: str, names: Sequence[str], *conditions: sa.ColumnElement[bool]) -> int:
-    """Insert the rows of a part that are not here and meet these conditions; return how many."""
-    query = sa.select(*(STAGED[part].c[name] for name in names)).where(*conditions)
-    new = insert(TABLES[part]).from_select(list(names), query)
-    return (await connection.execute(new.on_conflict_do_nothing())).rowcount
+def new_rows(name: str, names: Sequence[str], *conditions: sa.ColumnElement[bool]) -> Insert:
+    """Return an insert of these columns of the staged rows that meet some conditions."""
+    query = sa.select(*(STAGED[name].c[column] for column in names)).where(*conditions)
+    return insert(TABLES[name]).from_select(list(names), query)
+
+
+async def add(connection: AsyncConnection, name: str, names: Sequence[str], *conditions: sa.ColumnElement[bool]) -> int:
+    """Insert the staged rows of a table that are not here and meet these conditions; return how many."""
+    new = new_rows(name, names, *conditions).on_conflict_do_nothing()
+    return (await connection.execute(new)).rowcount
+
+
+async def put(
+    connection: AsyncConnection, new: Insert, values: Mapping[str, Any], where: sa.ColumnElement[bool] | None = None
+) -> int:
+    """Insert staged rows; give those that are here other values, where a condition holds. Return how many it did."""
+    key = new.table.primary_key.columns if isinstance(new.table, sa.Table) else ()
+    written = new.on_conflict_do_update(index_elements=list(key), set_=dict(values), where=where)
+    return (await connection.execute(written)).rowcount
 
 
 _CLOSED: Final[Mapping[tuple[str, str], Iterable[str]]] = {
-    ("entries", "entry_type"): EntryType,
-    ("entries", "status"): EntryStatus,
+    ("knowledge_staging", "entry_type"): EntryType,
+    ("knowledge_staging", "status"): EntryStatus,
     ("patterns", "entry_type"): EntryType,
     ("points", "view"): View,
     ("links", "kind"): LinkKind,
     ("checkpoints", "checkpoint_type"): CheckpointType,
-    ("documents", "status"): frozenset(DocumentStatus) - {DocumentStatus.DELETING},
-    ("document_versions", "document_type"): DocumentType,
-    ("passages", "kind"): frozenset({PassageKind.CHUNK, PassageKind.SUMMARY}),
-    ("passages", "severities"): Severity,
-    ("log_lines", "severity"): Severity,
+    ("kb_documents", "status"): frozenset(DocumentStatus) - {DocumentStatus.DELETING},
+    ("kb_versions", "document_type"): DocumentType,
+    ("kb_chunks", "kind"): frozenset({PassageKind.CHUNK, PassageKind.SUMMARY}),
+    ("kb_chunks", "severities"): Severity,
+    ("kb_lines", "severity"): Severity,
     ("escalations", "priority"): Priority,
 }
 """Columns that hold one of a few words."""
@@ -144,24 +113,24 @@ _SPACE: Final = TypeAdapter(EmbeddingSpace)
 _CALIBRATION: Final = TypeAdapter(Calibration)
 
 
-def unreadable(part: str) -> sa.ColumnElement[bool]:
+def unreadable(name: str) -> sa.ColumnElement[bool]:
     """Return the condition that a row of an archive is not one: once stored, it could not be read again."""
-    staged, table = STAGED[part], TABLES[part]
-    found = [condition for column in staged.c for condition in _misfits(part, column, table.c[column.name])]
-    match part:
-        case "entries":
+    staged, table = STAGED[name], TABLES[name]
+    found = [condition for column in staged.c for condition in _misfits(name, column, table.c[column.name])]
+    match name:
+        case "knowledge_staging":
             found.append(_not_texts(staged.c.applies_when, "|".join(field.name for field in fields(AppliesWhen))))
-        case "vectors" | "passage_vectors":
+        case "vectors" | "kb_vectors":
             found.append(_not_a_vector(staged))
-        case "documents":
+        case "kb_documents":
             found += _impossible_generations(staged)
     return sa.or_(*found)
 
 
-def _misfits(part: str, column: sa.Column[Any], declared: sa.Column[Any]) -> list[sa.ColumnElement[bool]]:
+def _misfits(table: str, column: sa.Column[Any], declared: sa.Column[Any]) -> list[sa.ColumnElement[bool]]:
     """Return the conditions under which a value does not fit its column, beyond its type."""
     found: list[sa.ColumnElement[bool]] = [] if declared.nullable else [column.is_(None)]
-    words = _CLOSED.get((part, column.name))
+    words = _CLOSED.get((table, column.name))
     if isinstance(column.type, sa.ARRAY):
         found += [sa.func.array_position(column, None).is_not(None), sa.func.array_ndims(column) > 1]
         if words is not None:
@@ -185,7 +154,7 @@ def _not_texts(column: sa.Column[Any], names: str) -> sa.ColumnElement[bool]:
 
 def _not_a_vector(staged: sa.Table) -> sa.ColumnElement[bool]:
     """Return the condition that a vector is not finite, or of another length than the vectors of its space."""
-    spaces = STAGED["spaces"]
+    spaces = STAGED["embedding_spaces"]
     dims = spaces.c.space["dims"].as_integer()
     other = spaces.c.fingerprint == staged.c.space, sa.func.octet_length(staged.c.vector) != 2 * dims
     halves = sa.func.encode(staged.c.vector, "hex").regexp_match(_HALVES)

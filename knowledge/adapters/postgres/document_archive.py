@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import UUID, insert
+from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from knowledge.adapters.postgres.archive_rows import STAGED, TABLES, add
+from knowledge.adapters.postgres.archive_rows import STAGED, TABLES, add, new_rows, put
 from knowledge.adapters.postgres.document_rows import C, D, V, changed, count_terms
 from knowledge.adapters.postgres.document_tables import (
     kb_chunks,
@@ -45,38 +45,34 @@ whether they are shown in another one afterwards."""
 _T = TAKEN.c
 
 
-def exported(part: str) -> tuple[sa.ColumnElement[bool], ...]:
+def exported(table: str) -> tuple[sa.ColumnElement[bool], ...]:
     """Return the conditions of the rows that an archive holds: nothing of what is being deleted or was replaced."""
-    match part:
-        case "documents":
+    match table:
+        case "kb_documents":
             return (_ALIVE,)
-        case "document_versions":
+        case "kb_versions":
             return (sa.exists().where(D.id == V.document_id, _SHOWN_OR_NEXT),)
-        case "passages" | "log_lines":
-            rows = TABLES[part].c
+        case "kb_chunks" | "kb_lines":
+            rows = TABLES[table].c
             of_it = sa.and_(V.document_id == rows.document_id, V.generation == rows.generation)
             return (sa.exists().where(of_it, D.id == V.document_id, _SHOWN_OR_NEXT),)
-        case "passage_vectors":
+        case "kb_vectors":
             k = kb_vectors.c
             return (sa.exists().where(C.text_hash == k.text_hash, D.id == C.document_id, D.workspace == k.workspace),)
         case _:
             return ()
 
 
-async def _merge_partitions(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+async def _merge_partitions(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
     """Take over partitions; what is closed on either side is closed."""
     p = kb_partitions.c
-    new = insert(kb_partitions).from_select(list(names), sa.select(*(STAGED[part].c[name] for name in names)))
-    closed = new.on_conflict_do_update(
-        index_elements=[p.workspace, p.partition],
-        set_={"closed_at": new.excluded.closed_at},
-        where=sa.and_(p.closed_at.is_(None), new.excluded.closed_at.is_not(None)),
-    )
-    return (await connection.execute(closed)).rowcount
+    new = new_rows(table, names)
+    closed = sa.and_(p.closed_at.is_(None), new.excluded.closed_at.is_not(None))
+    return await put(connection, new, {"closed_at": new.excluded.closed_at}, closed)
 
 
-async def _merge_sources(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
-    ours, theirs = kb_sources.c, STAGED[part].c
+async def _merge_sources(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
+    ours, theirs = kb_sources.c, STAGED[table].c
     same = [ours[name] == theirs[name] for name in ("workspace", "partition", "url", "subdir")]
     query = sa.select(ours.url, ours.partition).where(*same, ours.id != theirs.id).limit(1)
     if row := (await connection.execute(query)).first():
@@ -84,12 +80,12 @@ async def _merge_sources(connection: AsyncConnection, part: str, names: Sequence
             f"the repository {row.url} is a source of {row.partition} here already, under another id: delete it here"
             " (hardwon kb delete --source), or import into an empty store"
         )
-    return await add(connection, part, names)
+    return await add(connection, table, names)
 
 
-async def _merge_documents(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+async def _merge_documents(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
     """Insert the documents that are not here, and take over those that are further in the archive."""
-    theirs = STAGED[part].c
+    theirs = STAGED[table].c
     p = kb_partitions.c
     named = sa.tuple_(p.workspace, p.partition).in_(sa.select(theirs.workspace, theirs.partition))
     await connection.execute(sa.select(p.partition).where(named).order_by(*p[:2]).with_for_update())
@@ -98,19 +94,19 @@ async def _merge_documents(connection: AsyncConnection, part: str, names: Sequen
     await _refuse_others(connection)
     await connection.execute(_TAKE)
     await _count(connection, _T.shown, -1)
-    for table in (kb_chunks, kb_lines):  # what was begun of another generation begins anew
-        begun = (table.c.document_id == _T.id, _T.here, table.c.generation.is_distinct_from(_T.shown))
-        await connection.execute(sa.delete(table).where(*begun))
+    for each in (kb_chunks, kb_lines):  # what was begun of another generation begins anew
+        begun = (each.c.document_id == _T.id, _T.here, each.c.generation.is_distinct_from(_T.shown))
+        await connection.execute(sa.delete(each).where(*begun))
     kept = {"id", "workspace", "partition", "uri", "name", "added_at", "text_hashes"}
     values: dict[str, Any] = {name: theirs[name] for name in names if name not in kept}
     values |= {"text_hashes": D.text_hashes.op("||")(theirs.text_hashes), "lease_token": None, "lease_until": None}
     update = sa.update(kb_documents).where(D.id == theirs.id, _T.id == theirs.id, _T.here)
     await connection.execute(update.values({D[name]: value for name, value in values.items()}))
-    return await add(connection, part, names, sa.exists().where(_T.id == theirs.id, ~_T.here))
+    return await add(connection, table, names, sa.exists().where(_T.id == theirs.id, ~_T.here))
 
 
 def _take() -> sa.Insert:
-    theirs, p = STAGED["documents"].c, kb_partitions.c
+    theirs, p = STAGED["kb_documents"].c, kb_partitions.c
     closed = sa.exists().where(
         p.workspace == theirs.workspace, p.partition == theirs.partition, p.closed_at <= sa.func.now()
     )
@@ -118,7 +114,7 @@ def _take() -> sa.Insert:
     moves = D.active_generation.is_distinct_from(theirs.active_generation)
     taken = (
         sa.select(theirs.id, theirs.workspace, theirs.partition, here, D.active_generation, moves)
-        .select_from(STAGED["documents"].outerjoin(kb_documents, D.id == theirs.id))
+        .select_from(STAGED["kb_documents"].outerjoin(kb_documents, D.id == theirs.id))
         .where(~closed, sa.or_(~here, _further(theirs)))
     )
     return sa.insert(TAKEN).from_select(list(TAKEN.c.keys()), taken)
@@ -135,7 +131,7 @@ _TAKE: Final = _take()
 
 async def _refuse_others(connection: AsyncConnection) -> None:
     """Raise Conflict where a document cannot be taken over, or not yet, which would leave out a text."""
-    theirs = STAGED["documents"].c
+    theirs = STAGED["kb_documents"].c
     place = [D[name] == theirs[name] for name in ("workspace", "partition", "uri")]
     others = sa.select(D.uri, D.partition).where(*place, D.id != theirs.id, _ALIVE).limit(1)
     if row := (await connection.execute(others)).first():
@@ -167,11 +163,11 @@ async def _refuse_others(connection: AsyncConnection) -> None:
     raise Conflict(f"{named} is further in the archive, and being indexed here: import again in a minute")
 
 
-async def _merge_parts(connection: AsyncConnection, part: str, names: Sequence[str]) -> int:
+async def _merge_parts(connection: AsyncConnection, table: str, names: Sequence[str]) -> int:
     """Insert what the documents that are taken consist of; what is shown here stays what it is."""
-    rows = STAGED[part].c
+    rows = STAGED[table].c
     taken = sa.exists().where(_T.id == rows.document_id, _T.shown.is_distinct_from(rows.generation))
-    return await add(connection, part, names, taken)
+    return await add(connection, table, names, taken)
 
 
 async def show(connection: AsyncConnection) -> None:
@@ -192,10 +188,10 @@ async def _count(connection: AsyncConnection, generation: sa.ColumnElement[Any],
 
 
 MERGE: Final[Mapping[str, Callable[[AsyncConnection, str, Sequence[str]], Awaitable[int]]]] = {
-    "partitions": _merge_partitions,
-    "sources": _merge_sources,
-    "documents": _merge_documents,
-    "document_versions": _merge_parts,
-    "passages": _merge_parts,
-    "log_lines": _merge_parts,
+    "kb_partitions": _merge_partitions,
+    "kb_sources": _merge_sources,
+    "kb_documents": _merge_documents,
+    "kb_versions": _merge_parts,
+    "kb_chunks": _merge_parts,
+    "kb_lines": _merge_parts,
 }

@@ -342,8 +342,8 @@ def print_exported(file: str, rows: Mapping[str, int], *, as_json: bool) -> None
     if as_json:
         print_json({"file": file, "bytes": size, "rows": rows})
         return
-    learned = f"{amount(rows['entries'], 'entry')}, {amount(rows['patterns'], 'pattern')}"
-    rest = f"{amount(rows['points'], 'point')} and {amount(rows['documents'], 'document')}"
+    learned = f"{amount(rows['knowledge_staging'], 'entry')}, {amount(rows['patterns'], 'pattern')}"
+    rest = f"{amount(rows['points'], 'point')} and {amount(rows['kb_documents'], 'document')}"
     print_text(f"{learned}, {rest} are in {file} ({size / 1e6:,.1f} MB)")
 
 
@@ -360,10 +360,13 @@ def print_imported(report: ImportReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
+
+    def part(table: str) -> str:
+        return f"{report.new.get(table, 0):,} of {report.rows.get(table, 0):,}"
+
     print_text(
-        f"{report.new['entries']:,} of {report.rows['entries']:,} entries and {report.new['patterns']:,} of"
-        f" {report.rows['patterns']:,} patterns are new here,"
-        f" {report.new.get('documents', 0):,} of {report.rows.get('documents', 0):,} documents;"
+        f"{part('knowledge_staging')} entries and {part('patterns')} patterns are new here,"
+        f" {part('kb_documents')} documents;"
         f" {_points(report.points, report.passages)} are in the index, {report.embedded:,} texts were embedded"
     )
 
