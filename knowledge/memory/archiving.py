@@ -15,6 +15,7 @@ from typing import BinaryIO, TypeVar, cast
 from knowledge.errors import Conflict, StorageUnavailable
 from knowledge.logs import get_logger
 from knowledge.memory.archive import ArchiveWriter, check, damaged, read_tables
+from knowledge.memory.limits import check_text
 from knowledge.memory.settling import settle
 from knowledge.memory.upkeep import KnowledgeUpkeepService
 from knowledge.mismatch import settings_of
@@ -78,6 +79,7 @@ class ArchiveService:
 
     async def export_entries(self, workspace: str) -> AsyncGenerator[bytes, None]:
         """Yield the entries of a workspace as JSON lines that capture takes, but for those held back for review."""
+        check_text("workspace", workspace)
         async for entries in self.archive.entries(workspace):
             yield b"".join(map(_as_line, entries))
 

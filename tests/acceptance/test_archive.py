@@ -401,6 +401,10 @@ async def test_archives_go_over_http_both_ways_whatever_their_size(
         async with client(knowledge) as source, client(second) as target:
             archive = b"".join([piece async for piece in source.archives.export_archive()])
             assert archive == await whole(knowledge)
+            told = b"".join([piece async for piece in source.archives.export_entries("other")])
+            assert told == b"".join([piece async for piece in knowledge.archives.export_entries("other")])
+            assert told.count(b'"workspace": "other"') == told.count(b"\n") == 5
+            assert not any([piece async for piece in source.archives.export_entries("nobody")])
             report = await target.archives.import_archive(as_stream(archive))
             assert (report.rows, report.embedded) == (report.new, 0)
             with pytest.raises(InvalidInput, match="cut off"):
