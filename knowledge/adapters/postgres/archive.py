@@ -169,8 +169,8 @@ class _PostgresRestore(Restore):
         rows = (await self._connection.execute(sa.select(STAGED["embedding_spaces"]))).mappings()
         try:
             return {read_space(row): row["active"] for row in rows}
-        except (ValueError, TypeError) as error:
-            raise InvalidInput("archive", "holds embedding_spaces that are none: export it again") from error
+        except (ValueError, TypeError):
+            raise InvalidInput("archive", "holds embedding_spaces that are none: export it again") from None
 
     async def merge(self) -> dict[str, int]:
         connection = self._connection
