@@ -47,11 +47,23 @@ def system_postgres(binaries: Path) -> Iterator[str]:
         if user:
             shutil.chown(folder, user)
         data = f"{folder}/data"
-        made = [binaries / "initdb", "-D", data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        made = [
+            str(binaries / "initdb"),
+            "-D",
+            data,
+            "-U",
+            "owner",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+        ]
         subprocess.run(made, check=True, capture_output=True, user=user)
         options = ["-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"]
         with subprocess.Popen(
-            [binaries / "postgres", "-D", data, *options], user=user, stderr=subprocess.PIPE
+            [str(binaries / "postgres"), "-D", data, *options], user=user, stderr=subprocess.PIPE
         ) as server:
             assert server.stderr is not None
             while b"ready to accept" not in server.stderr.readline():
