@@ -45,7 +45,7 @@ _LONG = re.compile(
     r"""
       POST\ /v1/(?:checkpoints|sweeps|prune|jobs/|verify|rebuild|reembed|revocations|patterns:split)
     | POST\ /v1/patterns/[^/]+/join$
-    | (?:GET|POST)\ /v1/archive$
+    | (?:GET|POST)\ /v1/archive(?:/entries)?$
     | GET\ /v1/audit:verify$
     | DELETE\ /v1/(?:projects|patterns/[^/]+)$
     | POST\ /api/(?:ask|agent|kb/query)$
