@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from cachetools import Cache, LRUCache
 
 OPENS_AFTER = 3
 """Failures in a row that open the breaker."""
@@ -56,16 +57,13 @@ class CircuitBreaker:
 class Breakers:
     """A breaker for each workspace: what fails in one, as another model does, is no reason to rest in others."""
 
-    _by_workspace: OrderedDict[str, CircuitBreaker] = field(default_factory=OrderedDict)
+    _by_workspace: LRUCache[str, CircuitBreaker] = field(default_factory=lambda: LRUCache(_MOST_KEPT))
 
     def of(self, workspace: str) -> CircuitBreaker:
         """Return the breaker of a workspace."""
-        breaker = self._by_workspace.setdefault(workspace, CircuitBreaker())
-        self._by_workspace.move_to_end(workspace)
-        if len(self._by_workspace) > _MOST_KEPT:
-            self._by_workspace.popitem(last=False)
-        return breaker
+        return self._by_workspace.setdefault(workspace, CircuitBreaker())
 
     def open(self) -> int:
         """Return in how many workspaces nothing is tried now."""
-        return sum(breaker.open for breaker in self._by_workspace.values())
+        kept = self._by_workspace  # read as a plain cache: to be counted is no use
+        return sum(Cache.__getitem__(kept, workspace).open for workspace in kept)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
+
+from cachetools import LRUCache, TTLCache
 
 from knowledge.access.first_uses import FirstUses
 from knowledge.access.keys import ApiKey, Forgets, KeyHash, KeyStore, hashed, parse
@@ -49,8 +50,8 @@ class Authenticator(Forgets):
     pepper: Callable[[], Pepper]
     clock: _Clock
     seconds: Callable[[], float] = time.monotonic
-    _known: OrderedDict[str, _Known] = field(default_factory=OrderedDict)
-    _touched: OrderedDict[str, datetime] = field(default_factory=OrderedDict)
+    _known: LRUCache[str, _Known] = field(default_factory=lambda: LRUCache(_MOST_REMEMBERED))
+    _touched: TTLCache[str, None, datetime] = field(init=False)
     _touching: set[asyncio.Task[None]] = field(default_factory=set)
     _any: tuple[bool, float] = (False, float("-inf"))
     _forgets: int = 0
@@ -58,6 +59,7 @@ class Authenticator(Forgets):
 
     def __post_init__(self) -> None:
         self._first_uses = FirstUses(self.store.find_all)
+        self._touched = TTLCache(_MOST_REMEMBERED, TOUCHED_EVERY, timer=self.clock.now)
 
     def remembered(self, text: str) -> Principal | None:
         """Return the principal of a key that was seen a moment ago, without asking the store; None for any other."""
@@ -152,9 +154,6 @@ class Authenticator(Forgets):
         known = _Known(key, kept, self.seconds() + REMEMBERED_SECONDS, principal)
         if forgets == self._forgets:  # else it may have been revoked since the store was asked
             self._known[key_id] = known
-            self._known.move_to_end(key_id)
-            if len(self._known) > _MOST_REMEMBERED:
-                self._known.popitem(last=False)
         return known
 
     def _let_in(self, known: _Known, secret: str) -> Principal | None:
@@ -170,13 +169,9 @@ class Authenticator(Forgets):
 
     def _touch(self, key_id: str, now: datetime) -> None:
         """Have it noted that a key was used, once a minute, while its request goes on."""
-        last = self._touched.get(key_id)
-        if last is not None and now - last < TOUCHED_EVERY:
+        if key_id in self._touched:
             return
-        self._touched[key_id] = now
-        self._touched.move_to_end(key_id)
-        if len(self._touched) > _MOST_REMEMBERED:
-            self._touched.popitem(last=False)
+        self._touched[key_id] = None
         task = asyncio.get_running_loop().create_task(self._note(key_id, now))
         self._touching.add(task)
         task.add_done_callback(self._touching.discard)

@@ -1,21 +1,17 @@
-"""What embedders do alike: name their space, refuse what is no text, give vectors of length 1, know what they made."""
+"""What embedders do alike: name their space, refuse what is no text, give vectors of length 1, name texts in caches."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from knowledge.errors import TextRejected
 from knowledge.models import EmbeddingSpace, Vector
-
-Made = TypeVar("Made")
 
 _SHORTEST = 1e-12
 """A vector shorter than this has no direction."""
@@ -66,33 +62,9 @@ def mean_cosine(vectors: Vector) -> float:
     return float(np.mean(np.sum(vectors[one] * vectors[other], axis=1)))
 
 
-class Recent(Generic[Made]):
-    """The last `limit` things made of texts, the least recently used one dropped first. Texts themselves are not kept.
+def text_key(kind: str, text: str) -> tuple[str, bytes]:
+    """Return the key of a text in a cache of what was made of texts, which themselves are not kept.
 
     An embedder has one space, so a key need not name it.
     """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._made: OrderedDict[tuple[str, bytes], Made] = OrderedDict()
-
-    def get(self, kind: str, text: str) -> Made | None:
-        """Return what was made of this text, if it is still known."""
-        key = _key(kind, text)
-        if key in self._made:
-            self._made.move_to_end(key)
-        return self._made.get(key)
-
-    def clear(self) -> None:
-        """Forget all of it."""
-        self._made.clear()
-
-    def keep(self, kind: str, text: str, made: Made) -> None:
-        """Keep what was made of this text."""
-        self._made[_key(kind, text)] = made
-        while len(self._made) > self._limit:
-            self._made.popitem(last=False)
-
-
-def _key(kind: str, text: str) -> tuple[str, bytes]:
     return kind, hashlib.sha256(text.encode()).digest()

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, Unpack
 
 import numpy as np
+from cachetools import LRUCache
 
-from knowledge.adapters.embedding_space import Recent, fingerprinted, refuse_unembeddable, unit
+from knowledge.adapters.embedding_space import fingerprinted, refuse_unembeddable, text_key, unit
 from knowledge.adapters.embedding_threads import TURN, EmbeddingThreads
 from knowledge.ends import both_ends
 from knowledge.errors import BUNDLED_MODEL, LOCAL_PROVIDER, EmbedderUnavailable
@@ -145,7 +146,7 @@ class LocalEmbedder(Embedder):
         self._threads = EmbeddingThreads(workers or min(_MOST_WORKERS, _cores()), "hardwon-embed")
         self._loading = threading.Lock()
         self._loaded: _Loaded | None = None
-        self._recent: Recent[_Row] = Recent(_RECENT_QUERIES)
+        self._recent: LRUCache[tuple[str, bytes], _Row] = LRUCache(_RECENT_QUERIES)
 
     @classmethod
     def from_folder(cls, folder: Path, *, workers: int | None = None, **told: Unpack[Told]) -> Self:
@@ -175,7 +176,7 @@ class LocalEmbedder(Embedder):
         await self._threads.each(run, unknown, at_once=kind == "query")
         if kind == "query":
             for position, text in enumerate(texts):
-                self._recent.keep(kind, text, rows[position])
+                self._recent[text_key(kind, text)] = rows[position]
         ordered = [rows[position] for position in range(len(texts))]
         return Embedded(
             vectors=np.array([row.vector for row in ordered], dtype=np.float32).reshape(len(texts), loaded.space.dims),
@@ -191,7 +192,7 @@ class LocalEmbedder(Embedder):
     def _known(self, texts: Sequence[str], kind: str) -> Iterator[tuple[int, _Row]]:
         if kind == "query":
             for position, text in enumerate(texts):
-                if row := self._recent.get(kind, text):
+                if row := self._recent.get(text_key(kind, text)):
                     yield position, row
 
     async def _load(self) -> _Loaded:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from cachetools import LRUCache
 from pydantic import SecretStr
 
-from knowledge.adapters.embedding_space import Recent, fingerprinted, refuse_unembeddable
+from knowledge.adapters.embedding_space import fingerprinted, refuse_unembeddable, text_key
 from knowledge.adapters.openai_endpoint import Endpoint, RetryPolicy
 from knowledge.adapters.openai_replies import Answer, EndpointKind, RefusedError, read_reply
 from knowledge.ends import both_ends
@@ -99,7 +100,7 @@ class OpenAIEmbedder(Embedder):
         self._probing = asyncio.Lock()
         self._space: EmbeddingSpace | None = None
         self._max_inputs = MAX_INPUTS
-        self._recent: Recent[_Row | _Refused] = Recent(_RECENT)
+        self._recent: LRUCache[tuple[str, bytes], _Row | _Refused] = LRUCache(_RECENT)
         self._took_at = -math.inf
         """When the endpoint last embedded anything."""
 
@@ -141,7 +142,7 @@ class OpenAIEmbedder(Embedder):
             await self._probe(space.dims)
         if refused or kind == "query":
             for position, text in enumerate(texts):
-                self._recent.keep(kind, text, rows[position])
+                self._recent[text_key(kind, text)] = rows[position]
         if refused:
             raise TextRejected(refused[0].reason)
         ordered = [row for _, row in sorted(rows.items()) if isinstance(row, _Row)]
@@ -160,7 +161,7 @@ class OpenAIEmbedder(Embedder):
         await self._endpoint.aclose()
 
     def _known(self, kind: str, text: str) -> _Row | _Refused | None:
-        row = self._recent.get(kind, text)
+        row = self._recent.get(text_key(kind, text))
         if isinstance(row, _Refused) and row.until < asyncio.get_running_loop().time():
             return None  # the endpoint may have changed its mind
         return row

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+
+from cachetools import LRUCache
 
 from knowledge.documents.access import AccessPolicy, Scope
 from knowledge.documents.answer_cache import AnswerCache
@@ -48,7 +49,7 @@ class DocumentLists:
     """The documents of the scopes that were listed last, each until something that can be seen in it changes."""
 
     quotes: QuoteSource
-    _kept: OrderedDict[object, tuple[object, Sequence[Document]]] = field(default_factory=OrderedDict)
+    _kept: LRUCache[object, tuple[object, Sequence[Document]]] = field(default_factory=lambda: LRUCache(_KEPT_LISTS))
 
     async def of(self, scope: Scope) -> Sequence[Document]:
         """Return the documents of a scope that have an indexed version, ascending by title, then uri."""
@@ -57,11 +58,7 @@ class DocumentLists:
         if (
             known is None or known[0] != versions
         ):  # the old list is replaced, not kept beside: where much changes, most lists kept would be old
-            known = (versions, tuple(await self.quotes.documents(scope)))
-        self._kept[key] = known
-        self._kept.move_to_end(key)
-        while len(self._kept) > _KEPT_LISTS:
-            self._kept.popitem(last=False)
+            self._kept[key] = known = (versions, tuple(await self.quotes.documents(scope)))
         return known[1]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from cachetools import LRUCache
 
 from knowledge.models import Vector
 from knowledge.ports import Embedder
@@ -20,9 +20,7 @@ class SentenceVectors:
     """Embeddings by workspace, space and text, the least recently used dropped first. Texts themselves are not kept."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most = most_bytes
-        self._bytes = 0
-        self._kept: OrderedDict[bytes, Vector] = OrderedDict()
+        self._kept: LRUCache[bytes, Vector] = LRUCache(most_bytes, getsizeof=lambda vector: vector.nbytes)
 
     async def of(self, texts: Sequence[str], embedder: Embedder, workspace: str) -> Vector:
         """Return the embeddings of texts, a row each; only those that are not kept are embedded, and then kept.
@@ -37,15 +35,7 @@ class SentenceVectors:
         if missing:
             made = await embedder.embed(list(missing.values()), "document")
             found |= {key: row.copy() for key, row in zip(missing, made.vectors, strict=True)}
-        for key in keys:
-            self._keep(key, found[key])
+        for key, vector in found.items():
+            if vector.nbytes <= self._kept.maxsize:
+                self._kept[key] = vector
         return np.array([found[key] for key in keys], dtype=np.float32).reshape(len(texts), space.dims)
-
-    def _keep(self, key: bytes, vector: Vector) -> None:
-        if key not in self._kept:
-            self._kept[key] = vector
-            self._bytes += vector.nbytes
-        self._kept.move_to_end(key)
-        while self._bytes > self._most and len(self._kept) > 1:
-            _, dropped = self._kept.popitem(last=False)
-            self._bytes -= dropped.nbytes

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from cachetools import LRUCache
 from fastapi import FastAPI, Request
 
 from knowledge.errors import (
@@ -31,7 +31,7 @@ from orchestrator.http.journal import add_journal
 from orchestrator.http.kb import add_kb
 from orchestrator.http.keys import add_keys
 from orchestrator.http.metrics import add_metrics
-from orchestrator.http.opened import Open, OperationRoute, free, performs
+from orchestrator.http.opened import MOST_OPEN, Open, OperationRoute, free, performs
 from orchestrator.http.operations import add_operations
 from orchestrator.http.page import add_page
 from orchestrator.http.patterns import add_patterns
@@ -74,7 +74,7 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     app.router.route_class = OperationRoute
     app.state.knowledge = knowledge
     app.state.breakers = Breakers()
-    app.state.opened = OrderedDict()
+    app.state.opened = LRUCache(MOST_OPEN)
     settings = knowledge.settings
     app.add_middleware(Admission, concurrent=settings.max_concurrent, waiting=settings.max_waiting)
     if doorway is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote_to_bytes
 from uuid import UUID
 
+from cachetools import LRUCache
 from fastapi import Depends, Header, Query, Request, Response
 from fastapi.routing import APIRoute
 
@@ -22,7 +22,7 @@ from orchestrator.client.calls import WORKSPACE_HEADER, Done
 from orchestrator.http.access import PRINCIPAL
 from orchestrator.http.unread import ShallowRequest, refuses_unread
 
-_MOST_OPEN = 1000
+MOST_OPEN = 1000
 _LONGEST_WORKSPACE = 1200
 _PERFORMED = "_hardwon_performed"
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
@@ -122,21 +122,17 @@ _NAMES = Header(
 
 
 def opened(request: Request) -> Knowledge:
-    """Return the services as who asks has them, kept from one request to the next; the longest unused go first.
+    """Return the caller's services from the LRU cache of workspaces and principals.
 
     Those of a workspace are made once for all who ask in it: they hold what is kept of its documents.
     """
-    kept: OrderedDict[tuple[str, Principal], Knowledge] = request.app.state.opened
+    cache: LRUCache[tuple[str, Principal], Knowledge] = request.app.state.opened
     workspace, principal = _workspace(request), _principal(request)
 
     def known(asker: Principal, make: Callable[[], Knowledge]) -> Knowledge:
-        key = (workspace, asker)
-        found = kept.get(key)
+        found = cache.get((workspace, asker))
         if found is None:
-            found = kept[key] = make()
-        kept.move_to_end(key)
-        while len(kept) > _MOST_OPEN:
-            kept.popitem(last=False)
+            found = cache[workspace, asker] = make()
         return found
 
     knowledge: Knowledge = request.app.state.knowledge

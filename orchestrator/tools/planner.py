@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
+
+from cachetools import LRUCache
 
 from knowledge.documents.access import Principal
 from knowledge.documents.language_model import Tool
@@ -37,7 +38,7 @@ class PlannerResults:
     Nothing of it outlives a change of the documents, nor goes to another asker.
     """
 
-    _kept: OrderedDict[Key, DocumentationResponse] = field(default_factory=OrderedDict)
+    _kept: LRUCache[Key, DocumentationResponse] = field(default_factory=lambda: LRUCache(_KEPT_RESULTS))
     _asked: WeakValueDictionary[Key, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def answer(
@@ -62,8 +63,6 @@ class PlannerResults:
             response = await subagent.answer(request, principal)
             if response["status"] != "error":
                 self._kept[key] = response
-                while len(self._kept) > _KEPT_RESULTS:
-                    self._kept.popitem(last=False)
             return response
 
 

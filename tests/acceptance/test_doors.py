@@ -21,6 +21,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 import structlog
+from cachetools import LRUCache
 from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
@@ -250,9 +251,9 @@ async def test_services_of_a_workspace_are_made_once_for_all_its_keys(door: Door
 
 
 async def test_the_services_of_a_key_that_asks_all_the_time_stay_and_the_longest_unused_go(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    door: Door,
 ) -> None:
-    monkeypatch.setattr("orchestrator.http.opened._MOST_OPEN", 3)
+    door.app.state.opened = LRUCache(3)
     async with door.client(await door.key("query")) as often:
         await often.stats()
         first = list(door.app.state.opened.items())
