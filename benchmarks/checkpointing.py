@@ -17,6 +17,7 @@ from benchmarks.materials import InstantEmbedder, failure, texts, throwaway
 from benchmarks.rounds import Outcome, Times, timed
 from knowledge.adapters.local_embedder import LocalEmbedder
 from knowledge.adapters.qdrant_edge import QdrantEdgeIndex
+from knowledge.memory.checkpoint import CHECKPOINT_BATCH
 from knowledge.models import EntryType, Point, PointId, SparseVector, View
 from knowledge.ports import Embedder, VectorIndex
 from knowledge.search.lexical import DEFAULT_MEAN_TERMS, document_vector, term_counts
@@ -117,9 +118,9 @@ async def _ours(knowledge: Knowledge, stock: Sequence[str], numbers: Iterator[in
     return await timed(knowledge.checkpoints.process_all())
 
 
-def _batch(knowledge: Knowledge, embedder: Embedder) -> int:
+def _batch(embedder: Embedder) -> int:
     """Return how many texts a checkpoint embeds at a time: the same size is what it is measured against."""
-    return min(knowledge.settings.checkpoint_batch, embedder.enough_at_once or sys.maxsize)
+    return min(CHECKPOINT_BATCH, embedder.enough_at_once or sys.maxsize)
 
 
 async def _rounds(
@@ -136,7 +137,7 @@ async def _rounds(
         index = QdrantEdgeIndex(folder / "raw")
         async with throwaway(embedder) as knowledge:
             await index.ensure(await embedder.space())
-            batch = _batch(knowledge, embedder)
+            batch = _batch(embedder)
             for turn in range(rounds + 1):
                 told = list(islice(stock, entries))
                 words = None if words_too else lexical_of(told)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 import platformdirs
@@ -135,7 +134,7 @@ class KnowledgeSettings(BaseSettings):
     embedding_document_prefix: str = Field(default="", max_length=200)
     """What it wants before what is stored."""
     embedding_timeout_seconds: float = Field(default=20.0, ge=1, le=3600)
-    """What one call of an endpoint may take, with up to `checkpoint_batch` texts."""
+    """What one call of an endpoint may take, with up to 256 texts."""
     tokens_per_day: int | None = Field(default=None, ge=1, le=10**15)
     """What a workspace may send to the endpoints of models a day (UTC), in tokens; unset: any number.
 
@@ -174,8 +173,6 @@ class KnowledgeSettings(BaseSettings):
     """What the strict knowledge base ranks documents by."""
     kb_weights: Annotated[dict[str, Annotated[float, Field(allow_inf_nan=False)]], NoDecode] = {}
     """Weights of the keyword score that differ from the shipped ones, as JSON."""
-    kb_max_tokens: int = Field(default=24_000, ge=500, le=1_000_000)
-    """Tokens of all documents that the strict knowledge base shows a model, about."""
     enable_documentation_qa_subagent: bool = False
     """Planners may have the documentation subagent work; AI_ENABLE_DOCUMENTATION_QA_SUBAGENT says the same."""
     enable_document_selection: bool = True
@@ -192,10 +189,8 @@ class KnowledgeSettings(BaseSettings):
     """Relevance of a passage that a lookup finds at least, unless the model asks for another."""
     fallback_similarity_threshold: float = Field(default=0.7, ge=0, le=1)
     """The same of a plain search, where nothing was looked up."""
-    document_list_max_tokens: int = Field(default=4_000, ge=100, le=1_000_000)
-    """Tokens of the list of documents that a model is shown at a time, about."""
     # The memory:
-    query_deadline_ms: int = Field(default=300, ge=1, le=600_000)
+    query_deadline_ms: int = Field(default=2000, ge=1, le=600_000)
     """After which a context comes without knowledge."""
     task_relevance: float = Field(default=0.7, ge=0, le=1)
     """Relevance of a pattern that is shown for a task, or at a gate, at least."""
@@ -210,17 +205,13 @@ class KnowledgeSettings(BaseSettings):
     context_max_tokens: int = Field(default=2000, ge=50, le=1_000_000)
     """What the block of patterns in a context holds at most."""
     context_max_patterns: int = Field(default=3, ge=1, le=3)
-    # How documents are fetched, cut and searched:
+    # How documents are fetched and kept:
     fetch: str = ""
     """Addresses that git repositories may be fetched from, with commas between; unset: fetching is off."""
     fetch_inside: bool = False
     """Whether a fetch may lead to an internal address: of this machine, its networks or its cloud."""
     case_retention_days: int = Field(default=0, ge=0, le=36_500)
     """How long the documents of a closed case stay."""
-    document_chunk_tokens: int = Field(default=512, ge=64, le=8192)
-    """What a passage holds at most; a model that reads less gets less."""
-    document_vector_weight: float = Field(default=0.7, ge=0, le=1)
-    """What sense counts in the order of passages; words count the rest."""
     # A server, and its callers:
     api_url: str | None = None
     """A hardwon server for the CLI and `orchestrator.connect`; unset: the stores themselves."""
@@ -232,19 +223,13 @@ class KnowledgeSettings(BaseSettings):
     """What a key may ask for at length; twice as much at once."""
     open_qdrant: bool = False
     """Whether a Qdrant server beyond this machine may go without a key."""
-    # Checkpoints, and what a server takes on:
+    # How much a process takes on:
     database_connections: int = Field(default=20, ge=4, le=1000)
     """Connections to a Postgres server that a process takes at most, and keeps."""
-    checkpoint_batch: int = Field(default=256, ge=1, le=2048)
-    """Entries leased and embedded at a time, at most: fewer where more of them would not be embedded any sooner."""
-    checkpoint_deadline_seconds: int = Field(default=6 * 3600, ge=1, le=100 * 366 * 86_400)
-    """After which a checkpoint ends; what is left stays staged for the next."""
     max_concurrent: int = Field(default=32, ge=1, le=10_000)
     """Short requests that a server works on at a time; beside them as many of long work."""
     max_waiting: int = Field(default=512, ge=0, le=100_000)
     """Requests in each of the two queues; any more are refused with 429."""
-    lease_seconds: int = Field(default=60, ge=1, le=86_400)
-    """How long a checkpoint keeps what it claimed without a sign of life."""
 
     @model_validator(mode="before")
     @classmethod
@@ -417,19 +402,26 @@ class KnowledgeSettings(BaseSettings):
         """Whether the vector index lives in the data directory, which one process at a time owns."""
         return self.qdrant_url is None
 
-    @property
-    def checkpoint_deadline(self) -> timedelta:
-        """How long a checkpoint may take in all."""
-        return timedelta(seconds=self.checkpoint_deadline_seconds)
-
-    @property
-    def lease(self) -> timedelta:
-        """How long a checkpoint holds what it claimed without saying it is alive."""
-        return timedelta(seconds=self.lease_seconds)
-
 
 _ALSO_READ = frozenset({"HARDWON_LOG_LEVEL", "HARDWON_PG_HOME", "HARDWON_POSTGRES_PASSWORD"})
 """Variables that are no settings of the stores: of the log, of the embedded Postgres, of compose.yaml."""
+
+
+_REMOVED: Final[Mapping[str, str]] = {
+    "HARDWON_CHECKPOINT_BATCH": "a checkpoint embeds at most 256 entries at a time",
+    "HARDWON_CHECKPOINT_DEADLINE_SECONDS": "a checkpoint ends after six hours, and the next one goes on from there",
+    "HARDWON_DOCUMENT_CHUNK_TOKENS": "a passage has at most 512 tokens",
+    "HARDWON_DOCUMENT_LIST_MAX_TOKENS": "a model is shown about 4,000 tokens of the list of documents at a time",
+    "HARDWON_DOCUMENT_VECTOR_WEIGHT": "relevance counts 0.7 in the order of passages, and words count 0.3",
+    "HARDWON_KB_MAX_TOKENS": "the strict knowledge base shows a model about 24,000 tokens of documents",
+    "HARDWON_LEASE_SECONDS": "a lease lasts 60 seconds and is extended as long as its holder lives",
+}
+"""Variables that were settings, and what holds instead (docs/adr/0028)."""
+
+
+def removed_variables(names: Iterable[str]) -> dict[str, str]:
+    """Return those of the names that were settings once, with what holds instead."""
+    return {name: _REMOVED[name.upper()] for name in sorted(names) if name.upper() in _REMOVED}
 
 
 def unknown_variables(names: Iterable[str]) -> dict[str, str | None]:
@@ -437,7 +429,8 @@ def unknown_variables(names: Iterable[str]) -> dict[str, str | None]:
     fields = KnowledgeSettings.model_fields.items()
     known = {field.alias or f"HARDWON_{name.upper()}" for name, field in fields} | _ALSO_READ
     # as pydantic does, variables are read in any case
-    asked = (name for name in names if name.upper().startswith("HARDWON_") and name.upper() not in known)
+    passed_over = known | _REMOVED.keys()
+    asked = (name for name in names if name.upper().startswith("HARDWON_") and name.upper() not in passed_over)
     unknown = sorted(name for name in asked if not name.upper().startswith("HARDWON_TEST_"))
     nearest = {name: difflib.get_close_matches(name.upper(), sorted(known), n=1, cutoff=0.8) for name in unknown}
     return {name: next(iter(found), None) for name, found in nearest.items()}

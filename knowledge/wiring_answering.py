@@ -28,9 +28,7 @@ from knowledge.settings import KnowledgeSettings
 
 Role = Literal["main", "synthesis"]
 
-_DECIDE: Final = {name for name in KnowledgeSettings.model_fields if name.startswith("kb_")} | {
-    "document_vector_weight"
-}
+_DECIDE: Final = {name for name in KnowledgeSettings.model_fields if name.startswith("kb_")}
 
 
 def make_models(settings: KnowledgeSettings) -> Models:
@@ -126,7 +124,6 @@ def make_answering(
             max_docs=settings.kb_max_docs,
             min_relevance=settings.kb_min_relevance,
             relevance=settings.kb_relevance,
-            max_tokens=settings.kb_max_tokens,
         ),
         cache=cache,
         journal=RedactingJournal(journal) if settings.redaction else journal,

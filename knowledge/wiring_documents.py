@@ -128,7 +128,7 @@ def make_documents(
         redaction=settings.redaction,
         case_retention=timedelta(days=settings.case_retention_days),
     )
-    indexing = _indexing(settings, engine, stores, index, room, chat=chat)
+    indexing = _indexing(engine, stores, index, room, chat=chat)
     return Documents(
         workspace=workspace,
         access=library.access,
@@ -138,7 +138,6 @@ def make_documents(
             passages=passages,
             index=index,
             room=room,
-            vector_weight=settings.document_vector_weight,
             known=is_english,
         ),
         evidence=LogEvidence(logs=PostgresLogs(engine, workspace), passages=passages),
@@ -155,7 +154,6 @@ def make_documents(
 
 
 def _indexing(
-    settings: KnowledgeSettings,
     engine: AsyncEngine,
     stores: Stores,
     index: PassageIndex,
@@ -169,8 +167,6 @@ def _indexing(
         room=room,
         clock=stores.clock,
         workspace=stores.workspace,
-        lease=settings.lease,
-        chunk_tokens=settings.document_chunk_tokens,
         summariser=None if chat is None else MapReduceSummaries(open_chat=chat, allowed=_remote_allowed(stores)),
     )
 

@@ -30,7 +30,7 @@ from knowledge.documents.ports import Converter, PassageIndex
 from knowledge.memory.archiving import ArchiveService
 from knowledge.memory.auditing import AuditService
 from knowledge.memory.capture import KnowledgeCaptureService
-from knowledge.memory.checkpoint import CheckpointEmbeddingService
+from knowledge.memory.checkpoint import CHECKPOINT_BATCH, CHECKPOINT_DEADLINE, LEASE, CheckpointEmbeddingService
 from knowledge.memory.contexts import ContextLog
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.events import TaskEventService
@@ -155,14 +155,14 @@ def _of_workspace(opened: Knowledge, workspace: str) -> Knowledge:
 def _checkpoints(settings: KnowledgeSettings, stores: Stores) -> CheckpointEmbeddingService:
     return CheckpointEmbeddingService(
         stores=stores,
-        batch=settings.checkpoint_batch,
-        lease=settings.lease,
-        deadline=settings.checkpoint_deadline,
+        batch=CHECKPOINT_BATCH,
+        lease=LEASE,
+        deadline=CHECKPOINT_DEADLINE,
         retention_years=settings.retention_years,
         distillation=DistillationService(
             stores=stores,
             open_chat=spending_chat(stores, chat_of(settings)),
-            deadline=settings.checkpoint_deadline,
+            deadline=CHECKPOINT_DEADLINE,
         ),
     )
 

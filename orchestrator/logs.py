@@ -14,7 +14,7 @@ import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
 from knowledge.errors import InvalidSetting
-from knowledge.settings import unknown_variables
+from knowledge.settings import removed_variables, unknown_variables
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -91,3 +91,5 @@ def warn_of_unknown_settings() -> None:
     for name, nearest in unknown_variables(os.environ).items():
         hint = f"did you mean {nearest}?" if nearest else "docs/settings.md lists them all"
         sys.stderr.write(f"warning: {name} is no setting of hardwon: {hint}\n")
+    for name, instead in removed_variables(os.environ).items():
+        sys.stderr.write(f"warning: {name} is no longer a setting, and changes nothing: {instead}\n")

@@ -20,8 +20,10 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
+from knowledge import wiring_services
 from knowledge.adapters.postgres.database import make_engine
 from knowledge.adapters.postgres.migrating import migrate
+from knowledge.memory.checkpoint import CHECKPOINT_BATCH
 from knowledge.ports import Clock, Embedder
 from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
@@ -150,20 +152,25 @@ def embedder() -> HashingEmbedder:
 
 
 class Opens(Protocol):
-    """Opens the stores of the test again, as another process would, with another clock, embedder or setting."""
+    """Opens the stores of the test again, as another process would, with another embedder, batch or setting."""
 
     def __call__(
-        self, *, workspace: str = ..., embedder: Embedder | None = ..., **changed: object
+        self, *, workspace: str = ..., embedder: Embedder | None = ..., checkpoint_batch: int = ..., **changed: object
     ) -> AbstractAsyncContextManager[Knowledge]: ...
 
 
 @pytest.fixture
-def opens(settings: KnowledgeSettings, clock: SetClock) -> Opens:
+def opens(settings: KnowledgeSettings, clock: SetClock, monkeypatch: pytest.MonkeyPatch) -> Opens:
     """Open the test's own stores; each opening has an embedder of its own unless one is given."""
 
     def open_again(
-        *, workspace: str = "default", embedder: Embedder | None = None, **changed: object
+        *,
+        workspace: str = "default",
+        embedder: Embedder | None = None,
+        checkpoint_batch: int = CHECKPOINT_BATCH,
+        **changed: object,
     ) -> AbstractAsyncContextManager[Knowledge]:
+        monkeypatch.setattr(wiring_services, "CHECKPOINT_BATCH", checkpoint_batch)
         return open_knowledge(
             settings.model_copy(update=changed),
             workspace=workspace,

@@ -33,6 +33,9 @@ from knowledge.logs import get_logger
 log = get_logger(__name__)
 
 CHARS_PER_TOKEN = 4
+SHOWN_TOKENS = 24_000
+"""Tokens of all documents that the strict knowledge base shows a model, about, ours: most models of today read 32,000
+and more, and the question and the answer need the rest."""
 LOGGED = 10
 _MOST_CHUNKS = 12
 _LONGEST_QUERY = 1_000
@@ -173,7 +176,7 @@ class KeywordFinder(Finder):
     max_docs: int = 30
     min_relevance: float = 0.1
     relevance: Relevance = "keyword"
-    max_tokens: int = 24_000
+    max_tokens: int = SHOWN_TOKENS
     _shelf: _Shelf = field(default_factory=_Shelf)
 
     async def find(self, query: Query, scope: Scope, profile: Profile) -> Finding:  # noqa: ARG002 - words are all

@@ -10,6 +10,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Final
 
 from knowledge.errors import HardwonError, InvalidInput, TookTooLong, reason_of
 from knowledge.forms import as_id, check_span
@@ -27,6 +28,15 @@ from knowledge.ports import Progress, Selection, Stores
 from knowledge.steps import step
 
 log = get_logger(__name__)
+
+CHECKPOINT_BATCH: Final = 256
+"""Entries leased and embedded at a time, at most: fewer where more of them would not be embedded any sooner."""
+CHECKPOINT_DEADLINE: Final = timedelta(hours=6)
+"""After which a checkpoint ends, ours: what is left stays staged for the next, so a longer one would only keep others
+from starting."""
+LEASE: Final = timedelta(seconds=60)
+"""How long a checkpoint keeps what it claimed without a sign of life; it gives one each third of it, so a shorter lease
+would only cost statements, and a longer one keep what was killed from being done again."""
 
 _ENDS = frozenset({CheckpointType.PROJECT_COMPLETION, CheckpointType.CANCELLATION})
 """Checkpoints at which what was never resolved is abandoned."""

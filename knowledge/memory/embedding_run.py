@@ -326,7 +326,7 @@ class EmbeddingRun:
         if endless:
             raise StorageRejected(
                 f"entry {endless[0]} was embedded {_TRIES} times, but Postgres does not mark it so and it stays"
-                " staged: if no rule or trigger of the database is why, lengthen the lease (HARDWON_LEASE_SECONDS)"
+                " staged: look for a rule or trigger of the database that keeps it so"
             )
 
     async def _grown(self, bound: BoundSpace, before: int) -> None:

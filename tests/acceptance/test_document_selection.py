@@ -200,7 +200,6 @@ async def test_a4_01_a4_02_seed_defect_every_setting_is_heeded(opens: Opens, ser
         "similarity_threshold": 1.0,
         "fallback_similarity_threshold": 0.0,
         "top_k_retrievals": 1,
-        "document_list_max_tokens": 1,
     }
     sections = b"".join(b"\n## Law %d\n\nAn offside position, part %d.\n" % (n, n) for n in range(5))
     async with opens(**both(server), **settings) as knowledge:

@@ -494,9 +494,9 @@ def test_a_job_under_way_is_finished_on_sigterm(forgotten: None, database_url: s
 
 def test_the_command_for_cron_says_what_is_wrong_in_one_sentence(home: Path) -> None:
     commands = Commands(home)
-    refused = commands.jobs("prune", HARDWON_LEASE_SECONDS="soon")
+    refused = commands.jobs("prune", HARDWON_EMBEDDING_DIMS="soon")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("error: HARDWON_LEASE_SECONDS: ")
+    assert refused.stderr.startswith("error: HARDWON_EMBEDDING_DIMS: ")
     assert len(refused.stderr.splitlines()) == 1
 
 

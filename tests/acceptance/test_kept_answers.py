@@ -168,8 +168,6 @@ async def test_other_settings_give_no_answer_that_was_found_by_those_before(open
         {"kb_min_relevance": 0.2},
         {"kb_relevance": "hybrid"},
         {"kb_weights": {"word_in_title": 0.4}},
-        {"kb_max_tokens": 1000},
-        {"document_vector_weight": 0.4},
         {},
     ):
         async with opens(**changed) as knowledge:

@@ -145,7 +145,7 @@ def test_a_checkpoint_goes_on_when_its_owner_leaves_in_the_middle(
 ) -> None:
     """G2, as whoever asked for the checkpoint sees it."""
     with OpenAIServer(dims=64) as slow:
-        settings = {"HARDWON_CHECKPOINT_BATCH": "1", "HARDWON_LEASE_SECONDS": "1"}
+        settings = {"HARDWON_TEST_CHECKPOINT_BATCH": "1", "HARDWON_TEST_LEASE_SECONDS": "1"}
         commands = Commands(home, embedding_by(slow) | settings | {"HARDWON_DATABASE_URL": database_url})
         with commands.serving() as (owner, _):
             told = [entry(failure_description=f"failure {n}", task_id=str(n)) for n in range(14)]
@@ -465,7 +465,7 @@ def test_a_command_that_is_interrupted_closes_its_stores_in_order(home: Path, tm
     """G16: the embedded Postgres is stopped, what was embedded is there, and the next start finds everything."""
     with OpenAIServer(dims=64) as slow:
         commands = Commands(
-            home, embedding_by(slow) | {"HARDWON_CHECKPOINT_BATCH": "1", "HARDWON_LEASE_SECONDS": "600"}
+            home, embedding_by(slow) | {"HARDWON_TEST_CHECKPOINT_BATCH": "1", "HARDWON_TEST_LEASE_SECONDS": "600"}
         )
         file = tmp_path / "entries.jsonl"
         file.write_text(lines(entry(failure_description=f"failure {n}", task_id=str(n)) for n in range(30)))

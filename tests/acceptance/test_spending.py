@@ -13,6 +13,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from knowledge import wiring_services
 from knowledge.documents.language_model import Asking, Message
 from knowledge.errors import BudgetSpent, EmbedderUnavailable
 from knowledge.settings import KnowledgeSettings
@@ -30,6 +31,11 @@ BUDGET = 1_000
 BATCH = 4
 
 
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wiring_services, "CHECKPOINT_BATCH", BATCH)
+
+
 @pytest.fixture
 def endpoint() -> Iterator[OpenAIServer]:
     with OpenAIServer(dims=64) as server:
@@ -45,7 +51,6 @@ async def opened(
         "embedding_base_url": endpoint.base_url,
         "embedding_api_key": SecretStr(endpoint.key),
         "embedding_dims": 64,
-        "checkpoint_batch": BATCH,
         "tokens_per_day": BUDGET,
     }
     async with open_knowledge(settings.model_copy(update=asked | more), clock=clock) as knowledge:

@@ -29,6 +29,8 @@ from tests.support.postgres import over_tcp
 from tests.support.relay import Relay, Wire
 
 TASK = Task(description="cart price total order in case 0 broke", type="bugfix", project_id="project 0", task_id="T1")
+DEADLINE_MS = 300
+"""Shorter than what is shipped: it has to be kept however short it is, and a thousand contexts wait for it."""
 SLACK_SECONDS = 0.05
 
 
@@ -178,6 +180,7 @@ async def staged(
                 "database_url": SecretStr(over_tcp(database_url, postgres.port)),
                 "qdrant_url": f"http://127.0.0.1:{index.port}",
                 "task_relevance": 0.0,
+                "query_deadline_ms": DEADLINE_MS,
             }
         )
         # no answer of the endpoint is kept, so that each question is one call

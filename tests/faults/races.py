@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import pytest
+
+from knowledge import wiring_services
 from knowledge.errors import NotFound
 from knowledge.models import EntryId
 from knowledge.wiring import Knowledge, open_knowledge
@@ -78,6 +81,7 @@ class Races:
 async def races(ground: Ground, seed: int) -> AsyncIterator[Races]:
     """Open the store of a ground for races."""
     clock = SetClock()
-    settings = ground.settings().model_copy(update={"checkpoint_batch": 3})
-    async with open_knowledge(settings, embedder=HashingEmbedder(dims=64), clock=clock) as knowledge:
-        yield Races(knowledge, clock, random.Random(seed))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring_services, "CHECKPOINT_BATCH", 3)
+        async with open_knowledge(ground.settings(), embedder=HashingEmbedder(dims=64), clock=clock) as knowledge:
+            yield Races(knowledge, clock, random.Random(seed))

@@ -38,7 +38,7 @@ from tests.conftest import SetClock
 from tests.faults.at_once import MODELS, AtOnce
 from tests.faults.lessons import POISON, lesson
 from tests.support.faults import Mutant, Trips, WiredEmbedder, mutated, wired
-from tests.support.starter import load
+from tests.support.starter import load, set_checkpoints
 
 GRACE_SECONDS = 5.0
 """A worker that gets SIGTERM is gone by then."""
@@ -240,8 +240,6 @@ def job_settings(job: Job) -> KnowledgeSettings:
         home=Path(job.home),
         database_url=SecretStr(job.dsn),
         qdrant_url=job.qdrant_url,
-        checkpoint_batch=job.batch,
-        lease_seconds=max(1, job.lease_seconds),
         embedding_base_url=endpoint,
         embedding_api_key=key and SecretStr(key),
         embedding_model="test-model" if endpoint else "all-MiniLM-L6-v2",
@@ -266,6 +264,7 @@ async def _until_terminated(job: Job) -> None:
 def _work(told: dict[str, Any]) -> None:
     embedding_run._LOOK_AGAIN_SECONDS = 0.05
     job = Job(**told | {"mutant": told.get("mutant") and Mutant(told["mutant"])})
+    set_checkpoints(batch=job.batch, lease=timedelta(seconds=max(1, job.lease_seconds)))
     asyncio.run(Worker(job).run_as_member() if job.endpoint else _until_terminated(job))
 
 

@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
@@ -249,8 +250,16 @@ def _become(told: dict[str, Any], ends: array.array[int]) -> list[str]:
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
+    batch, lease = (os.environ.get(f"HARDWON_TEST_{name}") for name in ("CHECKPOINT_BATCH", "LEASE_SECONDS"))
+    if batch and lease:
+        set_checkpoints(batch=int(batch), lease=timedelta(seconds=float(lease)))
     command: list[str] = told["command"]
     return command
+
+
+def set_checkpoints(*, batch: int, lease: timedelta) -> None:
+    """Set the batch and the lease of checkpoints of this process, so that a test need not wait for the real ones."""
+    vars(importlib.import_module("knowledge.wiring_services")).update(CHECKPOINT_BATCH=batch, LEASE=lease)
 
 
 def _be(command: list[str]) -> None:

@@ -79,6 +79,6 @@ def test_a4_30_every_setting_of_answers_is_documented() -> None:
     told = (ROOT / "docs" / "asking.md").read_text(encoding="utf-8")
     names = [name for name in KnowledgeSettings.model_fields if name.startswith(("kb_", "synthesis_", "main_"))]
     names += ["max_document_lookups", "lookup_max_chunks", "require_tool_use", "fallback_similarity_threshold"]
-    names += ["top_k_retrievals", "similarity_threshold", "enable_document_selection", "document_list_max_tokens"]
+    names += ["top_k_retrievals", "similarity_threshold", "enable_document_selection"]
     for name in names:
         assert f"HARDWON_{name.upper()}" in told, name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import traceback
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from pydantic import SecretStr
 from knowledge.adapters.openai_embedder import OpenAIEmbedder
 from knowledge.errors import BUNDLED_MODEL, InvalidSetting
 from knowledge.models import Review
-from knowledge.settings import OPENAI_MODEL, KnowledgeSettings, default_home, unknown_variables
+from knowledge.settings import OPENAI_MODEL, KnowledgeSettings, default_home, removed_variables, unknown_variables
 from knowledge.wiring import make_embedder
 
 TAKEN: dict[str, tuple[str, str, Any]] = {
@@ -51,9 +50,6 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_KEY_REQUESTS_PER_SECOND": ("2.5", "key_requests_per_second", 2.5),
     "HARDWON_OPEN_QDRANT": ("true", "open_qdrant", True),
     "HARDWON_DATABASE_CONNECTIONS": ("5", "database_connections", 5),
-    "HARDWON_CHECKPOINT_BATCH": ("32", "checkpoint_batch", 32),
-    "HARDWON_CHECKPOINT_DEADLINE_SECONDS": ("60", "checkpoint_deadline_seconds", 60),
-    "HARDWON_LEASE_SECONDS": ("5", "lease_seconds", 5),
     "HARDWON_MAX_CONCURRENT": ("2", "max_concurrent", 2),
     "HARDWON_MAX_WAITING": ("0", "max_waiting", 0),
     "HARDWON_FETCH": (
@@ -63,8 +59,6 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     ),
     "HARDWON_FETCH_INSIDE": ("true", "fetch_inside", True),
     "HARDWON_CASE_RETENTION_DAYS": ("30", "case_retention_days", 30),
-    "HARDWON_DOCUMENT_CHUNK_TOKENS": ("256", "document_chunk_tokens", 256),
-    "HARDWON_DOCUMENT_VECTOR_WEIGHT": ("1", "document_vector_weight", 1.0),
     "HARDWON_SYNTHESIS_MODEL": ("some-model", "synthesis_model", "some-model"),
     "HARDWON_SYNTHESIS_BASE_URL": ("http://models/v1", "synthesis_base_url", "http://models/v1"),
     "HARDWON_SYNTHESIS_API_KEY": ("k", "synthesis_api_key", SecretStr("k")),
@@ -75,7 +69,6 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_KB_MIN_RELEVANCE": ("0.2", "kb_min_relevance", 0.2),
     "HARDWON_KB_RELEVANCE": ("hybrid", "kb_relevance", "hybrid"),
     "HARDWON_KB_WEIGHTS": ('{"tag": 0.5}', "kb_weights", {"tag": 0.5}),
-    "HARDWON_KB_MAX_TOKENS": ("8000", "kb_max_tokens", 8000),
     "HARDWON_VERIFY_ENTAILMENT": ("true", "verify_entailment", True),
     "HARDWON_ENABLE_DOCUMENTATION_QA_SUBAGENT": ("true", "enable_documentation_qa_subagent", True),
     "HARDWON_ENABLE_DOCUMENT_SELECTION": ("false", "enable_document_selection", False),
@@ -85,7 +78,6 @@ TAKEN: dict[str, tuple[str, str, Any]] = {
     "HARDWON_TOP_K_RETRIEVALS": ("6", "top_k_retrievals", 6),
     "HARDWON_SIMILARITY_THRESHOLD": ("0.5", "similarity_threshold", 0.5),
     "HARDWON_FALLBACK_SIMILARITY_THRESHOLD": ("0.6", "fallback_similarity_threshold", 0.6),
-    "HARDWON_DOCUMENT_LIST_MAX_TOKENS": ("500", "document_list_max_tokens", 500),
 }
 REFUSED = [
     ("HARDWON_PG_KEEP", "2"),
@@ -115,23 +107,16 @@ REFUSED = [
     ("HARDWON_CONTEXT_MAX_TOKENS", "49"),
     ("HARDWON_CONTEXT_MAX_PATTERNS", "0"),
     ("HARDWON_CONTEXT_MAX_PATTERNS", "4"),
-    ("HARDWON_CHECKPOINT_BATCH", "0"),
-    ("HARDWON_CHECKPOINT_BATCH", "2049"),
-    ("HARDWON_CHECKPOINT_DEADLINE_SECONDS", "0"),
     ("HARDWON_TOKENS_PER_DAY", "0"),
     ("HARDWON_TOKENS_PER_DAY", "1e6 tokens"),
-    ("HARDWON_CHECKPOINT_DEADLINE_SECONDS", "99999999999999999"),
     ("HARDWON_HOME", "~nobody-of-this-name/memory"),
     ("HARDWON_EMBEDDING_MODEL", "caf\udce9"),
     ("HARDWON_DATABASE_URL", "postgresql://u:caf\udce9@h/d"),
     ("HARDWON_KB_WEIGHTS", '{"tag": NaN}'),
     ("HARDWON_KB_WEIGHTS", "[" * 100_000),
-    ("HARDWON_LEASE_SECONDS", "0"),
     ("HARDWON_FETCH", "git.example.org"),
     ("HARDWON_FETCH", "https://git.example.org,http://git.example.org"),
     ("HARDWON_CASE_RETENTION_DAYS", "-1"),
-    ("HARDWON_DOCUMENT_CHUNK_TOKENS", "63"),
-    ("HARDWON_DOCUMENT_VECTOR_WEIGHT", "1.1"),
 ]
 
 
@@ -186,7 +171,7 @@ def test_a_wrong_value_is_answered_with_what_the_setting_takes(
 def test_the_defaults_are_those_of_the_design() -> None:
     settings = KnowledgeSettings()
     assert (settings.task_relevance, settings.failure_relevance) == (0.7, 0.75)
-    assert (settings.query_deadline_ms, settings.retention_years) == (300, 1)
+    assert (settings.query_deadline_ms, settings.retention_years) == (2000, 1)
     assert (settings.context_max_tokens, settings.context_max_patterns) == (2000, 3)
     assert settings.home == default_home()
     assert (settings.embedded_postgres, settings.embedded_index, settings.bundled_model) == (True, True, True)
@@ -247,10 +232,9 @@ def test_the_bundled_models_name_at_an_endpoint_is_the_endpoints_model(monkeypat
 def test_settings_are_frozen_and_know_no_others() -> None:
     settings = KnowledgeSettings()
     with pytest.raises(ValueError, match="frozen"):
-        settings.lease_seconds = 5  # type: ignore[misc]
+        settings.fetch = "https://"  # type: ignore[misc]
     with pytest.raises(InvalidSetting, match="HARDWON_RETRIES: "):
         KnowledgeSettings(retries=3)
-    assert settings.lease == timedelta(seconds=60)
 
 
 def test_no_secret_shows_in_settings_nor_in_the_error_of_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,11 +286,18 @@ def test_a_key_that_a_client_cannot_send_is_named(variable: str, monkeypatch: py
 def test_what_looks_like_a_setting_and_is_none_is_found_with_the_nearest_name() -> None:
     known = [*TAKEN, "HARDWON_LOG_LEVEL", "HARDWON_PG_HOME", "HARDWON_TEST_QDRANT_URL", "hardwon_home", "PATH"]
     assert unknown_variables(known) == {}
-    assert unknown_variables(["HARDWON_TASK_RELEVENCE", "HARDWON_XYZZY", "Hardwon_Lease_Second", *known]) == {
+    assert unknown_variables(["HARDWON_TASK_RELEVENCE", "HARDWON_XYZZY", "Hardwon_Fetch_Insid", *known]) == {
         "HARDWON_TASK_RELEVENCE": "HARDWON_TASK_RELEVANCE",
         "HARDWON_XYZZY": None,
-        "Hardwon_Lease_Second": "HARDWON_LEASE_SECONDS",
+        "Hardwon_Fetch_Insid": "HARDWON_FETCH_INSIDE",
     }
+
+
+def test_a_variable_that_was_a_setting_is_told_with_what_holds_instead(capsys: pytest.CaptureFixture[str]) -> None:
+    assert removed_variables(["HARDWON_HOME", "PATH", "hardwon_lease_seconds"]) == {
+        "hardwon_lease_seconds": "a lease lasts 60 seconds and is extended as long as its holder lives"
+    }
+    assert unknown_variables(["HARDWON_LEASE_SECONDS"]) == {}
 
 
 @pytest.mark.parametrize(("told", "timeout", "patience"), [(None, 20, 60), ("1", 1, 60), ("120", 120, 360)])
