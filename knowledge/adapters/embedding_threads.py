@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.interpreter import turns_sooner
 
 _SHORT = 4
 """Pieces of a call that goes before longer ones."""
@@ -58,10 +57,9 @@ class EmbeddingThreads:
                 short=at_once or len(todo) <= _SHORT,
                 turn=self.number(),
             )
-            with turns_sooner.borrowed():
-                for _ in range(call.threads):
-                    self.submit(call)
-                await call.all_done
+            for _ in range(call.threads):
+                self.submit(call)
+            await call.all_done
 
     def number(self) -> int:
         """Return a number that is higher than those before."""

@@ -27,7 +27,6 @@ from knowledge.documents.models import (
 from knowledge.documents.ports import EvidenceSource, Finder, PassageStore, Searcher
 from knowledge.documents.searching import merged
 from knowledge.errors import EmbedderRejected, Unavailable
-from knowledge.interpreter import turns_sooner
 from knowledge.logs import get_logger
 
 log = get_logger(__name__)
@@ -240,8 +239,7 @@ class KeywordFinder(Finder):
 
 def _read(found: Sequence[WholeDocument]) -> list[tuple[WholeDocument, KeywordDocument]]:
     """Return documents with their words; takes 1.2 s for 14 MB."""
-    with turns_sooner.borrowed():
-        return [(whole, _words_of(whole)) for whole in found]
+    return [(whole, _words_of(whole)) for whole in found]
 
 
 def _words_of(whole: WholeDocument) -> KeywordDocument:

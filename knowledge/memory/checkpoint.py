@@ -14,7 +14,6 @@ from typing import Final
 
 from knowledge.errors import HardwonError, InvalidInput, TookTooLong, reason_of
 from knowledge.forms import as_id, check_span
-from knowledge.interpreter import garbage_seldom
 from knowledge.logs import get_logger
 from knowledge.memory.distillation import DistillationService
 from knowledge.memory.embedding_run import EmbeddingRun
@@ -110,8 +109,7 @@ class CheckpointEmbeddingService:
         if distill:
             self.distillation.check()
         report = await self.stores.checkpoints.start(project_id, checkpoint_type, self.stores.clock.now())
-        with garbage_seldom.borrowed():  # until what was made of it is gone, with nothing to be looked for
-            report = await self._embedded(report, progress)
+        report = await self._embedded(report, progress)
         report = await self._finish(report)
         return await self._distilled(report) if distill else report
 
