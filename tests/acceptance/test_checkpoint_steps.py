@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
@@ -349,24 +347,6 @@ async def test_what_a_batch_founded_is_joined_before_the_index_has_it_and_leaves
     assert (await small.upkeep.verify()).sound
     (found,) = await small.queries.query_for_failure(failure().failure_description or "", min_relevance=0)
     assert found.success_count == 8
-
-
-@pytest.mark.parametrize("ends", ["well", "by an error"])
-async def test_garbage_is_looked_for_less_often_while_a_checkpoint_runs_and_as_before_however_it_ends(
-    small: Knowledge, ends: str
-) -> None:
-    before, meanwhile = gc.get_threshold(), list[tuple[int, int, int]]()
-
-    async def look() -> None:
-        meanwhile.append(gc.get_threshold())
-        if ends != "well":
-            raise IndexUnavailable("no")
-
-    await capture(small, *different(8))
-    with pytest.raises(IndexUnavailable) if ends != "well" else nullcontext():
-        await wired(small, Trips({"index.upsert:before:2": look})).checkpoints.process_all()
-    assert [young for young, *_ in meanwhile] == [50_000]
-    assert gc.get_threshold() == before
 
 
 async def test_what_fails_at_one_batch_leaves_no_lease_of_any_and_the_next_checkpoint_finishes(

@@ -190,8 +190,11 @@ async def test_a4_07_a4_23_the_limit_is_one_of_the_request(opens: Opens, server:
     assert asked[-1]["tool_choice"] == "none"
 
 
-async def test_a4_01_a4_02_seed_defect_every_setting_is_heeded(opens: Opens, server: OpenAIServer) -> None:
+async def test_a4_01_a4_02_seed_defect_every_setting_is_heeded(
+    opens: Opens, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A4-28, A4-03: in the schema and the addendum, in what is looked up, and in the plain search."""
+    monkeypatch.setattr("orchestrator.tools.selection.LIST_TOKENS", 1)
     wide = lookup("Laws of Game 2024-25", top_k=5, min_similarity=0.0)
     asked = looks_up(server, [lookup("Laws of Game 2024-25")], [wide], [lookup("Laws of Game 2024-25", top_k=1)])
     settings: dict[str, Any] = {
