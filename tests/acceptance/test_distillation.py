@@ -23,8 +23,9 @@ from knowledge.wiring import Knowledge
 from orchestrator import OrchestratorContextBuilder
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
-from tests.acceptance.test_archive import OpensElsewhere, as_stream, elsewhere, second_url, whole
+from tests.acceptance.test_archive import OpensElsewhere, elsewhere, second_url
 from tests.conftest import Opens, SetClock
+from tests.support.archives import as_stream, whole
 from tests.support.entries import CART, capture, failure
 from tests.support.openai_server import Misdeed, OpenAIServer, Status
 from tests.support.processes import Commands, embedding_by, entry, lines, until

@@ -19,8 +19,9 @@ from knowledge.settings import KnowledgeSettings
 from knowledge.wiring import Knowledge, open_knowledge
 from orchestrator.client import KnowledgeClient
 from orchestrator.http.app import make_app
-from tests.acceptance.test_archive import OpensElsewhere, as_stream, elsewhere, second_url, whole
+from tests.acceptance.test_archive import OpensElsewhere, elsewhere, second_url
 from tests.conftest import Opens, SetClock
+from tests.support.archives import as_stream, whole
 from tests.support.entries import CART, capture, failure
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import Commands, embedding_by
