@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from knowledge.documents.log_query import LogQuery, log_query_json
-from orchestrator.client.calls import Api, base_path
+from orchestrator.client.calls import base_path
+from orchestrator.client.table import Service
 from orchestrator.tools.document_qa_tool import ToolAnswer
 from orchestrator.tools.kb_query import KBQueryResponse
 from orchestrator.tools.selection import SelectionResponse
@@ -18,16 +18,13 @@ PATIENCE_SECONDS = 300.0
 Said = Sequence[Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteAnswers:
+class RemoteAnswers(Service):
     """Answers of a server: who asks is who the key names."""
-
-    api: Api
 
     async def ask(self, question: str, conversation: Said = ()) -> SelectionResponse:
         """Answer from all documents that may be read."""
         body = {"question": question, "conversation": [dict(turn) for turn in conversation]}
-        return await self.api.call("POST", "/api/ask", SelectionResponse, body=body, timeout_seconds=PATIENCE_SECONDS)
+        return await self._api.call("POST", "/api/ask", SelectionResponse, body=body, timeout_seconds=PATIENCE_SECONDS)
 
     async def ask_base(
         self, kb: str, scope_id: str | None, question: str, k: int = 5, *, logs: LogQuery | None = None
@@ -37,11 +34,11 @@ class RemoteAnswers:
         body: dict[str, Any] = {"question": question, "k": k}
         if logs is not None:
             body["logs"] = log_query_json(logs)
-        return await self.api.call("POST", path, ToolAnswer, body=body, timeout_seconds=PATIENCE_SECONDS)
+        return await self._api.call("POST", path, ToolAnswer, body=body, timeout_seconds=PATIENCE_SECONDS)
 
     async def query_knowledge_base(self, query: str) -> KBQueryResponse:
         """Answer from the strict knowledge base."""
         body = {"query": query}
-        return await self.api.call(
+        return await self._api.call(
             "POST", "/api/kb/query", KBQueryResponse, body=body, timeout_seconds=PATIENCE_SECONDS
         )

@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -108,9 +109,10 @@ class Api:
     def read(self, response: httpx.Response, answer: type[Answer]) -> Answer:
         """Return what a response tells. Raises OwnerUnavailable where it is no answer of a hardwon server."""
         try:
-            return TypeAdapter(answer).validate_json(response.content)
+            found: Answer = _reader(answer).validate_json(response.content)  # type: ignore[arg-type] # a type is hashable
         except ValidationError as error:
             raise OwnerUnavailable(f"{self.place} answers, but not as a hardwon server: is it one?") from error
+        return found
 
     async def send(
         self,
@@ -149,21 +151,6 @@ class Api:
             if wait is None or silent or clock() + wait > late:
                 raise _error(response, self.place)
             await asyncio.sleep(wait)
-
-    async def removed(
-        self,
-        path: str,
-        counted: str,
-        *,
-        params: dict[str, Any] | None = None,
-        timeout_seconds: float | None = QUICK_SECONDS,
-    ) -> int:
-        """Delete and return how many went, by the name the answer has for it; raises as `call` does.
-
-        None, where a request whose answer was cut had done it before.
-        """
-        response = await self.send("DELETE", path, params=params, timeout_seconds=timeout_seconds)
-        return 0 if response.status_code == httpx.codes.NO_CONTENT else self.read(response, dict[str, int])[counted]
 
     async def upload(
         self,
@@ -213,10 +200,9 @@ class Api:
             ) from error
 
 
-def given(**parameters: object) -> dict[str, Any]:
-    """Return the parameters of a query that were given, as httpx takes them."""
-    plain = (str, int, bool)
-    return {n: v if isinstance(v, plain) else str(v) for n, v in parameters.items() if v is not None}
+@cache  # making one takes milliseconds
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 @asynccontextmanager

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 from knowledge.errors import InvalidInput
-from knowledge.forms import as_id, as_whole
+from knowledge.forms import as_id
 from knowledge.memory.applying import check_conditions
-from knowledge.memory.capture import MAX_LISTED, KnowledgeCaptureService
+from knowledge.memory.capture import KnowledgeCaptureService
 from knowledge.memory.validation import validate
 from knowledge.models import AppliesWhen, Captured, CaptureOutcome, Entry, EntryId, NewEntry, PatternId
 from knowledge.ports import Progress
-from orchestrator.client.calls import Api, given, watched
+from orchestrator.client.calls import BATCH_PATH
+from orchestrator.client.fields import LAST, Limit
+from orchestrator.client.table import Operation, Service, Wrapped
 from orchestrator.entries import write_conditions, write_entry
 
 _BATCH = 500
@@ -31,11 +33,29 @@ def _as_in_process(
     return method
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteCapture:
-    """`KnowledgeCaptureService` over HTTP."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryCreated(Wrapped):
+    """The id of a captured entry; of a repeated event, the one it already has."""
 
-    api: Api
+    entry_id: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchAnswer(Wrapped):
+    """One answer an entry, in order."""
+
+    answers: list[Captured]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted(Wrapped):
+    """How many entries went."""
+
+    entries: int
+
+
+class RemoteCapture(Service, name="capture", tag="entries", scopes=("query",)):
+    """`KnowledgeCaptureService` over HTTP."""
 
     capture_failure_solution = _as_in_process(KnowledgeCaptureService.capture_failure_solution)
     capture_gate_rejection = _as_in_process(KnowledgeCaptureService.capture_gate_rejection)
@@ -74,16 +94,13 @@ class RemoteCapture:
         if applies_when is not None:
             check_conditions(applies_when)
             body["applies_when"] = write_conditions(applies_when)
-        answer = await self.api.call(
-            "POST", f"/v1/entries/{as_id('entry_id', entry_id)}/resolution", dict[str, EntryId], body=body
-        )
-        return answer["entry_id"]
+        path = f"/v1/entries/{as_id('entry_id', entry_id)}/resolution"
+        return (await self._api.call("POST", path, EntryCreated, body=body)).entry_id
 
     async def capture(self, entry: NewEntry) -> EntryId:
         """Capture one entry of any type."""
         validate(entry)
-        answer = await self.api.call("POST", "/v1/entries", dict[str, EntryId], body=write_entry(entry))
-        return answer["entry_id"]
+        return (await self._api.call("POST", "/v1/entries", EntryCreated, body=write_entry(entry))).entry_id
 
     async def capture_all(self, entries: Sequence[NewEntry]) -> list[Captured]:
         """Capture many entries, each on its own, in order. What is refused whatever is stored never leaves."""
@@ -91,36 +108,32 @@ class RemoteCapture:
         stored: list[Captured] = []
         good = (write_entry(entry) for entry, answer in zip(entries, answers, strict=True) if answer is None)
         for batch in _batches(good):
-            told = await self.api.call("POST", "/v1/entries:batch", dict[str, list[Captured]], body={"entries": batch})
-            stored += told["answers"]
+            stored += (await self._api.call("POST", BATCH_PATH, BatchAnswer, body={"entries": batch})).answers
         following = iter(stored)
         return [answer or next(following) for answer in answers]
 
+    @Operation("GET", "/v1/entries/{entry_id}", operation_id="get_entry")
     async def get(self, entry_id: EntryId) -> Entry:
         """Return an entry."""
-        return await self.api.call("GET", f"/v1/entries/{as_id('entry_id', entry_id)}", Entry)
 
+    @Operation("GET", "/v1/unresolved", operation_id="list_unresolved", problems=(404,), cursor="entry_id")
     async def unresolved(
-        self, *, project_id: str | None = None, limit: int = 20, after: EntryId | None = None
+        self, *, project_id: str | None = None, limit: Limit = 20, after: Annotated[EntryId | None, LAST] = None
     ) -> list[Entry]:
-        """Return entries that wait for their resolution, the latest first, from behind `after` on."""
-        most = as_whole("limit", limit, least=1, most=MAX_LISTED)  # in an address a number and its text are the same
-        asked = given(project_id=project_id, limit=most, after=None if after is None else as_id("after", after))
-        return await self.api.call("GET", "/v1/unresolved", list[Entry], params=asked)
+        """Return entries that wait for their resolution, of a project or of all, the latest first."""
 
+    @Operation("DELETE", "/v1/entries/{entry_id}", operation_id="delete_entry", scopes=("admin",), problems=(409,))
     async def delete(self, entry_id: EntryId) -> None:
         """Delete an entry everywhere."""
-        await self.api.send("DELETE", f"/v1/entries/{as_id('entry_id', entry_id)}")
 
+    @Operation("DELETE", "/v1/patterns/{pattern_id}", tag="patterns", scopes=("admin",), problems=(409,))
     async def delete_pattern(self, pattern_id: PatternId) -> None:
         """Delete a pattern with all the entries that are evidence for it."""
-        await self.api.send("DELETE", f"/v1/patterns/{as_id('pattern_id', pattern_id)}")
 
+    # the project stands in the query, since its id may hold whatever a path may not
+    @Operation("DELETE", "/v1/projects", scopes=("admin",), problems=(404, 409), answer=Deleted)
     async def delete_project(self, project_id: str, *, progress: Progress | None = None) -> int:
-        """Delete a project everywhere; return how many entries went."""
-        async with watched(self.api, progress) as named:
-            params = {**named, "project_id": project_id}
-            return await self.api.removed("/v1/projects", "entries", params=params, timeout_seconds=None)
+        """Delete a project everywhere, with its entries and all that rests on them alone; return how many went."""
 
 
 def _refusal(entry: NewEntry) -> Captured | None:

@@ -1,72 +1,73 @@
-"""Reviews, revocations and the audit log over HTTP, with the names and arguments they have in process."""
+"""Reviews, revocations and the audit log over HTTP."""
 
 from __future__ import annotations
 
 import builtins
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Self
 
-from knowledge.forms import as_id
+from pydantic import Field
+
 from knowledge.memory.revoking import MOST_AFFECTED
 from knowledge.models import ContextId, Entry, EntryId
 from knowledge.provenance import AffectedTask, AuditEntry, ChainReport, Chosen, OftenShown, Revocation
-from orchestrator.client.calls import REJECTION, Api, given
-from orchestrator.paging import paged
+from orchestrator.client.calls import REJECTION
+from orchestrator.client.fields import LAST, Limit
+from orchestrator.client.table import Operation, Service, Wire, Wrapped
+from orchestrator.paging import PAGE
+
+_Chosen = Annotated[Chosen, Wire(flat=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteReviews:
+class RemoteReviews(Service, name="reviews", tag="review", scopes=("review",)):
     """`ReviewService` over HTTP."""
 
-    api: Api
+    @Operation("GET", "/v1/review/entries", operation_id="list_waiting", problems=(404,), cursor="entry_id")
+    async def waiting(self, *, limit: Limit = 100, after: Annotated[EntryId | None, LAST] = None) -> list[Entry]:
+        """Return entries that wait for a person, the oldest first, with what is suspicious about them."""
 
-    async def waiting(self, *, limit: int = 100, after: EntryId | None = None) -> list[Entry]:
-        """Return entries that wait for a review, the oldest first, from behind `after` on, each with its suspicions."""
-        return await self.api.call("GET", "/v1/review/entries", list[Entry], params=given(limit=limit, after=after))
-
+    @Operation("GET", "/v1/review/entries/{entry_id}", operation_id="show_waiting")
     async def show(self, entry_id: EntryId) -> Entry:
         """Return an entry, whatever its status."""
-        return await self.api.call("GET", f"/v1/review/entries/{as_id('entry_id', entry_id)}", Entry)
 
+    @Operation("POST", "/v1/review/entries/{entry_id}/approve", operation_id="approve_entry", problems=(409,))
     async def approve(self, entry_id: EntryId) -> Entry:
-        """Let an entry go on, as one that a person vouches for; return it."""
-        return await self.api.call("POST", f"/v1/review/entries/{as_id('entry_id', entry_id)}/approve", Entry)
+        """Let an entry go on to be embedded and shown, as one that a person vouches for; return it."""
 
+    @Operation("POST", f"/v1/review/entries/{{entry_id}}{REJECTION}", operation_id="reject_entry", problems=(409,))
     async def reject(self, entry_id: EntryId) -> None:
         """Delete an entry that waits."""
-        await self.api.send("POST", f"/v1/review/entries/{as_id('entry_id', entry_id)}{REJECTION}")
 
+    @Operation("GET", "/v1/review/alarms", operation_id="list_alarms")
     async def alarms(self) -> list[OftenShown]:
         """Return patterns that were lately shown for far more tasks than they ever worked for."""
-        return await self.api.call("GET", "/v1/review/alarms", list[OftenShown])
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteRevocations:
+class RemoteRevocations(Service, name="revocations", tag="custody", scopes=("admin",)):
     """`RevocationService` over HTTP."""
 
-    api: Api
+    @Operation("POST", "/v1/revocations", operation_id="revoke_entries", problems=(404, 409), long=True)
+    async def revoke(self, chosen: _Chosen, *, dry_run: bool = False) -> Revocation:
+        """Delete what a key captured, of a project, in a time; say which tasks it had reached."""
 
-    async def revoke(self, chosen: Chosen, *, dry_run: bool = False) -> Revocation:
-        """Delete the entries that are meant from both stores."""
-        body = _told(chosen) | {"dry_run": dry_run}
-        return await self.api.call("POST", "/v1/revocations", Revocation, body=body, timeout_seconds=None)
-
+    @Operation(
+        "GET", "/v1/affected", operation_id="list_affected", problems=(404,), cursor="context_id", all_pages=True
+    )
     async def affected(
-        self, chosen: Chosen, *, limit: int = MOST_AFFECTED, after: ContextId | None = None
+        self,
+        chosen: _Chosen,
+        *,
+        limit: Annotated[int, Field(ge=1, le=PAGE)] = MOST_AFFECTED,
+        after: Annotated[ContextId | None, LAST] = None,
     ) -> list[AffectedTask]:
-        """Return the tasks whose contexts held any of the entries that are meant, the latest first."""
-
-        async def page(last: ContextId | None, at_most: int) -> list[AffectedTask]:
-            asked = _told(chosen) | given(limit=at_most, after=last or after)
-            return await self.api.call("GET", "/v1/affected", list[AffectedTask], params=asked)
-
-        return await paged(page, lambda task: task.context_id, most=limit)
+        """Return the tasks whose contexts held any of these entries, the latest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _AuditRow:
+class AuditRow(Wrapped):
+    """One decision. `details` are ids, numbers and names, as JSON; `hash` in hexadecimal digits."""
+
     workspace: str
     number: int
     at: datetime
@@ -75,27 +76,47 @@ class _AuditRow:
     details: str
     hash: str
 
+    @classmethod
+    def wrap(cls, value: Any) -> Self:
+        """Return a row without the hash of the one before."""
+        row: AuditEntry = value
+        return cls(
+            workspace=row.workspace,
+            number=row.number,
+            at=row.at,
+            who=row.who,
+            what=row.what,
+            details=row.details,
+            hash=row.hash.hex(),
+        )
 
-@dataclass(frozen=True, slots=True)
-class RemoteAudits:
+    def unwrap(self) -> AuditEntry:
+        """Return the row; the hash of the one before is not told."""
+        return AuditEntry(
+            workspace=self.workspace,
+            number=self.number,
+            at=self.at,
+            who=self.who,
+            what=self.what,
+            details=self.details,
+            hash=bytes.fromhex(self.hash),
+            before=b"",
+        )
+
+
+class RemoteAudits(Service, name="audits", tag="custody", scopes=("admin",)):
     """`AuditService` over HTTP."""
 
-    api: Api
-
+    @Operation("GET", "/v1/audit", operation_id="list_audit", answer=list[AuditRow], cursor="number")
     async def list(
-        self, *, limit: int = 100, after: int | None = None, whole_store: bool = False
+        self,
+        *,
+        limit: Limit = 100,
+        after: Annotated[int | None, Field(ge=1, le=2**62), LAST] = None,
+        whole_store: bool = False,
     ) -> builtins.list[AuditEntry]:
-        """Return the last decisions, the latest first; the hash of the row before is not told."""
-        asked = given(limit=limit, after=after, whole_store=whole_store)
-        rows = await self.api.call("GET", "/v1/audit", builtins.list[_AuditRow], params=asked)
-        return [AuditEntry(**asdict(row) | {"hash": bytes.fromhex(row.hash), "before": b""}) for row in rows]
+        """Return the last decisions, the latest first."""
 
+    @Operation("GET", "/v1/audit:verify", operation_id="verify_audit")
     async def verify(self, *, head: str | None = None, whole_store: bool = False) -> ChainReport:
-        """Look at each row of the chain."""
-        asked: dict[str, Any] = {"whole_store": whole_store} | ({} if head is None else {"head": head})
-        return await self.api.call("GET", "/v1/audit:verify", ChainReport, params=asked)
-
-
-def _told(chosen: Chosen) -> dict[str, Any]:
-    told = {name: value for name, value in asdict(chosen).items() if value is not None}
-    return {name: value.isoformat() if isinstance(value, datetime) else str(value) for name, value in told.items()}
+        """Look whether the audit log is what was written."""

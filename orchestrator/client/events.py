@@ -1,39 +1,85 @@
-"""The events of tasks and gates over HTTP, with the names and arguments they have in process."""
+"""The events of tasks and gates over HTTP."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec
+from collections.abc import Collection
+from typing import Annotated
+from uuid import UUID
 
-from pydantic_core import to_jsonable_python
+from pydantic import Field
 
-from knowledge.memory.events import Kept, TaskEventService
-from orchestrator.client.calls import Api
+from knowledge.memory.events import Kept
+from orchestrator.client import fields
+from orchestrator.client.table import Operation, Service, Tool
 
-_Told = ParamSpec("_Told")
-_InProcess = Callable[Concatenate[TaskEventService, _Told], Coroutine[Any, Any, Kept]]
-
-
-def _over_http(path: str, method: _InProcess[_Told]) -> Callable[Concatenate[Any, _Told], Coroutine[Any, Any, Kept]]:
-    """Return a method with the arguments of the one in process, all of them named, which are the request's body."""
-
-    @functools.wraps(method)
-    async def call(self: Any, /, *_: _Told.args, **told: _Told.kwargs) -> Kept:
-        body = {name: to_jsonable_python(value) for name, value in told.items() if value is not None}
-        api: Api = self.api
-        return await api.call("POST", path, Kept, body=body)
-
-    return call
+_TaskId = Annotated[str, Field(description="The task's id: what is told of it later goes by it.")]
+_VerifiedBy = Annotated[
+    str | None, Field(description="What showed that it works, such as the name of a test. Goes with solution_steps.")
+]
+_Failures = Annotated[
+    Collection[UUID | str] | None,
+    Field(max_length=1000, description="The failures that this solved, by their entries; without it, all of them."),
+]
+_TaskAtGate = Annotated[str | None, Field(description="The task: it tells the proposals at a gate apart.")]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteEvents:
+class RemoteEvents(Service, name="events", tag="events", scopes=("capture", "query")):
     """`TaskEventService` over HTTP."""
 
-    api: Api
+    @Operation("POST", "/v1/tasks:failed", problems=(409,), tool=Tool(title="Tell that a task failed"))
+    async def task_failed(
+        self,
+        *,
+        project_id: fields.Project,
+        task_id: _TaskId,
+        agent_type: Annotated[str, Field(description="The type of the agent, such as backend.")],
+        failure_description: Annotated[str, Field(description="What failed.")],
+        error_message: fields.ErrorMessage = None,
+        task_type: fields.TaskType = None,
+        technology: fields.Technology = None,
+        task_description: fields.TaskDescription = None,
+        applies_when: fields.Conditions = None,
+        run_id: fields.RunId = None,
+        tried: fields.Tried = None,
+    ) -> Kept:
+        """Open a failure until its task is solved, and record that what its run was handed did not work."""
 
-    task_failed = _over_http("/v1/tasks:failed", TaskEventService.task_failed)
-    task_solved = _over_http("/v1/tasks:solved", TaskEventService.task_solved)
-    gate_decided = _over_http("/v1/gates:decided", TaskEventService.gate_decided)
+    @Operation("POST", "/v1/tasks:solved", problems=(409,), tool=Tool(title="Tell that a task was solved"))
+    async def task_solved(
+        self,
+        *,
+        project_id: fields.Project,
+        task_id: _TaskId,
+        solution_steps: Annotated[
+            str | None, Field(description="What solved it. Without it, its failures stay open.")
+        ] = None,
+        verified_by: _VerifiedBy = None,
+        when_to_try: fields.WhenToTry = None,
+        applies_when: fields.Conditions = None,
+        run_id: fields.RunId = None,
+        tried: fields.Tried = None,
+        failures: _Failures = None,
+    ) -> Kept:
+        """Resolve the open failures of a task, and record that what was handed out since then worked."""
+
+    @Operation("POST", "/v1/gates:decided", problems=(409,), tool=Tool(title="Tell what a gate decided"))
+    async def gate_decided(
+        self,
+        *,
+        project_id: fields.Project,
+        gate_type: fields.GateType,
+        accepted: Annotated[bool, Field(description="Whether the proposal passed.")],
+        proposal: Annotated[str | None, Field(description="What was proposed.")] = None,
+        approach: Annotated[str | None, Field(description="What was accepted, where it is not the proposal.")] = None,
+        human_feedback: Annotated[str | None, Field(description="Why not. Required for a rejection.")] = None,
+        agent_type: fields.AgentType = None,
+        task_type: fields.TaskType = None,
+        technology: fields.Technology = None,
+        task_description: fields.TaskDescription = None,
+        task_id: _TaskAtGate = None,
+        run_id: fields.RunId = None,
+        verified_by: Annotated[str | None, Field(description="What showed that what was accepted works.")] = None,
+        when_to_try: fields.WhenToTry = None,
+        applies_when: fields.Conditions = None,
+    ) -> Kept:
+        """Keep a rejection until its revision is accepted, resolve it, or keep a first-attempt approval."""

@@ -1,58 +1,76 @@
-"""Events and escalations of answers over HTTP, with the names and arguments they have in process."""
+"""Events and escalations of answers over HTTP."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 from uuid import UUID
 
+from pydantic import Field
+
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
-from knowledge.forms import as_id
-from orchestrator.client.calls import Api, given
-from orchestrator.paging import paged
+from orchestrator.client.fields import LAST, LimitOrAll
+from orchestrator.client.table import Operation, Service
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteJournal:
+class RemoteJournal(Service, name="journal", tag="answers", scopes=("admin",)):
     """`Journal` over HTTP: what a person asks of it, by the server's clock."""
 
-    api: Api
-
+    @Operation(
+        "GET",
+        "/api/events",
+        operation_id="list_events",
+        permission="documents.manage",
+        problems=(404,),
+        cursor="event_id",
+        all_pages=True,
+    )
     async def events(
         self,
         *,
         name: str | None = None,
         session: str | None = None,
-        limit: int | None = 100,
-        after: EventId | None = None,
+        limit: LimitOrAll = 100,
+        after: Annotated[EventId | None, LAST] = None,
     ) -> list[Event]:
-        """Return events, the latest first, from behind `after` on, at most so many. Raises NotFound for a lost one."""
+        """Return what happened to questions, the latest first."""
 
-        async def page(last: EventId | None, at_most: int) -> list[Event]:
-            params = given(name=name, session=session, after=last or after, limit=at_most)
-            return await self.api.call("GET", "/api/events", list[Event], params=params)
-
-        return await paged(page, lambda event: event.event_id, most=limit)
-
+    @Operation("POST", "/api/events/{event_id}/review", operation_id="review_event", permission="documents.manage")
     async def review(self, event_id: EventId) -> None:
-        """Note that a person looked at an event. Raises NotFound."""
-        await self.api.send("POST", f"/api/events/{as_id('event_id', event_id)}/review")
+        """Note that a person looked at an event."""
 
+    @Operation(
+        "GET",
+        "/api/escalations",
+        operation_id="list_escalations",
+        permission="documents.manage",
+        problems=(404,),
+        cursor="escalation_id",
+        all_pages=True,
+    )
     async def escalations(
-        self, *, overdue: bool = False, limit: int | None = 100, after: EscalationId | None = None
+        self,
+        *,
+        overdue: bool = False,
+        limit: LimitOrAll = 100,
+        after: Annotated[EscalationId | None, LAST] = None,
     ) -> list[Escalation]:
-        """Return open escalations, the most urgent first, from behind `after` on, at most so many. Raises NotFound."""
+        """Return questions that wait for better documents, the most urgent first."""
 
-        async def page(last: EscalationId | None, at_most: int) -> list[Escalation]:
-            params = given(overdue=overdue, after=last or after, limit=at_most)
-            return await self.api.call("GET", "/api/escalations", list[Escalation], params=params)
-
-        return await paged(page, lambda escalation: escalation.escalation_id, most=limit)
-
+    @Operation(
+        "POST", "/api/escalations/{escalation_id}/close", operation_id="close_escalation", permission="documents.manage"
+    )
     async def close(self, escalation_id: EscalationId) -> None:
-        """Note that the documents answer a question now. Raises NotFound."""
-        await self.api.send("POST", f"/api/escalations/{as_id('escalation_id', escalation_id)}/close")
+        """Note that the documents answer a question now."""
 
-    async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None = None) -> None:
-        """Keep what somebody thinks of an answer. Raises NotFound."""
-        body = {"answer_id": str(as_id("answer_id", answer_id)), "up": up, "comment": comment}
-        await self.api.send("POST", "/api/feedback", body=body)
+    @Operation(
+        "POST",
+        "/api/feedback",
+        operation_id="give_feedback",
+        permission="answering.ask",
+        scopes=("documents",),
+        problems=(404,),
+    )
+    async def feedback(
+        self, answer_id: UUID, *, up: bool, comment: Annotated[str | None, Field(max_length=2_000)] = None
+    ) -> None:
+        """Keep what somebody thinks of an answer."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from knowledge.documents.calibrating import Calibrated
 from knowledge.documents.indexing import IndexReport
@@ -13,14 +15,33 @@ from knowledge.documents.models import Document, DocumentId, Finding, NewDocumen
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import NewSource, SyncReport
 from knowledge.ports import Progress
-from orchestrator.client.calls import Api, base_path, in_path, watched
+from orchestrator.client.calls import base_path
+from orchestrator.client.fields import LAST, Limit
+from orchestrator.client.table import Operation, Service, Wire, Wrapped
+
+_BASE = "/api/kb/{kb}/{scope}"
+_Scope = Annotated[str, Wire(name="scope")]
+_ScopeOrNone = Annotated[str | None, Wire(name="scope")]
+_ASKS = "documents.asked_by"
+_MANAGES = "documents.manage"
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteKnowledgeBases:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(Wrapped):
+    """How many documents it was."""
+
+    documents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Had(Wrapped):
+    """Whether there was any access to take."""
+
+    revoked: bool
+
+
+class RemoteKnowledgeBases(Service, name="kb", tag="documents", scopes=("documents",)):
     """`KnowledgeBases` over HTTP: who asks is who the key names."""
-
-    api: Api
 
     async def add(self, kb: str, scope_id: str | None, new: NewDocument) -> Added:
         """Read a file and keep it to be indexed; the same uri again is a newer version of it."""
@@ -30,94 +51,104 @@ class RemoteKnowledgeBases:
         if new.tags:
             params["tag"] = list(new.tags)
         path = f"{base_path(kb, scope_id)}/documents"
-        return await self.api.call("POST", path, Added, body=new.content, params=params, timeout_seconds=None)
+        return await self._api.call("POST", path, Added, body=new.content, params=params, timeout_seconds=None)
 
+    @Operation("POST", "/api/kb:index", operation_id="index_documents", permission=_ASKS)
     async def index(
         self, *, documents: Collection[DocumentId] | None = None, progress: Progress | None = None
     ) -> IndexReport:
         """Index all that waits in the workspace now, or these documents, and remove what nothing shows any more."""
-        body = None if documents is None else {"documents": [str(each) for each in documents]}
-        async with watched(self.api, progress) as named:
-            return await self.api.call(
-                "POST", "/api/kb:index", IndexReport, body=body, params=named, timeout_seconds=None
-            )
 
     async def let_go(self) -> None:
         """Do nothing: the server removes from its index what is deleted, by itself."""
 
+    @Operation("GET", f"{_BASE}/documents", operation_id="list_documents", permission=_ASKS, cursor="uri")
     async def listed(
-        self, kb: str, scope_id: str | None, *, limit: int = 100, after: str | None = None
+        self, kb: str, scope_id: _ScopeOrNone, *, limit: Limit = 100, after: Annotated[str | None, LAST] = None
     ) -> list[Document]:
         """Return documents with their states, ascending by uri."""
-        params = {"limit": limit} | ({} if after is None else {"after": after})
-        return await self.api.call("GET", f"{base_path(kb, scope_id)}/documents", list[Document], params=params)
 
-    async def delete(self, kb: str, scope_id: str | None, document_ids: Collection[DocumentId]) -> int:
+    @Operation("DELETE", f"{_BASE}/documents", operation_id="delete_documents", permission=_ASKS, answer=Count)
+    async def delete(
+        self,
+        kb: str,
+        scope_id: _ScopeOrNone,
+        document_ids: Annotated[Collection[DocumentId], Wire(name="document_id"), Field(max_length=1000)],
+    ) -> int:
         """Delete documents for good; nothing shows them once this returns."""
-        params = {"document_id": [str(each) for each in document_ids]}
-        return await self.api.removed(f"{base_path(kb, scope_id)}/documents", "documents", params=params)
 
-    async def close_case(self, case_id: str) -> int:
-        """Close a case; its documents go."""
-        path = f"/api/cases/{in_path('scope_id', case_id)}/close"
-        return (await self.api.call("POST", path, dict[str, int]))["documents"]
+    @Operation("POST", "/api/cases/{case_id}/close", permission=_ASKS, answer=Count)
+    async def close_case(self, case_id: Annotated[str, Wire(field="scope_id")]) -> int:
+        """Close a case: its documents go."""
 
-    async def delete_user(self, user_id: str) -> int:
+    @Operation(
+        "DELETE", "/api/users/{user_id}/kb", operation_id="delete_user_documents", permission=_ASKS, answer=Count
+    )
+    async def delete_user(self, user_id: Annotated[str, Wire(field="scope_id")]) -> int:
         """Delete the knowledge base of a user."""
-        return await self.api.removed(f"/api/users/{in_path('scope_id', user_id)}/kb", "documents")
 
     async def retry(self, kb: str, scope_id: str | None) -> int:
         """Have documents indexed now that failed or were put off; return how many."""
         path, params = f"{base_path(kb, scope_id)}/documents:retry", {"index": "false"}
-        return (await self.api.call("POST", path, dict[str, int], params=params))["documents"]
+        return (await self._api.call("POST", path, Count, params=params)).documents
 
+    @Operation("GET", "/api/search", operation_id="search_passages", permission=_ASKS)
     async def search(
         self,
-        question: str,
+        question: Annotated[str, Wire(name="q"), Field(description="What to search for.")],
         *,
         kb: str | None = None,
-        scope_id: str | None = None,
-        k: int = 5,
-        documents: Sequence[DocumentId] = (),
-        min_relevance: float = 0.0,
+        scope_id: _ScopeOrNone = None,
+        k: Annotated[int, Field(ge=1, le=200)] = 5,
+        documents: Annotated[Sequence[DocumentId], Wire(name="document_id")] = (),
+        min_relevance: Annotated[float, Field(ge=0, le=1)] = 0.0,
     ) -> Finding:
-        """Return the best passages of a knowledge base, or of all that the principal may read."""
-        told = {"q": question, "kb": kb, "scope": scope_id, "k": k, "min_relevance": min_relevance}
-        params: dict[str, object] = {name: value for name, value in told.items() if value is not None}
-        if documents:
-            params["document_id"] = [str(each) for each in documents]
-        return await self.api.call("GET", "/api/search", Finding, params=params)
+        """Return raw passages, best first, of one knowledge base or of all that may be read."""
 
+    @Operation(
+        "POST",
+        "/api/kb:calibrate",
+        operation_id="calibrate_documents",
+        permission=_MANAGES,
+        scopes=("admin",),
+        long=True,
+    )
     async def calibrate(self) -> Calibrated:
         """Measure the scale of relevance on what is indexed."""
-        return await self.api.call("POST", "/api/kb:calibrate", Calibrated, timeout_seconds=None)
 
-    async def add_source(self, kb: str, scope_id: str | None, new: NewSource) -> Source:
+    @Operation("POST", f"{_BASE}/sources", permission=_MANAGES, scopes=("admin",))
+    async def add_source(self, kb: str, scope_id: _ScopeOrNone, new: Annotated[NewSource, Wire(flat=True)]) -> Source:
         """Make a git repository a source of documents; nothing is fetched yet."""
-        body = asdict(new) | {"globs": list(new.globs)}
-        return await self.api.call("POST", f"{base_path(kb, scope_id)}/sources", Source, body=body)
 
-    async def sources(self, kb: str, scope_id: str | None) -> list[Source]:
+    @Operation("GET", f"{_BASE}/sources", operation_id="list_sources", permission=_ASKS)
+    async def sources(self, kb: str, scope_id: _ScopeOrNone) -> list[Source]:
         """Return the git repositories of a knowledge base."""
-        return await self.api.call("GET", f"{base_path(kb, scope_id)}/sources", list[Source])
 
-    async def sync(self, kb: str, scope_id: str | None) -> list[SyncReport]:
-        """Fetch the git repositories of a knowledge base, and take over what changed."""
-        return await self.api.call("POST", f"{base_path(kb, scope_id)}/sync", list[SyncReport], timeout_seconds=None)
+    @Operation("POST", f"{_BASE}/sync", operation_id="sync_sources", permission=_MANAGES, scopes=("admin",), long=True)
+    async def sync(self, kb: str, scope_id: _ScopeOrNone) -> list[SyncReport]:
+        """Fetch the git repositories of a knowledge base now, and take over what changed."""
 
-    async def forget_source(self, kb: str, scope_id: str | None, source_id: SourceId) -> int:
+    @Operation("DELETE", f"{_BASE}/sources/{{source_id}}", permission=_MANAGES, scopes=("admin",), answer=Count)
+    async def forget_source(self, kb: str, scope_id: _ScopeOrNone, source_id: SourceId) -> int:
         """Forget a git repository, with its documents."""
-        return await self.api.removed(f"{base_path(kb, scope_id)}/sources/{source_id}", "documents")
 
-    async def grant(self, kb: str, scope_id: str, principal: str) -> None:
+    @Operation(
+        "PUT", f"{_BASE}/members/{{principal}}", operation_id="grant_access", permission=_MANAGES, scopes=("admin",)
+    )
+    async def grant(self, kb: str, scope_id: _Scope, principal: str) -> None:
         """Give a principal access to a case or a team."""
-        await self.api.send("PUT", f"{base_path(kb, scope_id)}/members/{in_path('principal', principal)}")
 
-    async def revoke(self, kb: str, scope_id: str, principal: str) -> bool:
+    @Operation(
+        "DELETE",
+        f"{_BASE}/members/{{principal}}",
+        operation_id="revoke_access",
+        permission=_MANAGES,
+        scopes=("admin",),
+        answer=Had,
+    )
+    async def revoke(self, kb: str, scope_id: _Scope, principal: str) -> bool:
         """Take access away, from the next question on."""
-        path = f"{base_path(kb, scope_id)}/members/{in_path('principal', principal)}"
-        return (await self.api.call("DELETE", path, dict[str, bool]))["revoked"]
 
-    async def granted(self, kb: str, scope_id: str) -> list[str]:
+    @Operation("GET", f"{_BASE}/members", operation_id="list_members", permission=_MANAGES, scopes=("admin",))
+    async def granted(self, kb: str, scope_id: _Scope) -> list[str]:
         """Return who was given access to a case or a team."""
-        return await self.api.call("GET", f"{base_path(kb, scope_id)}/members", list[str])

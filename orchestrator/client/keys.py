@@ -1,19 +1,29 @@
-"""Keys over HTTP, with the names and arguments they have in process."""
+"""Keys over HTTP."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, Self
 
-from knowledge.access.keys import DEFAULT_OVERLAP, ApiKey, NewKey
+from pydantic import Field
+
+from knowledge.access.keys import DEFAULT_OVERLAP, LONGEST_NAME, ApiKey, NewKey
 from knowledge.access.operations import Scope
-from knowledge.forms import check_span
-from orchestrator.client.calls import KEYS_PATH, Api, in_path
+from orchestrator.client.calls import KEYS_PATH
+from orchestrator.client.fields import LAST, Limit
+from orchestrator.client.table import Operation, Service, Wire, Wrapped
+
+_ID: Final[Any] = Field(pattern="^[0-9a-f]{12}$")
+_KeyId = Annotated[str, _ID, Field(description="The key's id, the part behind `hw_`.")]
+_ScopeName = Annotated[str, Field(json_schema_extra={"enum": [*Scope]})]  # the service refuses another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
+class MadeKey(Wrapped):
+    """A key that was just made; `secret` is what callers send, and is shown this once."""
+
     key_id: str
     secret: str
     name: str | None
@@ -22,54 +32,58 @@ class _Made:
     created_at: datetime
     expires_at: datetime | None
 
-    def key(self) -> NewKey:
-        key = ApiKey(
-            key_id=self.key_id,
-            name=self.name,
-            scopes=self.scopes,
-            workspace=self.workspace,
-            created_at=self.created_at,
-            expires_at=self.expires_at,
+    @classmethod
+    def wrap(cls, value: Any) -> Self:
+        """Return a key with its secret."""
+        made: NewKey = value
+        key = made.key
+        return cls(
+            key_id=key.key_id,
+            secret=made.secret,
+            name=key.name,
+            scopes=key.scopes,
+            workspace=key.workspace,
+            created_at=key.created_at,
+            expires_at=key.expires_at,
         )
-        return NewKey(key=key, secret=self.secret)
+
+    def unwrap(self) -> NewKey:
+        """Return the key, and its secret."""
+        key = {name: value for name, value in asdict(self).items() if name != "secret"}
+        return NewKey(key=ApiKey(**key), secret=self.secret)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteKeys:
+class RemoteKeys(Service, name="keys", tag="keys", scopes=("admin",), known=True):
     """`KeyService` over HTTP."""
 
-    api: Api
-
+    @Operation("POST", KEYS_PATH, operation_id="create_key", status=201, answer=MadeKey)
     async def create(
         self,
-        scopes: Collection[str],
+        scopes: Annotated[Collection[_ScopeName], Field(min_length=1, max_length=len(Scope))],
         *,
-        workspace: str | None,
-        name: str | None = None,
-        expires_in: timedelta | None = None,
+        workspace: Annotated[str | None, Field(min_length=1, max_length=200)],
+        name: Annotated[str | None, Field(min_length=1, max_length=LONGEST_NAME)] = None,
+        expires_in: Annotated[timedelta | None, Wire(field="expires", least=timedelta(seconds=1))] = None,
     ) -> NewKey:
-        """Make a key of one workspace, or of all (None), and return it with its secret, this once."""
-        if expires_in is not None:
-            check_span("expires", expires_in, least=timedelta(seconds=1))
-        body = {
-            "scopes": list(scopes),
-            "workspace": workspace,
-            "name": name,
-            "expires_in_seconds": None if expires_in is None else expires_in.total_seconds(),
-        }
-        return (await self.api.call("POST", KEYS_PATH, _Made, body=body)).key()
+        """Make a key of one workspace, or of all (null), and show it with its secret, this once."""
 
-    async def list(self, *, after: str | None = None, limit: int = 100) -> Sequence[ApiKey]:
-        """Return keys in the order of their ids, from behind `after` on."""
-        params = {"limit": limit} | ({} if after is None else {"after": after})
-        return await self.api.call("GET", KEYS_PATH, list[ApiKey], params=params)
+    @Operation("GET", KEYS_PATH, operation_id="list_keys", cursor="key_id")
+    async def list(self, *, after: Annotated[str | None, _ID, LAST] = None, limit: Limit = 100) -> Sequence[ApiKey]:
+        """Return keys without their secrets, ended ones included, in the order of their ids."""
 
-    async def rotate(self, key_id: str, *, overlap: timedelta = DEFAULT_OVERLAP) -> NewKey:
-        """Make a key that may what another may, for as long; that one goes on for the overlap."""
-        check_span("overlap", overlap, least=timedelta(0))
-        body = {"overlap_seconds": overlap.total_seconds()}
-        return (await self.api.call("POST", f"/v1/keys/{in_path('key_id', key_id)}/rotation", _Made, body=body)).key()
+    @Operation(
+        "POST",
+        f"{KEYS_PATH}/{{key_id}}/rotation",
+        operation_id="rotate_key",
+        status=201,
+        problems=(409,),
+        answer=MadeKey,
+    )
+    async def rotate(
+        self, key_id: _KeyId, *, overlap: Annotated[timedelta, Wire(field="overlap")] = DEFAULT_OVERLAP
+    ) -> NewKey:
+        """Make a key that may what another may, for as long; that one still opens for the overlap."""
 
-    async def revoke(self, key_id: str) -> None:
+    @Operation("DELETE", f"{KEYS_PATH}/{{key_id}}", operation_id="revoke_key")
+    async def revoke(self, key_id: _KeyId) -> None:
         """End a key, for good."""
-        await self.api.send("DELETE", f"/v1/keys/{in_path('key_id', key_id)}")

@@ -1,36 +1,34 @@
-"""The grouping of patterns over HTTP, with the names and arguments it has in process."""
+"""The grouping of patterns over HTTP."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Annotated
 
-from knowledge.forms import as_id
-from knowledge.memory.grouping import PatternDetails, PatternPair
+from pydantic import Field
+
+from knowledge.memory.grouping import MAX_SUGGESTIONS, PatternDetails, PatternPair
 from knowledge.models import EntryId, Pattern, PatternId
-from orchestrator.client.calls import Api
+from orchestrator.client.table import Operation, Service, Wire
+
+_MOST_SPLIT = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteGrouping:
+class RemoteGrouping(Service, name="grouping", tag="patterns", scopes=("review",)):
     """`PatternGroupingService` over HTTP."""
 
-    api: Api
-
-    async def suggest(self, *, limit: int = 20) -> list[PatternPair]:
+    @Operation("GET", "/v1/patterns:suggest", problems=(409,))
+    async def suggest(self, *, limit: Annotated[int, Field(ge=1, le=MAX_SUGGESTIONS)] = 20) -> list[PatternPair]:
         """Return patterns that are likely the same, for a person to join, the likeliest first."""
-        return await self.api.call("GET", "/v1/patterns:suggest", list[PatternPair], params={"limit": limit})
 
+    @Operation("GET", "/v1/patterns/{pattern_id}/details", problems=(409,))
     async def show(self, pattern_id: PatternId) -> PatternDetails:
         """Return a live pattern with its entries, likely twins and rivals."""
-        return await self.api.call("GET", f"/v1/patterns/{as_id('pattern_id', pattern_id)}/details", PatternDetails)
 
-    async def join(self, keep: PatternId, other: PatternId) -> Pattern:
-        """Make two patterns one, for good; returns the one that is kept."""
-        keep, other = PatternId(as_id("keep", keep)), PatternId(as_id("other", other))
-        return await self.api.call("POST", f"/v1/patterns/{keep}/join", Pattern, body={"other": str(other)})
+    @Operation("POST", "/v1/patterns/{pattern_id}/join", problems=(409,))
+    async def join(self, keep: Annotated[PatternId, Wire(name="pattern_id")], other: PatternId) -> Pattern:
+        """Make another pattern part of one, for good; return the one that is kept."""
 
-    async def split(self, entry_ids: Sequence[EntryId]) -> Pattern:
+    @Operation("POST", "/v1/patterns:split", status=201, problems=(404, 409))
+    async def split(self, entry_ids: Annotated[Sequence[EntryId], Field(max_length=_MOST_SPLIT)]) -> Pattern:
         """Give entries of a pattern, and those with the same words, one of their own, for good; return it."""
-        body = {"entry_ids": [str(as_id("entry_ids", entry_id)) for entry_id in entry_ids]}
-        return await self.api.call("POST", "/v1/patterns:split", Pattern, body=body)

@@ -1,100 +1,120 @@
-"""Upkeep over HTTP: the methods an operator calls, with the names and arguments they have in process."""
+"""Upkeep over HTTP: the methods an operator calls."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from pydantic import StrictBool
 
 from knowledge.memory.archiving import ImportReport
 from knowledge.memory.store_upkeep import ModelChoice, ReembedReport
 from knowledge.memory.upkeep import RebuildReport, VerifyReport
-from knowledge.models import DeadEntry, EntryId
+from knowledge.models import DeadEntry, EntryId, PruneReport
 from knowledge.ports import Progress
-from orchestrator.client.calls import ARCHIVE_PATH, ENTRIES_PATH, Api, given, watched
+from orchestrator.client.calls import ARCHIVE_PATH, ENTRIES_PATH, watched
+from orchestrator.client.fields import LAST, Limit
+from orchestrator.client.table import Operation, Service, Wire, Wrapped
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteUpkeep:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locality(Wrapped):
+    """Whether no text of a workspace may go to an endpoint."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    local_only: StrictBool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged(Wrapped):
+    """How many dead entries are staged again."""
+
+    staged: int
+
+
+class RemoteUpkeep(Service, name="upkeep", tag="operations", scopes=("admin",)):
     """`KnowledgeUpkeepService` over HTTP, but for its parts."""
 
-    api: Api
-
+    @Operation("POST", "/v1/verify", problems=(409, 502), in_query=True)
     async def verify(self, *, repair: bool = False, progress: Progress | None = None) -> VerifyReport:
-        """Compare every point with Postgres; with `repair` put right what differs."""
-        async with watched(self.api, progress) as named:
-            return await self.api.call(
-                "POST", "/v1/verify", VerifyReport, params={**named, "repair": repair}, timeout_seconds=None
-            )
+        """Compare every point of the workspace with Postgres; put right what differs, if asked to."""
 
+    @Operation("POST", "/v1/dead:retry", problems=(409,), answer=Staged)
     async def retry_dead(self) -> int:
         """Stage dead entries again, for the next checkpoint; return how many."""
-        return (await self.api.call("POST", "/v1/dead:retry", dict[str, int]))["staged"]
 
+    @Operation("GET", "/v1/locality", operation_id="locality", problems=(409,), answer=Locality)
     async def local_only(self) -> bool:
         """Return whether no text of the workspace may go to an endpoint."""
-        return (await self.api.call("GET", "/v1/locality", dict[str, bool]))["local_only"]
 
     async def keep_local(self, *, on: bool) -> None:
         """Have no text of the workspace go to an endpoint from now on, or allow it again."""
-        await self.api.call("PUT", "/v1/locality", dict[str, bool], body={"local_only": on})
+        await self._api.call("PUT", "/v1/locality", Locality, body={"local_only": on})
 
-    async def dead(self, limit: int = 20, *, after: EntryId | None = None) -> list[DeadEntry]:
-        """Return dead entries with their reasons, the latest first, from behind `after` on."""
-        return await self.api.call("GET", "/v1/dead", list[DeadEntry], params=given(limit=limit, after=after))
+    @Operation("GET", "/v1/dead", problems=(404, 409), cursor="entry_id")
+    async def dead(self, limit: Limit = 20, *, after: Annotated[EntryId | None, LAST] = None) -> list[DeadEntry]:
+        """Return entries that the embedder refused, with the reasons, the latest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteStoreUpkeep:
+_Model = Annotated[ModelChoice, Wire(flat=True)]
+
+
+class RemoteStoreUpkeep(Service, name="store_upkeep", tag="operations", scopes=("admin",), whole_store=True):
     """`StoreUpkeepService` over HTTP, but for what takes an embedder of this process."""
 
-    api: Api
-
+    @Operation("POST", "/v1/rebuild", problems=(409, 502), in_query=True)
     async def rebuild(self, *, dry_run: bool = False, progress: Progress | None = None) -> RebuildReport:
-        """Drop the collection in use and put everything back from Postgres, or say what that would cost."""
-        async with watched(self.api, progress) as named:
-            return await self.api.call(
-                "POST", "/v1/rebuild", RebuildReport, params={**named, "dry_run": dry_run}, timeout_seconds=None
-            )
+        """Drop the index of the store and put everything back from Postgres, or say what that would cost."""
 
+    @Operation("POST", "/v1/reembed", operation_id="reembed", problems=(409, 502))
     async def reembed_to(
         self,
-        choice: ModelChoice,
+        choice: _Model,
         *,
         force: bool = False,
         forget_old: bool = False,
         progress: Progress | None = None,
     ) -> ReembedReport:
-        """Embed everything with another model, then switch to it; a model without an address is the server's."""
-        told = asdict(choice) | {"force": force, "forget_old": forget_old}
-        async with watched(self.api, progress) as named:
-            return await self.api.call(
-                "POST", "/v1/reembed", ReembedReport, body=told, params=named, timeout_seconds=None
-            )
+        """Embed everything of the store with another model, then switch to it; queries and captures go on.
+
+        What is not told of the model is as the server's settings say; a `base_url` is called with the `api_key` given
+        here, never with the server's own.
+        """
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteArchives:
+class RemotePruning(Service, name="pruning", tag="operations", scopes=("admin",)):
+    """`KnowledgePruningService` over HTTP."""
+
+    async def prune_old_knowledge(self) -> int:
+        """Delete expired knowledge from both stores; return how many entries went."""
+        return (await self.prune()).entries
+
+    @Operation("POST", "/v1/prune", problems=(409,), in_query=True)
+    async def prune(self, *, dry_run: bool = False, progress: Progress | None = None) -> PruneReport:
+        """Delete what is past its year, or say what would go; refused where the clock is ahead of that of Postgres."""
+
+
+class RemoteArchives(Service):
     """`ArchiveService` over HTTP."""
-
-    api: Api
 
     async def export_archive(self, *, progress: Progress | None = None) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of an archive of all workspaces, as they are now."""
         async with (
-            watched(self.api, progress) as named,
-            aclosing(self.api.download(ARCHIVE_PATH, **named)) as pieces,
+            watched(self._api, progress) as named,
+            aclosing(self._api.download(ARCHIVE_PATH, **named)) as pieces,
         ):
             async for piece in pieces:
                 yield piece
 
     async def export_entries(self, workspace: str) -> AsyncGenerator[bytes, None]:
         """Yield the entries of a workspace as JSON lines that capture takes."""
-        async with aclosing(self.api.download(ENTRIES_PATH, workspace=workspace)) as pieces:
+        async with aclosing(self._api.download(ENTRIES_PATH, workspace=workspace)) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def import_archive(self, chunks: AsyncIterator[bytes], *, progress: Progress | None = None) -> ImportReport:
         """Write an archive into the store, ids kept, and its points into the index."""
-        async with watched(self.api, progress) as named:
-            return await self.api.upload(ARCHIVE_PATH, chunks, ImportReport, **named)
+        async with watched(self._api, progress) as named:
+            return await self._api.upload(ARCHIVE_PATH, chunks, ImportReport, **named)
