@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from pydantic import Field
 
 from knowledge.errors import Conflict
 from knowledge.logs import get_logger
@@ -45,7 +48,7 @@ class ModelChoice:
     """A model as an operator names it. What is None is as the settings say; a key goes to its own `base_url` only."""
 
     model: str
-    dims: int | None = None
+    dims: Annotated[int | None, Field(ge=2, le=65536)] = None
     revision: str | None = None
     query_prefix: str | None = None
     document_prefix: str | None = None

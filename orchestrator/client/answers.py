@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from knowledge.documents.log_query import LogQuery, log_query_json
-from orchestrator.client.calls import base_path
-from orchestrator.client.table import Service
+from orchestrator.client.table import Service, base_path
 from orchestrator.tools.document_qa_tool import ToolAnswer
 from orchestrator.tools.kb_query import KBQueryResponse
 from orchestrator.tools.selection import SelectionResponse

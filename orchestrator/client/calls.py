@@ -55,8 +55,6 @@ ENTRIES_PATH = "/v1/archive/entries"
 ENTRIES_TYPE = "application/jsonl"
 FILE_TYPE = "application/octet-stream"
 KEYS_PATH = "/v1/keys"
-ONE = "-"
-"""Stands in a path for the scope of a knowledge base that is one."""
 REJECTION = "/reject"
 """How the paths end by which a person has an entry go."""
 PROBLEM = "application/problem+json"
@@ -265,15 +263,6 @@ def in_path(name: str, text: str) -> str:
     if text in _NO_PART or "/" in text:  # servers read %2F as a slash, clients take .. as a step up
         raise InvalidInput(name, f"cannot be sent as {text[:50]!r}: give a text without a slash, and not . or ..")
     return quote(text, safe="")
-
-
-def base_path(kb: str, scope_id: str | None) -> str:
-    """Return the path of a knowledge base. Raises InvalidInput for what cannot be sent.
-
-    An empty id is none, as it is in process.
-    """
-    scope = ONE if scope_id is None or scope_id == "" else in_path("scope_id", scope_id)
-    return f"/api/kb/{in_path('kb', kb)}/{scope}"
 
 
 def _as_json(body: object) -> bytes:

@@ -15,9 +15,8 @@ from knowledge.documents.models import Document, DocumentId, Finding, NewDocumen
 from knowledge.documents.ports import Source
 from knowledge.documents.syncing import NewSource, SyncReport
 from knowledge.ports import Progress
-from orchestrator.client.calls import base_path
 from orchestrator.client.fields import LAST, Limit
-from orchestrator.client.table import Operation, Service, Wire, Wrapped
+from orchestrator.client.table import Operation, Service, Wire, Wrapped, base_path
 
 _BASE = "/api/kb/{kb}/{scope}"
 _Scope = Annotated[str, Wire(name="scope")]

@@ -78,6 +78,12 @@ SERVICES: Final = {
 to load than most questions take to answer."""
 
 
+def services() -> list[type[Service]]:
+    """Return the services of a client, and the client itself: whose rows are the table of operations."""
+    found: list[type[Service]] = [getattr(import_module(module), name) for module, name in SERVICES.values()]
+    return [*found, KnowledgeClient]
+
+
 async def _kept_alive(request: httpx.Request) -> None:
     """Have the connection that a request opens, to a proxy too, notice that nobody is there.
 

@@ -266,15 +266,21 @@ def parameters_of(row: Operation) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
+def needs_body(row: Operation) -> bool:
+    """Return whether a request has a body even where all that it could tell is left out."""
+    return any(each.place is Place.BODY and each.default is REQUIRED for each in _arguments_of(row))
+
+
 def flat_types(row: Operation) -> dict[str, Any]:
     """Return the types of the arguments whose fields are sent, by their names."""
     return {argument.name: argument.kind for argument in _arguments_of(row) if argument.wire.flat}
 
 
-def _arguments_of(row: Operation) -> list[Parameter]:
+@cache
+def _arguments_of(row: Operation) -> tuple[Parameter, ...]:
     hints = get_type_hints(row.declared, include_extras=True)
     parameters = signature_of(row).parameters.items()
-    return [_parameter(row, name, hints[name], each.default) for name, each in parameters if name != PROGRESS]
+    return tuple(_parameter(row, name, hints[name], each.default) for name, each in parameters if name != PROGRESS)
 
 
 def _parameter(row: Operation, name: str, hint: Any, default: Any, *, of: str | None = None) -> Parameter:
@@ -351,16 +357,14 @@ def write_request(row: Operation, arguments: Mapping[str, Any]) -> tuple[str, di
     What is empty by default is left out: a server of the release before may not know the argument.
     """
     parts: dict[Place, dict[str, Any]] = {place: {} for place in Place}
-    parameters = parameters_of(row)
-    for parameter in parameters:
+    for parameter in parameters_of(row):
         holder = arguments if parameter.of is None else arguments[parameter.of]
         value = holder[parameter.name] if parameter.of is None else getattr(holder, parameter.name)
         if parameter.place is not Place.PATH and value is parameter.default and not value:
             continue
         parts[parameter.place][parameter.sent_as] = _written(parameter, value)
-    needs_body = any(each.place is Place.BODY and each.default is REQUIRED for each in parameters)
     body = parts[Place.BODY]
-    return row.path.format_map(parts[Place.PATH]), parts[Place.QUERY], body if body or needs_body else None
+    return row.path.format_map(parts[Place.PATH]), parts[Place.QUERY], body if body or needs_body(row) else None
 
 
 def _written(parameter: Parameter, value: Any) -> Any:
@@ -434,3 +438,12 @@ def item_types(kind: Any) -> Iterator[Any]:
     """Yield the types that the items of a list may have."""
     item = get_args(kind)[0]
     yield from get_args(item) if get_origin(item) in {Union, UnionType} else (item,)
+
+
+def base_path(kb: str, scope_id: str | None) -> str:
+    """Return the path of a knowledge base. Raises InvalidInput for what cannot be sent.
+
+    An empty id is none, as it is in process.
+    """
+    scope = ONE if scope_id is None or scope_id == "" else in_path("scope_id", scope_id)
+    return f"/api/kb/{in_path('kb', kb)}/{scope}"

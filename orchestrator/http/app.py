@@ -17,30 +17,33 @@ from knowledge.errors import (
 from knowledge.models import Context, Task
 from knowledge.wiring import Knowledge
 from orchestrator.breaker import Breakers
+from orchestrator.client.journal import RemoteJournal
+from orchestrator.client.kb import RemoteKnowledgeBases
+from orchestrator.client.knowledge_client import services
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.deadline import within
 from orchestrator.http.access import Doorway, GuardedDoor, OwnersDoor
 from orchestrator.http.admission import Admission
 from orchestrator.http.allowed import add_access
 from orchestrator.http.answers import add_answers
-from orchestrator.http.custody import add_custody
 from orchestrator.http.document import document_of
 from orchestrator.http.entries import add_entries
-from orchestrator.http.events import add_events
 from orchestrator.http.journal import add_journal
 from orchestrator.http.kb import add_kb
-from orchestrator.http.keys import add_keys
 from orchestrator.http.metrics import add_metrics
 from orchestrator.http.opened import MOST_OPEN, Open, OperationRoute, free, performs
 from orchestrator.http.operations import add_operations
+from orchestrator.http.outcomes import add_outcomes
 from orchestrator.http.page import add_page
-from orchestrator.http.patterns import add_patterns
 from orchestrator.http.problems import Problem, tell_problems
-from orchestrator.http.queries import add_outcomes, add_queries
+from orchestrator.http.rows import add_rows
 from orchestrator.http.upkeep import add_upkeep
 
 READY_SECONDS = 10.0
 """After which a server whose stores have not answered is not ready; ours."""
+
+_WITH_MORE = frozenset({RemoteJournal, RemoteKnowledgeBases})
+"""What is got in another way than from `Knowledge`, each by a module of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +85,17 @@ def make_app(knowledge: Knowledge, *, doorway: Doorway | None = None) -> FastAPI
     else:
         app.add_middleware(GuardedDoor, doorway=doorway)
     tell_problems(app)
+    for service in services():
+        if service not in _WITH_MORE:
+            add_rows(app, service)
     add_entries(app)
-    add_queries(app)
     _add_contexts(app)
     add_outcomes(app)
-    add_events(app)
-    add_patterns(app)
-    add_custody(app)
     add_operations(app)
     add_upkeep(app)
     add_metrics(app)
     add_access(app)
     add_page(app)
-    add_keys(app)
     add_kb(app)
     add_answers(app)
     add_journal(app)

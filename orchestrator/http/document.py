@@ -48,7 +48,7 @@ def _complete(route: APIRoute, told: dict[str, Any]) -> None:
     _say_scopes(does, told)
     for parameter in told.get("parameters", ()):
         _give_example(parameter)
-    if "requestBody" in told and route.path != ARCHIVE_PATH:
+    if "requestBody" in told and name in REQUESTS:
         for kind in told["requestBody"]["content"].values():
             kind["example"] = REQUESTS[name]
     responses = told["responses"]
@@ -60,7 +60,7 @@ def _complete(route: APIRoute, told: dict[str, Any]) -> None:
     for status, response in responses.items():
         response["headers"] = response.get("headers", {}) | _HEADERS | (_RETRY if status in {"429", "503"} else {})
         as_json = "application/json" in response.get("content", {})
-        if status.startswith("2") and as_json and route.path != ARCHIVE_PATH:
+        if status.startswith("2") and as_json and route.path != ARCHIVE_PATH and name in ANSWERS:
             response["content"]["application/json"]["example"] = ANSWERS[name]
     if name == "export_archive":
         responses["200"]["content"] = {ARCHIVE_TYPE: {"schema": {"type": "string", "format": "binary"}}}

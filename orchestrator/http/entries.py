@@ -1,4 +1,4 @@
-"""The routes of entries: captured, resolved, looked at and deleted."""
+"""The routes of entries that are no plain rows of the table of operations: captured, and resolved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from uuid import UUID
 from fastapi import FastAPI, Header
 
 from knowledge.errors import InvalidInput
-from knowledge.models import AppliesWhen, Captured, Entry, EntryId, NewEntry
+from knowledge.models import AppliesWhen, EntryId, NewEntry
+from orchestrator.client.capture import BatchAnswer, EntryCreated
 from orchestrator.entries import capture_rows, resolve_entry
 from orchestrator.http.opened import Open, performs
 
@@ -41,20 +42,6 @@ class ResolutionBody:
     verified_by: str | None = None
     when_to_try: str | None = None
     applies_when: AppliesWhen | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryCreated:
-    """The id of a captured entry; of a repeated event, the one it already has."""
-
-    entry_id: EntryId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchAnswer:
-    """One answer an entry, in order."""
-
-    answers: list[Captured]
 
 
 def add_entries(app: FastAPI) -> None:
@@ -90,18 +77,6 @@ def add_entries(app: FastAPI) -> None:
             applies_when=body.applies_when,
         )
         return EntryCreated(entry_id=resolved)
-
-    @app.get("/v1/entries/{entry_id}", tags=["entries"])
-    @performs("capture.get")
-    async def get_entry(entry_id: UUID, knowledge: Open) -> Entry:
-        """Return an entry."""
-        return await knowledge.capture.get(EntryId(entry_id))
-
-    @app.delete("/v1/entries/{entry_id}", status_code=204, tags=["entries"])
-    @performs("capture.delete", problems=(409,))
-    async def delete_entry(entry_id: UUID, knowledge: Open) -> None:
-        """Delete an entry everywhere."""
-        await knowledge.capture.delete(EntryId(entry_id))
 
 
 def _with_key(entry: NewEntry, idempotency_key: str) -> NewEntry:

@@ -3,96 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import FastAPI, Query, Request, Response
-from pydantic import Field, StrictBool
+from fastapi import Depends, FastAPI
 
+from knowledge.documents.access import Principal
+from knowledge.documents.answers import Answering
 from knowledge.documents.journal import Escalation, EscalationId, Event, EventId
+from orchestrator.client.journal import RemoteJournal
 from orchestrator.http.opened import Open, performs
-from orchestrator.http.paging import LAST, Limit, link_next
-from orchestrator.http.principal import Asking, Operator
+from orchestrator.http.principal import Asking, Operator, check_operator
+from orchestrator.http.rows import add_rows
 from orchestrator.tools.telemetry import AnswerMetrics, metrics_of
 
 _METRICS_OF = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackBody:
-    """What somebody thinks of an answer."""
+@dataclass(frozen=True, slots=True)
+class _JournalByClock:
+    """The journal as who asks has it, by the server's clock."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    answer_id: UUID
-    up: StrictBool
-    comment: Annotated[str | None, Field(max_length=2_000)] = None
+    answering: Answering
+    principal: Principal
+
+    async def events(self, *, name: str | None, session: str | None, limit: int, after: EventId | None) -> list[Event]:
+        check_operator(self.principal)
+        return await self.answering.journal.events(name=name, session=session, limit=limit, after=after)
+
+    async def review(self, event_id: EventId) -> None:
+        check_operator(self.principal)
+        await self.answering.journal.review(event_id)
+
+    async def escalations(self, *, overdue: bool, limit: int, after: EscalationId | None) -> list[Escalation]:
+        check_operator(self.principal)
+        now = self.answering.clock.now()
+        return await self.answering.journal.escalations(now, overdue=overdue, limit=limit, after=after)
+
+    async def close(self, escalation_id: EscalationId) -> None:
+        check_operator(self.principal)
+        await self.answering.journal.close(escalation_id, self.answering.clock.now())
+
+    async def feedback(self, answer_id: UUID, *, up: bool, comment: str | None) -> None:
+        now = self.answering.clock.now()
+        await self.answering.journal.feedback(answer_id, up=up, comment=comment, now=now)
+
+
+async def _journal(knowledge: Open, principal: Asking) -> _JournalByClock:
+    return _JournalByClock(knowledge.answering, principal)
 
 
 def add_journal(app: FastAPI) -> None:
     """Add the routes of the journal of answers to an app."""
-
-    @app.get("/api/events", tags=["answers"])
-    @performs("documents.manage", problems=(404,))
-    async def list_events(
-        knowledge: Open,
-        _: Operator,
-        request: Request,
-        response: Response,
-        *,
-        name: str | None = None,
-        session: str | None = None,
-        after: Annotated[UUID | None, Query(description=LAST)] = None,
-        limit: Limit = 100,
-    ) -> list[Event]:
-        """Return what happened to questions, the latest first."""
-        following = None if after is None else EventId(after)
-        found = await knowledge.answering.journal.events(name=name, session=session, limit=limit, after=following)
-        if len(found) == limit:
-            link_next(request, response, after=found[-1].event_id, limit=limit)
-        return found
-
-    @app.post("/api/events/{event_id}/review", status_code=204, tags=["answers"])
-    @performs("documents.manage")
-    async def review_event(event_id: UUID, knowledge: Open, _: Operator) -> None:
-        """Note that a person looked at an event."""
-        await knowledge.answering.journal.review(EventId(event_id))
-
-    @app.get("/api/escalations", tags=["answers"])
-    @performs("documents.manage", problems=(404,))
-    async def list_escalations(
-        knowledge: Open,
-        _: Operator,
-        request: Request,
-        response: Response,
-        *,
-        overdue: bool = False,
-        after: Annotated[UUID | None, Query(description=LAST)] = None,
-        limit: Limit = 100,
-    ) -> list[Escalation]:
-        """Return questions that wait for better documents, the most urgent first."""
-        found = await knowledge.answering.journal.escalations(
-            knowledge.answering.clock.now(),
-            overdue=overdue,
-            limit=limit,
-            after=None if after is None else EscalationId(after),
-        )
-        if len(found) == limit:
-            link_next(request, response, after=found[-1].escalation_id, limit=limit)
-        return found
-
-    @app.post("/api/escalations/{escalation_id}/close", status_code=204, tags=["answers"])
-    @performs("documents.manage")
-    async def close_escalation(escalation_id: UUID, knowledge: Open, _: Operator) -> None:
-        """Note that the documents answer a question now."""
-        await knowledge.answering.journal.close(EscalationId(escalation_id), knowledge.answering.clock.now())
-
-    @app.post("/api/feedback", status_code=204, tags=["answers"])
-    @performs("answering.ask", problems=(404,))
-    async def give_feedback(body: FeedbackBody, knowledge: Open, _: Asking) -> None:
-        """Keep what somebody thinks of an answer."""
-        await knowledge.answering.journal.feedback(
-            body.answer_id, up=body.up, comment=body.comment, now=knowledge.answering.clock.now()
-        )
+    add_rows(app, RemoteJournal, given=Annotated[_JournalByClock, Depends(_journal)])
 
     @app.get("/api/answer-metrics", tags=["answers"])
     @performs("documents.manage")

@@ -3,62 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
-from uuid import UUID
+import functools
+from typing import Annotated
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Query, Request
 
-from knowledge.documents.calibrating import Calibrated
-from knowledge.documents.indexing import IndexReport
 from knowledge.documents.library import Added
-from knowledge.documents.models import Document, DocumentId, Finding, NewDocument, SourceId
-from knowledge.documents.ports import Source
+from knowledge.documents.models import NewDocument
 from knowledge.documents.service import KnowledgeBases
-from knowledge.documents.syncing import NewSource, SyncReport
 from knowledge.errors import HardwonError
 from knowledge.logs import get_logger
-from orchestrator.client.calls import ONE
-from orchestrator.http.opened import Told, performs
-from orchestrator.http.paging import LAST, Limit, link_next
+from orchestrator.client.kb import Count, RemoteKnowledgeBases
+from orchestrator.client.table import ONE
+from orchestrator.http.opened import performs
 from orchestrator.http.principal import Bases
+from orchestrator.http.rows import add_rows
 
 log = get_logger(__name__)
 
 _DOCUMENTS = "/api/kb/{kb}/{scope}/documents"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexBody:
-    """The documents to index and to wait for."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    documents: tuple[UUID, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceBody:
-    """A git repository to fetch documents from."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    url: str
-    branch: str | None = None
-    subdir: str = ""
-    globs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
-    """How many documents it was."""
-
-    documents: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Had:
-    """Whether there was any access to take."""
-
-    revoked: bool
 
 
 def scope_in(path: str) -> str | None:
@@ -70,66 +33,9 @@ def add_kb(app: FastAPI) -> None:
     """Add the routes of knowledge bases to an app."""
     app.state.indexing = {}  # the task of each workspace
     app.state.to_index = set()
-    _add_documents(app)
-    _add_ends(app)
-    _add_sources(app)
-    _add_members(app)
-
-    @app.get("/api/search", tags=["documents"])
-    @performs("documents.asked_by")
-    async def search_passages(
-        bases: Bases,
-        *,
-        q: Annotated[str, Query(description="What to search for.")],
-        kb: str | None = None,
-        scope: str | None = None,
-        k: Annotated[int, Query(ge=1, le=200)] = 5,
-        document_id: Annotated[list[UUID] | None, Query()] = None,
-        min_relevance: Annotated[float, Query(ge=0, le=1)] = 0.0,
-    ) -> Finding:
-        """Return raw passages, best first, of one knowledge base or of all that may be read."""
-        return await bases.search(
-            q,
-            kb=kb,
-            scope_id=scope,
-            k=k,
-            documents=[DocumentId(each) for each in document_id or ()],
-            min_relevance=min_relevance,
-        )
-
-    @app.post("/api/kb:index", tags=["documents"])
-    @performs("documents.asked_by")
-    async def index_documents(bases: Bases, told: Told, named: IndexBody | None = None) -> IndexReport:
-        """Index all that waits now, or the documents that are named."""
-        documents = None if named is None else named.documents
-        ours = None if documents is None else [DocumentId(each) for each in documents]
-        return await bases.index(documents=ours, progress=told)
-
-    @app.post("/api/kb:calibrate", tags=["documents"])
-    @performs("documents.manage")
-    async def calibrate_documents(bases: Bases) -> Calibrated:
-        """Measure the scale of relevance on what is indexed."""
-        return await bases.calibrate()
-
-
-def _add_documents(app: FastAPI) -> None:
-    @app.get(_DOCUMENTS, tags=["documents"])
-    @performs("documents.asked_by")
-    async def list_documents(
-        kb: str,
-        scope: str,
-        bases: Bases,
-        request: Request,
-        response: Response,
-        *,
-        limit: Limit = 100,
-        after: Annotated[str | None, Query(description=LAST)] = None,
-    ) -> list[Document]:
-        """Return documents with their states, ascending by uri."""
-        found = await bases.listed(kb, scope_in(scope), limit=limit, after=after)
-        if len(found) == limit:
-            link_next(request, response, after=found[-1].uri, limit=limit)
-        return found
+    index_soon = functools.partial(_index_soon, app)
+    changes = ("delete", "close_case", "delete_user", "forget_source", "sync")
+    add_rows(app, RemoteKnowledgeBases, given=Bases, afterwards=dict.fromkeys(changes, index_soon))
 
     @app.post(
         _DOCUMENTS,
@@ -161,16 +67,6 @@ def _add_documents(app: FastAPI) -> None:
             _index_soon(app, bases)
         return added
 
-    @app.delete(_DOCUMENTS, tags=["documents"])
-    @performs("documents.asked_by")
-    async def delete_documents(
-        kb: str, scope: str, bases: Bases, document_id: Annotated[list[UUID], Query(max_length=1000)]
-    ) -> Count:
-        """Delete documents for good."""
-        deleted = await bases.delete(kb, scope_in(scope), [DocumentId(each) for each in document_id])
-        _index_soon(app, bases)
-        return Count(documents=deleted)
-
     @app.post("/api/kb/{kb}/{scope}/documents:retry", tags=["documents"])
     @performs("documents.asked_by")
     async def retry_documents(
@@ -185,75 +81,6 @@ def _add_documents(app: FastAPI) -> None:
         if index:
             _index_soon(app, bases)
         return Count(documents=again)
-
-
-def _add_ends(app: FastAPI) -> None:
-    @app.post("/api/cases/{case_id}/close", tags=["documents"])
-    @performs("documents.asked_by")
-    async def close_case(case_id: str, bases: Bases) -> Count:
-        """Close a case: its documents go."""
-        closed = await bases.close_case(case_id)
-        _index_soon(app, bases)
-        return Count(documents=closed)
-
-    @app.delete("/api/users/{user_id}/kb", tags=["documents"])
-    @performs("documents.asked_by")
-    async def delete_user_documents(user_id: str, bases: Bases) -> Count:
-        """Delete the knowledge base of a user."""
-        deleted = await bases.delete_user(user_id)
-        _index_soon(app, bases)
-        return Count(documents=deleted)
-
-
-def _add_sources(app: FastAPI) -> None:
-    @app.get("/api/kb/{kb}/{scope}/sources", tags=["documents"])
-    @performs("documents.asked_by")
-    async def list_sources(kb: str, scope: str, bases: Bases) -> list[Source]:
-        """Return the git repositories of a knowledge base."""
-        return await bases.sources(kb, scope_in(scope))
-
-    @app.post("/api/kb/{kb}/{scope}/sources", tags=["documents"])
-    @performs("documents.manage")
-    async def add_source(kb: str, scope: str, body: SourceBody, bases: Bases) -> Source:
-        """Make a git repository a source of documents."""
-        new = NewSource(url=body.url, branch=body.branch, subdir=body.subdir, globs=body.globs)
-        return await bases.add_source(kb, scope_in(scope), new)
-
-    @app.delete("/api/kb/{kb}/{scope}/sources/{source_id}", tags=["documents"])
-    @performs("documents.manage")
-    async def forget_source(kb: str, scope: str, source_id: UUID, bases: Bases) -> Count:
-        """Forget a git repository with its documents."""
-        deleted = await bases.forget_source(kb, scope_in(scope), SourceId(source_id))
-        _index_soon(app, bases)
-        return Count(documents=deleted)
-
-    @app.post("/api/kb/{kb}/{scope}/sync", tags=["documents"])
-    @performs("documents.manage")
-    async def sync_sources(kb: str, scope: str, bases: Bases) -> list[SyncReport]:
-        """Fetch the git repositories of a knowledge base now."""
-        reports = await bases.sync(kb, scope_in(scope))
-        _index_soon(app, bases)
-        return reports
-
-
-def _add_members(app: FastAPI) -> None:
-    @app.get("/api/kb/{kb}/{scope}/members", tags=["documents"])
-    @performs("documents.manage")
-    async def list_members(kb: str, scope: str, bases: Bases) -> list[str]:
-        """Return who was given access to a case or a team."""
-        return await bases.granted(kb, scope)
-
-    @app.put("/api/kb/{kb}/{scope}/members/{principal}", status_code=204, tags=["documents"])
-    @performs("documents.manage")
-    async def grant_access(kb: str, scope: str, principal: str, bases: Bases) -> None:
-        """Give access to a case or a team."""
-        await bases.grant(kb, scope, principal)
-
-    @app.delete("/api/kb/{kb}/{scope}/members/{principal}", tags=["documents"])
-    @performs("documents.manage")
-    async def revoke_access(kb: str, scope: str, principal: str, bases: Bases) -> Had:
-        """Take access away, from the next question on."""
-        return Had(revoked=await bases.revoke(kb, scope, principal))
 
 
 def _index_soon(app: FastAPI, bases: KnowledgeBases) -> None:

@@ -27,9 +27,14 @@ async def _bases(knowledge: Open, principal: Asking) -> KnowledgeBases:
 Bases = Annotated[KnowledgeBases, Depends(_bases)]
 
 
-async def _operator(principal: Asking) -> Principal:
+def check_operator(principal: Principal) -> None:
+    """Raise NoAccess unless a principal may see what was asked and how it was answered."""
     if not principal.admin:
         raise NoAccess("events, escalations and figures are for administrators")
+
+
+async def _operator(principal: Asking) -> Principal:
+    check_operator(principal)
     return principal
 
 

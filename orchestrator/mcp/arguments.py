@@ -1,4 +1,4 @@
-"""What the tools take, as JSON schemas describe it."""
+"""What the tools take that are no plain rows of the table of operations, as JSON schemas describe it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,12 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool
 
-from knowledge.models import AppliesWhen, CheckpointType, FactsTold
+from knowledge.models import AppliesWhen, CheckpointType
+from orchestrator.client import fields
 
 _FORBID: dict[str, Any] = {"extra": "forbid"}
 
 Text = Annotated[str, Field(min_length=1)]
-AgentType = Annotated[str | None, Field(description="What kind of agent asks, such as backend.")]
-TaskType = Annotated[str | None, Field(description="What kind of task, such as bugfix.")]
-Technology = Annotated[str | None, Field(description="Such as python.")]
-MaxResults = Annotated[int, Field(ge=1, le=100, description="How many patterns at most.")]
-MinRelevance = Annotated[
-    float | None, Field(ge=0, le=1, description="Patterns less relevant are left out; without it, the settings say.")
-]
-OnlyIfSure = Annotated[StrictBool, Field(description="Nothing at all where the best is likely no match.")]
-Facts = Annotated[
-    FactsTold | None,
-    Field(description="What is known of where it is done: technology, its version, tool, error."),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,61 +32,18 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskQuestion:
-    """A task about to be assigned."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    task_description: Annotated[Text, Field(description="The task that is about to be assigned.")]
-    agent_type: AgentType = None
-    task_type: TaskType = None
-    technology: Technology = None
-    max_results: MaxResults = 5
-    min_relevance: MinRelevance = None
-    only_if_sure: OnlyIfSure = False
-    facts: Facts = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureQuestion:
-    """A failure that just happened."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    failure_description: Annotated[Text, Field(description="What failed.")]
-    error_message: Annotated[str | None, Field(description="The error, as it was printed.")] = None
-    agent_type: AgentType = None
-    task_type: TaskType = None
-    technology: Technology = None
-    max_results: MaxResults = 3
-    min_relevance: MinRelevance = None
-    only_if_sure: OnlyIfSure = False
-    facts: Facts = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateQuestion:
-    """A proposal about to go to a gate."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
-    gate_type: Annotated[Text, Field(description="The gate, such as design_review.")]
-    proposal: Annotated[Text, Field(description="What is about to be proposed.")]
-    project_id: Annotated[str | None, Field(description="The project; its own decisions count more.")] = None
-    max_results: MaxResults = 5
-    min_relevance: MinRelevance = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOf:
     """A task, and the agent that gets it."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FORBID
     task_description: Annotated[Text, Field(description="The task that is about to be assigned.")]
     agent_type: Annotated[Text, Field(description="The type of the agent that gets it, such as backend.")]
-    task_type: TaskType = None
-    technology: Technology = None
+    task_type: fields.TaskType = None
+    technology: fields.Technology = None
     project_id: Annotated[str | None, Field(description="The task's project; outcomes need it.")] = None
     task_id: Annotated[str | None, Field(description="The task's id; outcomes go by it.")] = None
     run_id: Annotated[str | None, Field(description="The attempt at the task.")] = None
-    facts: Facts = None
+    facts: fields.Facts = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,6 @@ from pydantic import TypeAdapter, ValidationError
 from knowledge.access.operations import OPERATIONS
 from knowledge.ends import both_ends
 from knowledge.errors import AccessDenied, NotFound, Unavailable
-from knowledge.memory.events import Kept
 from knowledge.models import (
     CheckpointReport,
     Context,
@@ -25,30 +24,24 @@ from knowledge.models import (
     EntryId,
     EntryType,
     NewEntry,
-    Pattern,
     PatternId,
     Task,
 )
 from orchestrator.breaker import Breakers
+from orchestrator.client.arguments import arguments_type, members_of, read_arguments
+from orchestrator.client.capture import EntryCreated
+from orchestrator.client.knowledge_client import services
+from orchestrator.client.table import Operation, Tool, returned_by
 from orchestrator.connection import AnyKnowledge
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import in_our_words, read_entry, resolve_entry, to_be_resolved
-from orchestrator.mcp.arguments import (
-    ContextOf,
-    FailureQuestion,
-    GateQuestion,
-    OpenOf,
-    OutcomeTold,
-    Reached,
-    Resolution,
-    TaskQuestion,
-)
+from orchestrator.mcp.arguments import ContextOf, OpenOf, OutcomeTold, Reached, Resolution
 from orchestrator.mcp.documents import ASKS, DocumentQuestion, answer_from, checked_scope
-from orchestrator.mcp.events import GateDecided, TaskFailed, TaskSolved, as_told
 from orchestrator.tools.document_qa_tool import ToolAnswer
 from orchestrator.tools.wrappers import TOOLS as DOCUMENT_TOOLS
 from orchestrator.tools.wrappers import DocumentTool
 
+_NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 _MOST_TOLD = 1000
 """Most bytes that a list shows of an entry that waits for its resolution."""
 _ENTRY_FIELDS = {
@@ -75,20 +68,6 @@ _ENTRY_FIELDS = {
     "run_id": "The attempt at the task.",
     "idempotency_key": "A name of yours for this event: told again, nothing is stored twice.",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryCaptured:
-    """The id of an entry; of a repeated event, the one it already has."""
-
-    entry_id: EntryId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatternsFound:
-    """Patterns, best first."""
-
-    patterns: list[Pattern]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,11 +146,11 @@ def _json(told: Mapping[str, Any]) -> bytes:
     return TypeAdapter(dict[str, Any]).dump_json(dict(told))
 
 
-async def _capture(caller: Caller, told: Mapping[str, Any]) -> EntryCaptured:
-    return EntryCaptured(entry_id=await caller.knowledge.capture.capture(read_entry(told)))
+async def _capture(caller: Caller, told: Mapping[str, Any]) -> EntryCreated:
+    return EntryCreated(entry_id=await caller.knowledge.capture.capture(read_entry(told)))
 
 
-async def _resolve(caller: Caller, told: Mapping[str, Any]) -> EntryCaptured:
+async def _resolve(caller: Caller, told: Mapping[str, Any]) -> EntryCreated:
     asked: Resolution = _read(Resolution, told)
     resolved = await resolve_entry(
         caller.knowledge.capture,
@@ -182,7 +161,7 @@ async def _resolve(caller: Caller, told: Mapping[str, Any]) -> EntryCaptured:
         when_to_try=asked.when_to_try,
         applies_when=asked.applies_when,
     )
-    return EntryCaptured(entry_id=resolved)
+    return EntryCreated(entry_id=resolved)
 
 
 async def _unresolved(caller: Caller, told: Mapping[str, Any]) -> Unresolved:
@@ -203,49 +182,6 @@ def _as_waiting(entry: Entry) -> Waiting:
         captured_at=entry.captured_at,
         told=both_ends(to_be_resolved(entry), _MOST_TOLD),
     )
-
-
-async def _query_for_task(caller: Caller, told: Mapping[str, Any]) -> PatternsFound:
-    asked: TaskQuestion = _read(TaskQuestion, told)
-    found = await caller.knowledge.queries.query_for_task(
-        asked.task_description,
-        asked.agent_type,
-        asked.task_type,
-        asked.technology,
-        asked.max_results,
-        min_relevance=asked.min_relevance,
-        only_if_sure=asked.only_if_sure,
-        facts=asked.facts,
-    )
-    return PatternsFound(patterns=found)
-
-
-async def _query_for_failure(caller: Caller, told: Mapping[str, Any]) -> PatternsFound:
-    asked: FailureQuestion = _read(FailureQuestion, told)
-    found = await caller.knowledge.queries.query_for_failure(
-        asked.failure_description,
-        asked.error_message,
-        asked.agent_type,
-        asked.task_type,
-        asked.max_results,
-        technology=asked.technology,
-        min_relevance=asked.min_relevance,
-        only_if_sure=asked.only_if_sure,
-        facts=asked.facts,
-    )
-    return PatternsFound(patterns=found)
-
-
-async def _query_for_gate(caller: Caller, told: Mapping[str, Any]) -> PatternsFound:
-    asked: GateQuestion = _read(GateQuestion, told)
-    found = await caller.knowledge.queries.query_for_gate(
-        asked.gate_type,
-        asked.proposal,
-        project_id=asked.project_id,
-        max_results=asked.max_results,
-        min_relevance=asked.min_relevance,
-    )
-    return PatternsFound(patterns=found)
 
 
 async def _build_context(caller: Caller, told: Mapping[str, Any]) -> Context:
@@ -287,16 +223,27 @@ async def _record_outcome(caller: Caller, told: Mapping[str, Any]) -> OutcomeKep
     return OutcomeKept()
 
 
-async def _task_failed(caller: Caller, told: Mapping[str, Any]) -> Kept:
-    return await caller.knowledge.events.task_failed(**as_told(_read(TaskFailed, told)))
+def tool_of(row: Operation, tool: Tool) -> KnowledgeTool:
+    """Return a row of the table of operations as a tool."""
+    arguments = arguments_type(row)
+    answer = tool.answer or returned_by(row)
 
+    async def call(caller: Caller, told: Mapping[str, Any]) -> Any:
+        asked = {} if arguments is None else members_of(_read(arguments, told))
+        service = getattr(caller.knowledge, row.service) if row.service else caller.knowledge
+        found = await getattr(service, row.method)(**read_arguments(row, asked))
+        return found if tool.answer is None else tool.answer.wrap(found)
 
-async def _task_solved(caller: Caller, told: Mapping[str, Any]) -> Kept:
-    return await caller.knowledge.events.task_solved(**as_told(_read(TaskSolved, told)))
-
-
-async def _gate_decided(caller: Caller, told: Mapping[str, Any]) -> Kept:
-    return await caller.knowledge.events.gate_decided(**as_told(_read(GateDecided, told)))
+    return KnowledgeTool(
+        name=row.operation_id,
+        title=tool.title,
+        says=row.help,
+        operations=(row.permission,),
+        arguments=_NOTHING if arguments is None else _schema(arguments),
+        answer=TypeAdapter(answer),
+        call=call,
+        reads=tool.reads,
+    )
 
 
 def _asking(tool: type[DocumentTool]) -> KnowledgeTool:
@@ -344,7 +291,7 @@ TOOLS: dict[str, KnowledgeTool] = {
             says="Keep a failure with its solution, or a gate's decision. Returns the entry's id.",
             operations=("capture.capture",),
             arguments=_entry_schema(),
-            answer=TypeAdapter(EntryCaptured),
+            answer=TypeAdapter(EntryCreated),
             call=_capture,
         ),
         KnowledgeTool(
@@ -353,7 +300,7 @@ TOOLS: dict[str, KnowledgeTool] = {
             says="Give an open failure its verified solution, or an open rejection the revision that was accepted.",
             operations=("capture.resolve_failure", "capture.resolve_gate_rejection"),
             arguments=_schema(Resolution),
-            answer=TypeAdapter(EntryCaptured),
+            answer=TypeAdapter(EntryCreated),
             call=_resolve,
         ),
         KnowledgeTool(
@@ -364,36 +311,6 @@ TOOLS: dict[str, KnowledgeTool] = {
             arguments=_schema(OpenOf),
             answer=TypeAdapter(Unresolved),
             call=_unresolved,
-            reads=True,
-        ),
-        KnowledgeTool(
-            name="query_for_task",
-            title="What to know before a task",
-            says="Return how situations like that of a task were resolved before, best first.",
-            operations=("queries.query_for_task",),
-            arguments=_schema(TaskQuestion),
-            answer=TypeAdapter(PatternsFound),
-            call=_query_for_task,
-            reads=True,
-        ),
-        KnowledgeTool(
-            name="query_for_failure",
-            title="How such failures were solved",
-            says="Return how failures like this one were solved before, best first.",
-            operations=("queries.query_for_failure",),
-            arguments=_schema(FailureQuestion),
-            answer=TypeAdapter(PatternsFound),
-            call=_query_for_failure,
-            reads=True,
-        ),
-        KnowledgeTool(
-            name="query_for_gate",
-            title="What was decided on such proposals",
-            says="Return what people objected to in proposals like this one, and what passed at once, best first.",
-            operations=("queries.query_for_gate",),
-            arguments=_schema(GateQuestion),
-            answer=TypeAdapter(PatternsFound),
-            call=_query_for_gate,
             reads=True,
         ),
         KnowledgeTool(
@@ -424,33 +341,7 @@ TOOLS: dict[str, KnowledgeTool] = {
             answer=TypeAdapter(OutcomeKept),
             call=_record_outcome,
         ),
-        KnowledgeTool(
-            name="task_failed",
-            title="Tell that a task failed",
-            says="Open a failure until its task is solved, and record that what its run was handed did not work.",
-            operations=("events.task_failed",),
-            arguments=_schema(TaskFailed),
-            answer=TypeAdapter(Kept),
-            call=_task_failed,
-        ),
-        KnowledgeTool(
-            name="task_solved",
-            title="Tell that a task was solved",
-            says="Resolve the open failures of a task, and record that what was handed out since then worked.",
-            operations=("events.task_solved",),
-            arguments=_schema(TaskSolved),
-            answer=TypeAdapter(Kept),
-            call=_task_solved,
-        ),
-        KnowledgeTool(
-            name="gate_decided",
-            title="Tell what a gate decided",
-            says="Keep a rejection until its revision is accepted, resolve it, or keep a first-attempt approval.",
-            operations=("events.gate_decided",),
-            arguments=_schema(GateDecided),
-            answer=TypeAdapter(Kept),
-            call=_gate_decided,
-        ),
+        *(tool_of(row, row.tool) for service in services() for row in service.operations if row.tool),
         *map(_asking, DOCUMENT_TOOLS),
     )
 }

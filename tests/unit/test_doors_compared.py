@@ -11,8 +11,28 @@ from tests.support import doors
 
 BEFORE = Path(__file__).parent / "doors"
 
-ROUTES: Mapping[str, str] = {}
-TOOLS: Mapping[str, str] = {}
+_BOUNDS_SHOWN = "the bounds of max_results are shown; the service refuses others in its own words, as before"
+_NOT_EMPTY = "an empty text is refused by the service, in the words it has in process, and not by the schema"
+_SAME_ANSWER = "the type of the answer is the one of the route, with the same field: EntryCreated"
+ROUTES: Mapping[str, str] = {
+    "GET /api/search search_passages": "document_id is an empty list by default, as it is in process, and not null",
+    "POST /v1/keys create_key": "scopes are told as their texts, of which the service refuses others in its own words",
+    "POST /v1/keys/{key_id}/rotation rotate_key": "the body may be left out, as all in it has a default",
+    "POST /v1/queries/failure query_for_failure": _BOUNDS_SHOWN,
+    "POST /v1/queries/gate query_for_gate": _BOUNDS_SHOWN,
+    "POST /v1/queries/task query_for_task": _BOUNDS_SHOWN,
+    "POST /v1/sweeps sweep": "any span of time is bounded by a hundred years, as it is in process",
+}
+TOOLS: Mapping[str, str] = {
+    "capture": _SAME_ANSWER,
+    "resolve": _SAME_ANSWER,
+    "gate_decided": _NOT_EMPTY,
+    "query_for_failure": _NOT_EMPTY,
+    "query_for_gate": _NOT_EMPTY,
+    "query_for_task": _NOT_EMPTY,
+    "task_failed": _NOT_EMPTY,
+    "task_solved": _NOT_EMPTY,
+}
 COMMANDS: Mapping[str, str] = {}
 """What differs from the files, by the name that a line begins with, and why."""
 

@@ -1,0 +1,122 @@
+"""The arguments of an operation as types that pydantic reads: of requests over HTTP, and of calls of tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, field, fields, make_dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from types import GenericAlias
+from typing import Annotated, Any, Final, get_args, get_origin
+from uuid import UUID
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from knowledge.forms import LONGEST_SPAN
+from orchestrator.client.table import (
+    ONE,
+    REQUIRED,
+    Operation,
+    Parameter,
+    Place,
+    flat_types,
+    is_id,
+    is_list,
+    item_types,
+    parameters_of,
+)
+
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+
+
+def _as_written(told: object) -> object:
+    """Refuse what would be read as seconds since 1970, or as midnight of some zone."""
+    if not isinstance(told, str) or not _INSTANT.fullmatch(told):
+        raise PydanticCustomError("instant", "give a time with its zone, such as 2026-03-02T09:30:00Z")
+    return told
+
+
+Instant = Annotated[datetime, BeforeValidator(_as_written)]
+
+
+def type_of(parameter: Parameter) -> Any:
+    """Return the type that an argument is sent as, with its constraints and its description."""
+    kind = _sent_kind(parameter)
+    if parameter.nullable and parameter.place is not Place.PATH:
+        kind |= None
+    constraints = list(parameter.constraints)
+    if parameter.kind is timedelta:
+        constraints.append(Field(ge=parameter.wire.least.total_seconds(), le=LONGEST_SPAN.total_seconds()))
+    # an address is text alone: there "true" is true
+    if parameter.place is Place.BODY and parameter.kind in {bool, int, float, timedelta}:
+        constraints.append(Field(strict=True))
+    return Annotated[(kind, *constraints)] if constraints else kind
+
+
+def _sent_kind(parameter: Parameter) -> Any:
+    kind = parameter.kind
+    if is_id(kind):
+        return UUID
+    if kind is timedelta:
+        return float
+    if kind is datetime:
+        return Instant
+    if is_list(kind) and any(map(is_id, item_types(kind))):
+        return list[UUID]
+    if is_list(kind) and get_origin(kind) is not tuple:
+        return GenericAlias(list, get_args(kind)[:1])
+    return kind
+
+
+def default_of(parameter: Parameter) -> Any:
+    """Return the default of an argument as it is sent, `REQUIRED` without one."""
+    default = parameter.default
+    return default.total_seconds() if isinstance(default, timedelta) else default
+
+
+@cache
+def arguments_type(row: Operation, places: frozenset[Place] = frozenset(Place)) -> type[Any] | None:
+    """Return a dataclass of the arguments that stand in some places of a request; None where there are none."""
+    chosen = [parameter for parameter in parameters_of(row) if parameter.place in places]
+    if not chosen:
+        return None
+    name = "".join(part.capitalize() for part in row.operation_id.split("_"))
+    return make_dataclass(
+        f"{name}Arguments",
+        [(each.sent_as, type_of(each), field(default=_field_default(each))) for each in chosen],
+        kw_only=True,
+        frozen=True,
+        slots=True,
+        namespace={"__pydantic_config__": {"extra": "forbid"}, "__doc__": row.help},
+    )
+
+
+def _field_default(parameter: Parameter) -> Any:
+    default = default_of(parameter)
+    return MISSING if default is REQUIRED else default
+
+
+def members_of(told: object) -> dict[str, Any]:
+    """Return what an object of such a type holds."""
+    return {each.name: getattr(told, each.name) for each in fields(told)}  # type: ignore[arg-type] # is a dataclass
+
+
+def read_arguments(row: Operation, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a method, by its own names for them, from what was sent."""
+    arguments: dict[str, Any] = {}
+    flat: dict[str, dict[str, Any]] = {}
+    for parameter in parameters_of(row):
+        if parameter.sent_as in told:
+            holder = arguments if parameter.of is None else flat.setdefault(parameter.of, {})
+            holder[parameter.name] = _read(parameter, told[parameter.sent_as])
+    return arguments | {name: flat_types(row)[name](**members) for name, members in flat.items()}
+
+
+def _read(parameter: Parameter, value: Any) -> Any:
+    if parameter.kind is timedelta and value is not None:
+        return timedelta(seconds=value)
+    if parameter.place is Place.PATH and parameter.nullable and value == ONE:
+        return None
+    return value
