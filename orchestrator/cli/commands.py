@@ -23,6 +23,7 @@ from orchestrator.cli.keys import keys
 from orchestrator.cli.lazy import lazily
 from orchestrator.cli.learn import capture_read, learn
 from orchestrator.cli.mcp import add_mcp
+from orchestrator.cli.one_call import OneCall, add_command
 from orchestrator.cli.patterns import patterns
 from orchestrator.cli.query import Facts, TaskType, Technology, facts_of, query
 from orchestrator.cli.resolve import add_resolve
@@ -269,39 +270,22 @@ def outcome(
     run(work)
 
 
-@app.command()
-def prune(
-    *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Delete what is past its year, from both stores."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.memory import print_prune
-    from orchestrator.cli.terminal import stages
-
-    async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
-            with stages(quiet=as_json) as progress:
-                report = await knowledge.pruning.prune(dry_run=dry_run, progress=progress.stage("Pruning"))
-        print_prune(report, as_json=as_json)
-
-    run(work)
-
-
-@app.command()
-def stats(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
-    """Show how much is stored: entries by status, patterns, points."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.memory import print_stats
-
-    async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
-            found = await knowledge.stats()
-        print_stats(found, as_json=as_json)
-
-    run(work)
+add_command(
+    app,
+    "prune",
+    OneCall(
+        "pruning.prune",
+        "memory:print_prune",
+        "Delete what is past its year, from both stores.",
+        takes={"dry_run": Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]},
+        stage="Pruning",
+    ),
+)
+add_command(
+    app,
+    "stats",
+    OneCall("stats", "memory:print_stats", "Show how much is stored: entries by status, patterns, points."),
+)
 
 
 @app.command()

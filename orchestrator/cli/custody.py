@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -10,6 +9,7 @@ from uuid import UUID
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE, EntryId
+from orchestrator.cli.one_call import OneCall, add_command
 from orchestrator.cli.run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
@@ -77,18 +77,11 @@ def list_waiting(
     run(work)
 
 
-@review.command("show")
-def show(entry_id: _Entry, *, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
-    """Show all of an entry."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.custody import print_whole_entry
-
-    async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
-            entry = await knowledge.reviews.show(EntryId(entry_id))
-        print_whole_entry(entry, as_json=as_json)
-
-    run(work)
+add_command(
+    review,
+    "show",
+    OneCall("reviews.show", "custody:print_whole_entry", "Show all of an entry.", takes={"entry_id": _Entry}),
+)
 
 
 @review.command("approve")
@@ -215,26 +208,20 @@ def list_audit(
     run(work)
 
 
-@audit.command("verify")
-def verify_audit(
-    head: Annotated[str | None, typer.Option(help="What an earlier verify printed: is it still there?")] = None,
-    *,
-    store: _Whole = False,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Check that no row was changed, removed or moved. Exit code 1 if one was."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.custody import print_chain
-
-    async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
-            report = await knowledge.audits.verify(head=head, whole_store=store)
-        print_chain(report, as_json=as_json)
-        if not report.whole:
-            sys.exit(1)
-
-    run(work)
+add_command(
+    audit,
+    "verify",
+    OneCall(
+        "audits.verify",
+        "custody:print_chain",
+        "Check that no row was changed, removed or moved. Exit code 1 if one was.",
+        takes={
+            "head": Annotated[str | None, typer.Option(help="What an earlier verify printed: is it still there?")],
+            "whole_store": _Whole,
+        },
+        fails=lambda chain: not chain.whole,
+    ),
+)
 
 
 def add_custody(app: typer.Typer) -> None:

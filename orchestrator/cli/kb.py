@@ -10,6 +10,7 @@ from uuid import UUID
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE
+from orchestrator.cli.one_call import OneCall, add_command
 from orchestrator.cli.run import All, Json, Limit, Workspace, run
 from orchestrator.paging import paged
 
@@ -284,18 +285,16 @@ def search(
     run(work)
 
 
-@kb.command("calibrate")
-def calibrate(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
-    """Measure the scale of relevance on what is indexed. No questions are needed."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.kb import print_calibrated
-
-    async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
-            found = await knowledge.kb.calibrate()
-        print_calibrated(found, as_json=as_json)
-
-    run(work)
+add_command(
+    kb,
+    "calibrate",
+    OneCall(
+        "kb.calibrate",
+        "kb:print_calibrated",
+        "Measure the scale of relevance on what is indexed. No questions are needed.",
+        warm=True,
+    ),
+)
 
 
 @kb.command("members")

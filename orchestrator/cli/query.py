@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from knowledge.names import DEFAULT_WORKSPACE
-from orchestrator.cli.run import Json, Workspace, run
+from orchestrator.cli.one_call import OneCall, add_command
 
 query = typer.Typer(help="How were such situations resolved before?", no_args_is_help=True)
 
@@ -46,102 +45,66 @@ def facts_of(told: list[str] | None, option: str = "--fact") -> dict[str, str] |
     return facts or None
 
 
-@query.command("task")
-def query_task(
-    text: Annotated[str, typer.Argument(help="The task's description.")],
-    agent_type: AgentType = None,
-    task_type: TaskType = None,
-    technology: Technology = None,
-    max_results: MaxResults = 5,
-    min_relevance: MinRelevance = None,
-    facts: Facts = None,
-    *,
-    only_if_sure: OnlyIfSure = False,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Show what to know before a task is assigned."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.memory import print_patterns
-
-    known = facts_of(facts)
-
-    async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
-            found = await knowledge.queries.query_for_task(
-                text,
-                agent_type,
-                task_type,
-                technology,
-                max_results,
-                min_relevance=min_relevance,
-                only_if_sure=only_if_sure,
-                facts=known,
-            )
-        print_patterns(found, as_json=as_json)
-
-    run(work)
+_REPORT = "memory:print_patterns"
+_ASKED = {
+    "agent_type": AgentType,
+    "task_type": TaskType,
+    "technology": Technology,
+    "max_results": MaxResults,
+    "min_relevance": MinRelevance,
+    "only_if_sure": OnlyIfSure,
+    "facts": Facts,
+}
+"""How what both kinds of query take is typed."""
 
 
-@query.command("failure")
-def query_failure(
-    text: Annotated[str, typer.Argument(help="What failed.")],
-    error: Annotated[str | None, typer.Option(help="The error message.")] = None,
-    agent_type: AgentType = None,
-    task_type: TaskType = None,
-    technology: Technology = None,
-    max_results: MaxResults = 3,
-    min_relevance: MinRelevance = None,
-    facts: Facts = None,
-    *,
-    only_if_sure: OnlyIfSure = False,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Show how failures like this one were solved."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.memory import print_patterns
-
-    known = facts_of(facts)
-
-    async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
-            found = await knowledge.queries.query_for_failure(
-                text,
-                error,
-                agent_type,
-                task_type,
-                max_results,
-                technology=technology,
-                min_relevance=min_relevance,
-                only_if_sure=only_if_sure,
-                facts=known,
-            )
-        print_patterns(found, as_json=as_json)
-
-    run(work)
+def _text(says: str) -> Any:
+    return Annotated[str, typer.Argument(metavar="text", help=says)]
 
 
-@query.command("gate")
-def query_gate(
-    gate_type: Annotated[str, typer.Argument(help="The gate, such as design_review.")],
-    text: Annotated[str, typer.Argument(help="The proposal.")],
-    project: Annotated[str | None, typer.Option(help="The project whose decisions count more.")] = None,
-    max_results: MaxResults = 5,
-    min_relevance: MinRelevance = None,
-    *,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Show what people decided on such proposals. What they objected to, and what passed at once."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.memory import print_patterns
-
-    async def work() -> None:
-        async with opened(workspace, as_json=as_json) as knowledge:
-            found = await knowledge.queries.query_for_gate(
-                gate_type, text, project_id=project, max_results=max_results, min_relevance=min_relevance
-            )
-        print_patterns(found, as_json=as_json)
-
-    run(work)
+add_command(
+    query,
+    "task",
+    OneCall(
+        "queries.query_for_task",
+        _REPORT,
+        "Show what to know before a task is assigned.",
+        takes={**_ASKED, "task_description": _text("The task's description.")},
+        read={"facts": facts_of},
+        warm=True,
+    ),
+)
+add_command(
+    query,
+    "failure",
+    OneCall(
+        "queries.query_for_failure",
+        _REPORT,
+        "Show how failures like this one were solved.",
+        takes={
+            **_ASKED,
+            "failure_description": _text("What failed."),
+            "error_message": Annotated[str | None, typer.Option("--error", help="The error message.")],
+        },
+        read={"facts": facts_of},
+        warm=True,
+    ),
+)
+add_command(
+    query,
+    "gate",
+    OneCall(
+        "queries.query_for_gate",
+        _REPORT,
+        "Show what people decided on such proposals. What they objected to, and what passed at once.",
+        takes={
+            **_ASKED,
+            "gate_type": Annotated[str, typer.Argument(help="The gate, such as design_review.")],
+            "proposal": _text("The proposal."),
+            "project_id": Annotated[
+                str | None, typer.Option("--project", help="The project whose decisions count more.")
+            ],
+        },
+        warm=True,
+    ),
+)

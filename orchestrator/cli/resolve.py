@@ -8,42 +8,24 @@ from uuid import UUID
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE, EntryId
+from orchestrator.cli.one_call import OneCall, add_command
 from orchestrator.cli.query import facts_of
-from orchestrator.cli.run import All, Json, Limit, Workspace, run
-from orchestrator.paging import paged
+from orchestrator.cli.run import Json, Workspace, run
 
 
 def add_resolve(app: typer.Typer) -> None:
     """Add the commands to an app."""
-    app.command()(unresolved)
+    add_command(
+        app,
+        "unresolved",
+        OneCall(
+            "capture.unresolved",
+            "entries:print_unresolved",
+            "Show what waits for its resolution, the latest first.",
+            takes={"project_id": Annotated[str | None, typer.Option("--project", help="Only those of this project.")]},
+        ),
+    )
     app.command()(resolve)
-
-
-def unresolved(
-    project: Annotated[str | None, typer.Option("--project", help="Only those of this project.")] = None,
-    limit: Limit = 20,
-    *,
-    everything: All = False,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Show what waits for its resolution, the latest first."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.entries import print_unresolved
-    from orchestrator.cli.terminal import note_more
-
-    async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
-            capture = knowledge.capture
-            found = await paged(
-                lambda last, at_most: capture.unresolved(project_id=project, limit=at_most, after=last),
-                lambda entry: entry.entry_id,
-                most=None if everything else limit,
-            )
-        print_unresolved(found, as_json=as_json)
-        note_more(found, None if everything else limit, as_json=as_json)
-
-    run(work)
 
 
 def resolve(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
@@ -10,46 +9,37 @@ from uuid import UUID
 import typer
 
 from knowledge.names import DEFAULT_WORKSPACE, EntryId
-from orchestrator.cli.run import All, Json, Limit, Workspace, run
-from orchestrator.paging import paged
+from orchestrator.cli.one_call import OneCall, add_command
+from orchestrator.cli.run import Json, Limit, Workspace, run
 
 workspace_ = typer.Typer(help="List workspaces; keep the texts of one on this machine.", no_args_is_help=True)
 delete = typer.Typer(help="Delete an entry or a whole project, everywhere.", no_args_is_help=True)
+_VERIFY = OneCall(
+    "upkeep.verify",
+    "memory:print_verify",
+    "Compare the index with Postgres, point by point. Documents too; exit code 1 if they differ at the end.",
+    takes={"repair": Annotated[bool, typer.Option("--repair", help="Put right what differs.")]},
+    stage="Verifying",
+    fails=lambda report: not report.sound,
+)
+_DEAD = OneCall(
+    "upkeep.dead",
+    "memory:print_dead",
+    "Show entries that the embedder refused, and why. The latest first; retry-dead stages them again.",
+)
 
 
 def add_upkeep(app: typer.Typer) -> None:
     """Add the commands of upkeep to the command line."""
-    app.command()(verify)
+    add_command(app, "verify", _VERIFY)
     app.command()(rebuild)
     app.command()(reembed)
-    app.command()(dead)
+    add_command(app, "dead", _DEAD)
     app.command()(retry_dead)
     app.command("export")(export)
     app.command("import")(import_)
     app.add_typer(delete, name="delete")
     app.add_typer(workspace_, name="workspace")
-
-
-def verify(
-    *,
-    repair: Annotated[bool, typer.Option("--repair", help="Put right what differs.")] = False,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Compare the index with Postgres, point by point. Documents too; exit code 1 if they differ at the end."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.memory import print_verify
-    from orchestrator.cli.terminal import stages
-
-    async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
-            with stages(quiet=as_json) as progress:
-                report = await knowledge.upkeep.verify(repair=repair, progress=progress.stage("Verifying"))
-        print_verify(report, as_json=as_json)
-        if not report.sound:
-            sys.exit(1)
-
-    run(work)
 
 
 def rebuild(
@@ -134,32 +124,6 @@ def reembed(
     run(work)
 
 
-def dead(
-    limit: Limit = 20,
-    *,
-    everything: All = False,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Show entries that the embedder refused, and why. The latest first; retry-dead stages them again."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.memory import print_dead
-    from orchestrator.cli.terminal import note_more
-
-    async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
-            upkeep = knowledge.upkeep
-            found = await paged(
-                lambda last, at_most: upkeep.dead(at_most, after=last),
-                lambda entry: entry.entry_id,
-                most=None if everything else limit,
-            )
-        print_dead(found, as_json=as_json)
-        note_more(found, None if everything else limit, as_json=as_json)
-
-    run(work)
-
-
 def retry_dead(*, workspace: Workspace = DEFAULT_WORKSPACE, as_json: Json = False) -> None:
     """Stage the entries again that the embedder refused. The next checkpoint embeds them."""
     from orchestrator.cli.opened import opened
@@ -183,20 +147,11 @@ class Switch(StrEnum):
     OFF = "off"
 
 
-@workspace_.command("list")
-def list_workspaces(limit: Limit = 100, *, everything: All = False, as_json: Json = False) -> None:
-    """Show the workspaces that hold anything."""
-    from orchestrator import connect
-    from orchestrator.cli.reports.memory import print_workspaces
-    from orchestrator.cli.terminal import note_more
-
-    async def work() -> None:
-        async with connect(warm=False) as knowledge:
-            found = await knowledge.workspaces(limit=None if everything else limit)
-        print_workspaces(found, as_json=as_json)
-        note_more(found, None if everything else limit, as_json=as_json)
-
-    run(work)
+add_command(
+    workspace_,
+    "list",
+    OneCall("workspaces", "memory:print_workspaces", "Show the workspaces that hold anything.", takes={"limit": Limit}),
+)
 
 
 @workspace_.command("local-only")
@@ -242,25 +197,17 @@ def delete_entry(
     run(work)
 
 
-@delete.command("project")
-def delete_project(
-    project_id: Annotated[str, typer.Argument(help="The project's id.")],
-    *,
-    workspace: Workspace = DEFAULT_WORKSPACE,
-    as_json: Json = False,
-) -> None:
-    """Delete a project with what rests on it alone. Its records go too; what other projects learned as well stays."""
-    from orchestrator.cli.opened import opened
-    from orchestrator.cli.reports.memory import print_deleted
-    from orchestrator.cli.terminal import stages
-
-    async def work() -> None:
-        async with opened(workspace, warm=False, as_json=as_json) as knowledge:
-            with stages(quiet=as_json) as progress:
-                gone = await knowledge.capture.delete_project(project_id, progress=progress.stage("Deleting"))
-        print_deleted(gone, as_json=as_json)
-
-    run(work)
+add_command(
+    delete,
+    "project",
+    OneCall(
+        "capture.delete_project",
+        "memory:print_deleted",
+        "Delete a project with what rests on it alone. Its records go too; what other projects learned as well stays.",
+        takes={"project_id": Annotated[str, typer.Argument(help="The project's id.")]},
+        stage="Deleting",
+    ),
+)
 
 
 def export(

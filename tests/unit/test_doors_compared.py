@@ -33,7 +33,8 @@ TOOLS: Mapping[str, str] = {
     "task_failed": _NOT_EMPTY,
     "task_solved": _NOT_EMPTY,
 }
-COMMANDS: Mapping[str, str] = {}
+_ORDER = "the options come in the order that the arguments of the method have"
+COMMANDS: Mapping[str, str] = {"hardwon query failure": _ORDER, "hardwon query task": _ORDER}
 """What differs from the files, by the name that a line begins with, and why."""
 
 
