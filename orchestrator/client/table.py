@@ -114,6 +114,10 @@ class Parameter:
         return self.wire.field or self.name
 
 
+def _undeclared() -> None:
+    """Stand for the method of a row until its class is made."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """A row, put as a decorator on the method that it is about: how that is asked for over HTTP, and who may.
@@ -146,7 +150,7 @@ class Operation:
     tool: Tool | None = None
     service: str = ""
     """The name of the service at `Knowledge`; empty: `Knowledge` itself."""
-    declared: Callable[..., Any] = print
+    declared: Callable[..., Any] = _undeclared
     """The method; that and the service are known once its class is."""
 
     def __call__(self, declared: _Declared) -> _Declared:

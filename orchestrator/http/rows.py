@@ -32,7 +32,7 @@ from orchestrator.http.paging import link_next
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {"run_job": run_job}
 """What is done with `Knowledge`, rather than by it."""
 Afterwards = Callable[[Any], None]
-"""What a route does with its service once an operation is done."""
+"""What a route does with its service, once that has done what was asked for."""
 
 
 def add_rows(
@@ -44,8 +44,8 @@ def add_rows(
 ) -> None:
     """Add a route for each row of a service.
 
-    `given`: the dependency that the service is got by, where it is none of `Knowledge`. `afterwards`: what follows on
-    methods, by their names.
+    `given`: the dependency that gives the service, where it is none of `Knowledge`. `afterwards`: what follows on
+    methods of such a one, by their names.
     """
     for row in service.operations:
         add_row(app, row, given=given, afterwards=(afterwards or {}).get(row.method))
@@ -55,16 +55,17 @@ def add_row(app: FastAPI, row: Operation, *, given: Any = Open, afterwards: Afte
     """Add the route of a row."""
 
     async def endpoint(body: object = None, **told: Any) -> Any:
-        service = told.pop("knowledge") if given is not Open else _service_of(row, told.pop("knowledge"))
+        holder = told.pop("knowledge")
+        method = getattr(holder, row.method) if given is not Open else _method_of(row, holder)
         request, response = told.pop("request", None), told.pop("response", None)
         progress = {PROGRESS: told.pop("told")} if takes_progress(row) else {}
         if body is not None:
             told |= members_of(body)
-        found = await getattr(service, row.method)(**read_arguments(row, told), **progress)
+        found = await method(**read_arguments(row, told), **progress)
         if request is not None and len(found) == told[LIMIT]:
             link_next(request, response, after=cursor_of(row, found[-1]), limit=told[LIMIT])
         if afterwards is not None:
-            afterwards(service)
+            afterwards(holder)
         return row.wrap(found)
 
     vars(endpoint)["__signature__"] = _signature(row, given)
@@ -81,20 +82,11 @@ def add_row(app: FastAPI, row: Operation, *, given: Any = Open, afterwards: Afte
     )
 
 
-def _service_of(row: Operation, knowledge: Knowledge) -> Any:
-    if row.method in _FUNCTIONS:
-        return _Functions(knowledge)
-    return getattr(knowledge, row.service) if row.service else knowledge
-
-
-class _Functions:
-    """What is done with `Knowledge`, as a service."""
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return partial(_FUNCTIONS[name], self._knowledge)
+def _method_of(row: Operation, knowledge: Knowledge) -> Callable[..., Any]:
+    if not row.service and row.method in _FUNCTIONS:
+        return partial(_FUNCTIONS[row.method], knowledge)
+    found: Callable[..., Any] = getattr(getattr(knowledge, row.service) if row.service else knowledge, row.method)
+    return found
 
 
 def _signature(row: Operation, given: Any) -> inspect.Signature:

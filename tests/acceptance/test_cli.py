@@ -75,7 +75,7 @@ def test_a_command_beside_a_server_loads_neither_stores_nor_documents(beside: Co
     modules = loaded("from orchestrator.cli.commands import main; main()", "stats", **beside.environment())
     assert not heavy(modules)
     services = {name for name in ours(modules) if name.startswith("orchestrator.client.")}
-    assert services <= {"orchestrator.client.calls", "orchestrator.client.knowledge_client"}
+    assert services <= {f"orchestrator.client.{name}" for name in ("calls", "fields", "knowledge_client", "table")}
 
 
 @pytest.mark.long
