@@ -23,11 +23,11 @@ from knowledge.adapters.postgres.tables import knowledge_staging
 from knowledge.memory.validation import content_hash, first_status
 from knowledge.models import Context, Entry, EntryId, NewEntry, Task
 from knowledge.wiring import Knowledge
+from orchestrator.client.capture import EntryCreated
 from orchestrator.context import OrchestratorContextBuilder
 from orchestrator.entries import write_entry
 from orchestrator.http.access import Doorway
 from orchestrator.http.app import ContextBody, make_app
-from orchestrator.http.entries import EntryCreated
 from orchestrator.http.serving import serve_on
 from orchestrator.progress import Stages
 from orchestrator.service import _listen
